@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from topicpolicies_server.cli.app import app
 from topicpolicies_server.cli.serving import guard as guard_module
 from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.namespaces.gate import Gate
 from topicpolicies_server.signals import until_told_to_stop
 
@@ -59,7 +59,9 @@ def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any],
     assert run("serve", *CLUSTER, "--guard", "acme/*", "--guard", "beta/*", "--metrics-listen", "localhost:0").exit_code == 0
     assert run("serve", "--data", str(tmp_path / "p.db"), "--read-only", "--pause-repairs").exit_code == 0
     guarding, reading = configured
-    assert guarding == ServerConfig(log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"))
+    assert guarding == ServerConfig(
+        log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"), call_record=CallRecordConfig()
+    )
     assert reading.read_only and reading.pause_repairs
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app, hoist, wants_json
 from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -36,8 +36,12 @@ def serve(*arguments: str) -> Any:
 def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db")
-    assert configured == [ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints)]
+    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", named_here=True)
+    assert configured == [
+        ServerConfig(
+            log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, call_record=CallRecordConfig()
+        )
+    ]
 
 
 def test_secrets_are_shown_only_by_a_server_that_is_told_to(configured: list[ServerConfig], tmp_path: Path) -> None:
@@ -186,8 +190,14 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_clients_commands_need_nothing_of_the_servers() -> None:
     beginning = without("fastavro", "pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
     code = beginning + "from topicpolicies_server.cli.app import main; main()"
-    for command in ("get", "update", "delete", "list", "watch", "health", "serve", "config", "demo"):
-        assert script(code, command, "--help").returncode == 0
+    helping = """
+from topicpolicies_server.cli.app import app
+from typer.testing import CliRunner
+for command in sys.argv[1:]:
+    print(command, CliRunner().invoke(app, [command, "--help"]).exit_code)
+"""
+    commands = ("get", "update", "delete", "list", "watch", "health", "serve", "config", "demo")
+    assert script(beginning + helping, *commands).stdout.splitlines() == [f"{command} 0" for command in commands]
     failed = script(code, "get", "public/default/t", "--server", "127.0.0.1:1", "--timeout", "0.2")
     assert failed.returncode == 5, failed.stderr
 

@@ -269,6 +269,19 @@ def test_a_refused_watch_is_not_repeated(code: grpc.StatusCode) -> None:
     assert caught.value is error
 
 
+def test_a_watch_whose_token_expires_goes_on_with_a_newer_one() -> None:
+    model = LogModel(A)
+    session = WatchSession(namespaces=[A])
+    expired = Refusal(Code.UNAUTHENTICATED, reason="CREDENTIALS_EXPIRED").error
+    for _ in range(3):
+        take(model.stream(connected(session)[0]), session)
+        session.broke(expired, 0.0, 0.5)
+    session.connect(0.0)
+    with pytest.raises(tp.TopicPoliciesError) as caught:
+        session.broke(expired, 0.0, 0.5)
+    assert caught.value is expired, "there is no newer one"
+
+
 def test_pauses_grow_until_a_snapshot_shows_that_it_works() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])

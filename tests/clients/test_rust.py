@@ -1,10 +1,11 @@
-"""The Rust client, which was made from the published pages alone: its own tests, and its lint."""
+"""The Rust client, which was made from the published pages alone: its own tests, and its lint, by which it is built (``toolchains``)."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -30,10 +31,34 @@ def test_tests_that_need_a_server_fail_without_one(monkeypatch: pytest.MonkeyPat
         run([program, "test", "--locked", "--offline", "--test", "server"], RUST, seconds=800)
 
 
-def test_it_is_formatted_and_linted() -> None:
+def test_it_is_formatted() -> None:
     program = cargo()
-    for component in ("fmt", "clippy"):
-        if shutil.which(f"cargo-{component}") is None:
-            pytest.fail(f"cargo {component} is missing: install it with `rustup component add rustfmt clippy`")
+    if shutil.which("cargo-fmt") is None:
+        pytest.fail("cargo fmt is missing: install it with `rustup component add rustfmt clippy`")
     run([program, "fmt", "--check"], RUST)
-    run([program, "clippy", "--locked", "--offline", "--all-targets", "--", "-D", "warnings"], RUST, seconds=800)
+
+
+def test_all_of_it_is_built_by_the_lint() -> None:
+    run([cargo(), "test", "--locked", "--offline", "--no-run", "--all-targets"], RUST, seconds=800)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("pub fn planted() -> i32 { return 1; }", "clippy::needless-return"),
+        ("fn planted() {}", "dead-code"),
+        ("pub fn planted() {}\n#[cfg(test)] mod tests { #[test] fn one() { let _ = 1.clone(); } }", "clippy::clone-on-copy"),
+        ("pub fn planted() {}", ""),
+    ],
+    ids=["lint", "warning", "in a test", "nothing"],
+)
+def test_what_the_lint_finds_fails_the_build(tmp_path: Path, line: str, told: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "lib.rs").write_text(f"{line}\n")
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+    command = [cargo(), "test", "--offline", "--no-run", "--all-targets"]
+    if told:
+        with pytest.raises(AssertionError, match=told):
+            run(command, tmp_path)
+    else:
+        run(command, tmp_path)

@@ -8,6 +8,7 @@ import pytest
 
 from topicpolicies_server.config import (
     AuthenticationConfig,
+    AuthorizationConfig,
     ConfigError,
     EmbeddedLogConfig,
     OidcConfig,
@@ -21,6 +22,7 @@ from topicpolicies_server.config.making import server_config
 from topicpolicies_server.config.sources import gather
 
 MEMORY = EmbeddedLogConfig(path=None)
+EVERYBODY = AuthorizationConfig(allow_authenticated=True)
 PUBLIC = parse_address("0.0.0.0:6680")
 
 
@@ -33,7 +35,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def made(**flags: object) -> AuthenticationConfig:
-    return server_config(gather({"data": Path("x.db"), **flags}, {}), {}).authentication
+    return server_config(
+        gather({"data": Path("x.db"), "allow_authenticated": "authentication_providers" in flags, **flags}, {}), {}
+    ).authentication
 
 
 def problems(**flags: object) -> str:
@@ -120,10 +124,12 @@ def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
     with pytest.raises(ConfigError, match="nobody is asked who calls"):
         ServerConfig(log=MEMORY, listen=PUBLIC, tls=tls)
     with pytest.raises(ConfigError, match="give the server TLS"):
-        ServerConfig(log=MEMORY, listen=PUBLIC, authentication=tokens)
+        ServerConfig(log=MEMORY, listen=PUBLIC, authentication=tokens, authorization=EVERYBODY)
+    with pytest.raises(ConfigError, match="nobody decides what they may do"):
+        ServerConfig(log=MEMORY, authentication=tokens)
     for allowed in (
         {"listen": PUBLIC, "tls": mutual},
-        {"listen": PUBLIC, "tls": tls, "authentication": tokens},
+        {"listen": PUBLIC, "tls": tls, "authentication": tokens, "authorization": EVERYBODY},
         {"listen": PUBLIC, "tls": tls, "insecure_listen": True},
         {"listen": PUBLIC, "insecure_listen": True},
         {"tls": tls},

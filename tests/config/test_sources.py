@@ -197,7 +197,7 @@ def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Pa
     pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
     assert made(pulsar).checkpoints is None
     kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
-    assert kept is not None and kept.path == tmp_path / "c.db"
+    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.named_here
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
     assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
 

@@ -165,7 +165,7 @@ def plain(thing: object) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
-@pytest.mark.parametrize("first", [0, 50])
+@pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.slow)])
 def test_nobody_can_tell_that_cells_are_frozen(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
     monkeypatch.setattr(Lately, "rest", lambda *_: None)  # where some have left the line, the turn of others comes sooner
     thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))

@@ -1,6 +1,7 @@
 """The core is pure: its imports say so. No I/O, no event loop, no threads, no clock and no randomness of its own."""
 
 import ast
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,9 +61,10 @@ def _allowed(name: str) -> bool:
     return name.partition(".")[0] in _STANDARD or any(f"{name}.".startswith(f"{ours}.") for ours in _OURS)
 
 
-def _impurities(path: Path, package: str) -> list[str]:
+@functools.cache
+def _impurities(source: str, package: str) -> list[str]:
     """What a module imports or calls that it must not."""
-    tree = ast.parse(path.read_text(), str(path))
+    tree = ast.parse(source)
     called = (node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
     return [f"imports {name}" for name in _imported(tree, package) if not _allowed(name)] + [
         f"calls {name}" for name in called if name in _EFFECTS
@@ -73,7 +75,7 @@ def _core_impurities(core: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(core.rglob("*.py")):
         inner = path.parent.relative_to(core).parts
-        if impurities := _impurities(path, ".".join(("topicpolicies_server", "core", *inner))):
+        if impurities := _impurities(path.read_text(), ".".join(("topicpolicies_server", "core", *inner))):
             found[path.relative_to(core).as_posix()] = impurities
     return found
 
@@ -85,7 +87,7 @@ def test_the_core_computes_and_does_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", _SHARED)
 def test_what_it_shares_with_the_client_is_pure_too(name: str) -> None:
-    assert _impurities(_ROOT / "clients" / "python" / "topicpolicies" / f"{name}.py", "topicpolicies") == []
+    assert _impurities((_ROOT / "clients" / "python" / "topicpolicies" / f"{name}.py").read_text(), "topicpolicies") == []
 
 
 @pytest.mark.parametrize(

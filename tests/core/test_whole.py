@@ -16,7 +16,7 @@ from tests.core.fold.test_frozen_worlds import passing
 from tests.core.test_frozen import DOCUMENTS, IDS, KEY, NAMES, POSITIONS, TEXTS, TIMES, heads, requests, seen_in, states
 from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.keystate import Joined, KeyState, Noted
-from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Seen, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.heads import Cell
 from topicpolicies_server.core.reading.whole import Unreadable, from_bytes, to_bytes
@@ -102,3 +102,16 @@ def test_nobody_can_tell_that_keys_were_written_and_read_between_their_events(mo
     for seed in range(6):
         World(WORLDS[name], seed).run()
     assert counts.total() > 100 and (counts["with a trail"] > 20 or "join" not in name), counts
+
+
+def test_a_request_that_many_events_tell_of_stands_there_once() -> None:
+    requests = tuple(Remembered(f"the request {number}", "d" * 16, str(number), "") for number in range(16))
+    cell = Cell(KEY, name_of(KEY), 0, KeyState())
+    cell.state.remembered = requests
+    joined = cell.state.joined = Joined("1", 5, "1")
+    for number in range(10):
+        stamp = Stamp(f"event {number}", StampKind.UPDATE, "r", "d", remembered=requests[number:])
+        joined.trail.append(Noted(Placed(0, str(number), Event(KEY, Action.UPDATE, {}, stamp), number)))
+    data = to_bytes(cell)
+    assert all(data.count(b'"%b"' % request.request_id.encode()) == 1 for request in requests)
+    assert all_of(from_bytes(KEY, data)) == all_of(cell)

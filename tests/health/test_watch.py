@@ -57,11 +57,22 @@ async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: p
     await eventually(lambda: watching.readiness.ready)
     await watching.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
-        "ready: the change log is reached",
         "not ready: the change log can't be reached: No broker is reached.",
         "ready: the change log is reached again",
     ]
-    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "WARNING"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "topicpolicies_server.health")
+    log = FakeLog()
+    log.error = GONE
+    watching = watch(log, 60.0)
+    await watching.start()
+    log.error = None
+    await eventually(lambda: watching.readiness.ready)
+    await watching.stop()
+    assert [record.getMessage() for record in caplog.records] == ["ready: the change log is reached"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])

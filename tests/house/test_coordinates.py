@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -58,15 +59,28 @@ final class Names {
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the project, with the programs that this one generates with."""
+    return _copied(tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def same_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for tests that leave it as it is."""
+    return _copied(tmp_path_factory.mktemp("same") / "copy")
+
+
+def _copied(root: Path) -> Path:
     if shutil.which("git") is None or not (_ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
-    root = tmp_path / "copy"
+    made = set[str]()
     for name in filter(None, listed.split("\0")):
-        if (_ROOT / name).is_file():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_ROOT / name, root / name)
+        folder = os.path.dirname(name)  # noqa: PTH120 - thousands of files, many times
+        if folder not in made:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(f"{_ROOT}/{name}", f"{root}/{name}")
     return root
 
 
@@ -146,11 +160,11 @@ def test_other_names_leave_no_trace_of_the_old_ones_and_can_be_taken_back(copy: 
     assert sorted(path for path in before.keys() | restored.keys() if before.get(path) != restored.get(path)) == []
 
 
-def test_the_present_names_change_nothing(copy: Path, names: dict[str, str]) -> None:
-    before = _contents(copy)
-    assert coordinates.stale(copy, names) == []
-    assert coordinates.rename(copy, names) == []
-    assert _contents(copy) == before
+def test_the_present_names_change_nothing(same_copy: Path, names: dict[str, str]) -> None:
+    before = _contents(same_copy)
+    assert coordinates.stale(same_copy, names) == []
+    assert coordinates.rename(same_copy, names) == []
+    assert _contents(same_copy) == before
 
 
 def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: dict[str, str]) -> None:
@@ -185,20 +199,23 @@ def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: di
     ],
 )
 def test_a_name_that_a_merge_has_brought_back_is_told_and_changed(
-    copy: Path, names: dict[str, str], path: str, old: str, new: str, key: str
+    same_copy: Path, names: dict[str, str], path: str, old: str, new: str, key: str
 ) -> None:
-    before = (copy / path).read_text()
+    before = (same_copy / path).read_text()
     old = old.replace("NAME", names[key])
     assert old in before
-    (copy / path).write_text(before.replace(old, new, 1))
-    answer = _run(copy, "--check")
-    assert answer.returncode == 1
-    (told,) = answer.stdout.splitlines()
-    assert told.startswith(f"{path}:")
-    assert f"{key} is " in told
-    assert "run: python3 dev.py coordinates" in answer.stderr
-    assert coordinates.rename(copy, names) == [path]
-    assert coordinates.stale(copy, names) == []
+    try:
+        (same_copy / path).write_text(before.replace(old, new, 1))
+        answer = _run(same_copy, "--check")
+        assert answer.returncode == 1
+        (told,) = answer.stdout.splitlines()
+        assert told.startswith(f"{path}:")
+        assert f"{key} is " in told
+        assert "run: python3 dev.py coordinates" in answer.stderr
+        assert coordinates.rename(same_copy, names) == [path]
+        assert coordinates.stale(same_copy, names) == []
+    finally:
+        (same_copy / path).write_text(before)
 
 
 def test_a_java_source_outside_of_the_packages_is_told(copy: Path, names: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ CORE = (("reasons",), ("errors",), ("names",), ("policies",), ("rules",), ("chan
 SERVER = (
     ("core", "garbage", "histograms", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
+    ("lines",),
     ("logs", "rereading"),
     ("history", "checkpoints", "cluster", "health"),
     ("access",),

@@ -59,10 +59,10 @@ async def loaded_anew(bench: Bench) -> None:
     await bench.namespace.ready()
 
 
-async def lost(bench: Bench) -> None:
+async def lost(bench: Bench, why: LogError = GONE) -> None:
     """The log is lost, and about to be opened anew."""
     bench.log.opening_seconds = 0.5
-    bench.opened.lose(GONE)
+    bench.opened.lose(why)
     await asyncio.sleep(0.1)
     assert bench.namespace.phase is Phase.LOADING
 
@@ -112,6 +112,18 @@ def test_a_log_that_was_compacted_behind_the_view_is_read_from_its_beginning() -
         bench.storage.compact(NAMESPACE)
         assert await bench.value() == 8
         assert not resumed(bench)
+
+    kept(scenario)
+
+
+def test_a_log_that_is_lost_because_its_file_is_damaged_is_looked_at_from_its_beginning() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await lost(bench, LogError(Reason.LOG_FILE_UNUSABLE, "The change log is damaged."))
+        assert (await bench.value(), resumed(bench)) == (1, False)
+        await bench.set(2)
+        await lost(bench)
+        assert (await bench.value(), resumed(bench)) == (2, True)
 
     kept(scenario)
 

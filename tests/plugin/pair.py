@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import grpc
@@ -27,13 +27,21 @@ KEEP_TOPICS = {"brokerDeleteInactiveTopicsEnabled": "false"}
 class Pair:
     """A broker and its sidecar, on the embedded log or, if asked for, on the broker's own ``__change_events``."""
 
-    def __init__(self, directory: Path, *, log_in_pulsar: bool = False, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        log_in_pulsar: bool = False,
+        settings: Mapping[str, str] | None = None,
+        permitted: Sequence[str] = ("--show-secrets",),
+    ) -> None:
         """Starts nothing yet.
 
         Args:
             directory: for the sidecar's log and output.
             log_in_pulsar: the sidecar's log is in the broker, which then uses the plug-in bare (``systemTopicEnabled=false``).
             settings: further lines of ``standalone.conf``.
+            permitted: the sidecar's options that say what its callers may do: brokers need secrets.
         """
         ports = Ports()
         (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it no LOCAL replication clusters are taken
@@ -42,7 +50,7 @@ class Pair:
         if log_in_pulsar:
             log = ["--pulsar", f"pulsar://127.0.0.1:{ports.service}", "--admin-url", f"http://127.0.0.1:{ports.web}"]
             bare = {"systemTopicEnabled": "false"}
-        self.sidecar = ServerProcess([*log, "--show-secrets"], directory / "sidecar.log")
+        self.sidecar = ServerProcess([*log, *permitted], directory / "sidecar.log")
         own = {
             "topicPoliciesServiceClassName": SERVICE,
             "topicPoliciesSidecarAddress": self.sidecar.address,

@@ -38,6 +38,12 @@ class ServerProcess:
         self.lives = 0
         """How often it was started."""
 
+    @property
+    def pid(self) -> int:
+        """Of the process, while it runs."""
+        assert self._process is not None, "it runs"
+        return self._process.pid
+
     async def start(self) -> None:
         """Starts it, and returns when it serves.
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import grpc
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import AuthorizationConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    HistoryConfig,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 PRINCIPAL_KEY, FOR_KEY = "tested-principal", "tested-for"
 ROLES = """
 superusers = ["admin"]
@@ -61,11 +71,18 @@ def believe(call: Call) -> None:
     call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
 
 
-def of(caller: str) -> tuple[tuple[str, str], ...]:
+def of(caller: str) -> Metadata:
     """The metadata of a caller: a role, or two of them as ``proxy>role``; "" is nobody."""
     principal, _, role = caller.partition(">")
     named = ((PRINCIPAL_KEY, principal), (FOR_KEY, role))
     return tuple((key, value) for key, value in named if value)
+
+
+def asking(directory: Path) -> AuthenticationConfig:
+    """A way to ask who calls, in whose place ``believe`` stands then."""
+    key = directory / "secret.key"
+    key.write_bytes(bytes(range(32)))
+    return AuthenticationConfig(token=TokenConfig(secret_key_file=key))
 
 
 @asynccontextmanager
@@ -77,6 +94,7 @@ async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Ser
         log=EmbeddedLogConfig(path=None),
         listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=directory / "history.db"),
+        authentication=asking(directory),
         authorization=AuthorizationConfig(file=path),
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:

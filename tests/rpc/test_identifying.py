@@ -16,7 +16,15 @@ from tests.access.signing import SECRET, token
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.calls import Call
@@ -25,6 +33,8 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
+EVERYBODY = AuthorizationConfig(allow_authenticated=True)
+"""Who has shown who he is may do everything."""
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
 
 
@@ -57,7 +67,11 @@ async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
     """A server that asks for tokens; ``gateway`` is a proxy."""
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=("gateway",))
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits, authentication=authentication
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=authentication,
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running
@@ -181,7 +195,9 @@ def short(key: Path) -> Path:
 
 async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Path) -> None:
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=short))
-    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=EVERYBODY
+    )
     with pytest.raises(PolicyError) as caught:
         await Server(config).start()
     assert caught.value.reason is Reason.KEY_FILE_UNUSABLE

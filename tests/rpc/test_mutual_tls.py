@@ -26,7 +26,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import Noting
+from .test_identifying import EVERYBODY, Noting
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -64,7 +64,12 @@ async def server(authority: Authority, authentication: AuthenticationConfig, lim
     own = authority.identity("server", "127.0.0.1")
     tls = TlsConfig(certificate_file=own.certificate, key_file=own.key, client_ca_file=authority.certificate)
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits, tls=tls, authentication=authentication
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        tls=tls,
+        authentication=authentication,
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running

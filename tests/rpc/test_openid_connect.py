@@ -16,12 +16,19 @@ from tests.access.signing import jwk, rsa_key, token
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import GetPolicyRequest
 from topicpolicies_server.access.issuers import ASK_SECONDS
-from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, OidcConfig, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    OidcConfig,
+    ServerConfig,
+    parse_address,
+)
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import PATIENCE, replace
+from .test_identifying import EVERYBODY, PATIENCE, replace
 
 
 @pytest.fixture
@@ -55,6 +62,7 @@ async def server(issuer: Issuer, file: Path, from_file: bool, limits: Limits) ->
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=AuthenticationConfig(oidc=oidc),
+        authorization=EVERYBODY,
     )
     async with Server(config) as running:
         yield running

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -14,13 +15,22 @@ from tests.broker.admin import AdminError
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
 from tests.broker.pulsar_broker import Broker
-from tests.rpc.callers import believe, of
+from tests.rpc.callers import Metadata
 from tests.rpc.test_permissions import CALLS, refusal_of
 from tests.rpc.test_warrants import ended, watching
 from tests.stubs import async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.config import AuthorizationConfig, HistoryConfig, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.access.proxies import KEY as ORIGINAL_KEY
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    HistoryConfig,
+    PulsarLogConfig,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.rpc.server import Server
 
 pytestmark = pytest.mark.broker
@@ -29,13 +39,11 @@ NAMESPACE = "acme/orders"
 SIDECAR = "sidecar"
 CACHE_SECONDS = 2.0
 ROLES = ("reader", "owner", "stranger", "admin", "unheard-of", "gateway", SIDECAR)
-CALLERS = (
-    "",
-    *ROLES,
-    *(f"gateway>{role}" for role in ROLES if role != "gateway"),
-    *(f"front>{role}" for role in ROLES if role != "gateway"),
-)
-"""``gateway`` and ``front`` are proxies; ``gateway`` may itself do what the tenant's admins may."""
+PROXIES = ("gateway", "front")
+"""``gateway`` may itself do what the tenant's admins may."""
+CALLERS = ("", *ROLES, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES), "gateway>front", "owner>admin", "stranger>owner")
+MAY = {"owner", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
+"""Those who may change policies, and read them."""
 _NO_ENTRY = (401, 403)
 
 
@@ -61,12 +69,22 @@ def token_file(secured: Broker, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def config(secured: Broker, tmp_path: Path, token_file: Path) -> ServerConfig:
+def key(secured: Broker, tmp_path: Path) -> Path:
+    """The key that the broker verifies tokens with."""
+    assert secured.security.tokens is not None
+    path = tmp_path / "secret.key"
+    path.write_bytes(secured.security.tokens.secret)
+    return path
+
+
+@pytest.fixture
+def config(secured: Broker, tmp_path: Path, token_file: Path, key: Path) -> ServerConfig:
     """A server beside it, whose callers may do what it says."""
     return ServerConfig(
         log=PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token_file),
         listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=tmp_path / "history.db"),
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=PROXIES),
         authorization=AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS),
     )
 
@@ -75,8 +93,19 @@ def config(secured: Broker, tmp_path: Path, token_file: Path) -> ServerConfig:
 async def channel(config: ServerConfig) -> AsyncIterator[grpc.aio.Channel]:
     """To that server."""
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as opened:
-        server.calls.doors = (believe,)
         yield opened
+
+
+@pytest.fixture
+def of(secured: Broker) -> Callable[[str], Metadata]:
+    """What a caller shows to the server: the token that he shows to the broker."""
+
+    def shown(caller: str) -> Metadata:
+        principal, _, original = caller.partition(">")
+        found = (("authorization", f"Bearer {secured.token(principal)}"),) if principal else ()
+        return (*found, (ORIGINAL_KEY, original)) if original else found
+
+    return shown
 
 
 def lets(broker: Broker, caller: str, method: str, path: str, body: object = None) -> bool:
@@ -93,36 +122,38 @@ def lets(broker: Broker, caller: str, method: str, path: str, body: object = Non
     return True
 
 
-async def test_the_same_role_has_the_same_answer_from_the_brokers_admin_api(secured: Broker, channel: grpc.aio.Channel) -> None:
+async def test_the_same_token_has_the_same_answer_from_the_brokers_admin_api(
+    secured: Broker, channel: grpc.aio.Channel, of: Callable[[str], Metadata]
+) -> None:
     topic = f"persistent/{NAMESPACE}/one"
     questions = {"GetPolicy": ("GET", f"{topic}/maxProducers", None), "UpdatePolicy": ("POST", f"{topic}/maxProducers", 7)}
     answers: dict[str, list[bool]] = {}
     for caller in CALLERS:
-        if caller in ("gateway", "front"):
-            continue  # a proxy that speaks for nobody is nobody: who calls is for the doors
         theirs = [await asyncio.to_thread(lets, secured, caller, *question) for question in questions.values()]
-        ours = [await refusal_of(CALLS[call][0], channel, caller) is None for call in questions]
+        ours = [await refusal_of(CALLS[call][0], channel, caller, of) is None for call in questions]
         assert ours == theirs, caller
         answers[caller] = ours
-    may = {caller for caller, found in answers.items() if all(found)}
-    assert may == {"owner", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
-    assert not any(any(found) for caller, found in answers.items() if caller not in may)
+    assert {caller for caller, found in answers.items() if all(found)} == MAY
+    assert not any(any(found) for caller, found in answers.items() if caller not in MAY)
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_every_call_is_made_by_the_tenants_admins_and_superusers_and_by_nobody_else(channel: grpc.aio.Channel, call: str) -> None:
+async def test_every_call_is_made_by_the_tenants_admins_and_superusers_and_by_nobody_else(
+    channel: grpc.aio.Channel, of: Callable[[str], Metadata], call: str
+) -> None:
     make, permission, _ = CALLS[call]
-    may = {"owner", "gateway", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
+    known = {"reader", "owner", "stranger", "admin", "unheard-of", SIDECAR, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES)}
+    known -= {f"{proxy}>gateway" for proxy in PROXIES}
     for caller in CALLERS:
-        told = await refusal_of(make, channel, caller)
-        assert (told is None) == (not permission or caller in may), (caller, told)
+        told = await refusal_of(make, channel, caller, of)
+        anybody = caller in known or (not caller and call == "Health/Check")
+        assert (told is None) == (caller in MAY if permission else anybody), (caller, told)
 
 
-async def test_roles_of_the_namespace_may_read_where_that_was_said(config: ServerConfig) -> None:
+async def test_roles_of_the_namespace_may_read_where_that_was_said(config: ServerConfig, of: Callable[[str], Metadata]) -> None:
     wider = AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS, namespace_roles_may_read=True)
     async with Server(_with(config, wider)) as server, grpc.aio.insecure_channel(server.address) as channel:
-        server.calls.doors = (believe,)
-        found = {call: await refusal_of(CALLS[call][0], channel, "reader") is None for call in CALLS if CALLS[call][1]}
+        found = {call: await refusal_of(CALLS[call][0], channel, "reader", of) is None for call in CALLS if CALLS[call][1]}
         assert {call for call, may in found.items() if may} == {
             "GetPolicy",
             "GetEffectivePolicy",
@@ -130,14 +161,14 @@ async def test_roles_of_the_namespace_may_read_where_that_was_said(config: Serve
             "WatchPolicies",
             "WatchPolicies of a topic",
         }
-        assert await refusal_of(CALLS["GetPolicy"][0], channel, "stranger") is not None
+        assert await refusal_of(CALLS["GetPolicy"][0], channel, "stranger", of) is not None
 
 
 def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerConfig:
-    return ServerConfig(log=config.log, listen=config.listen, history=config.history, authorization=authorization)
+    return replace(config, authorization=authorization)
 
 
-async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel) -> None:
+async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel, of: Callable[[str], Metadata]) -> None:
     stub = async_stub(channel)
     offload = pb.OffloadPolicies(
         managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret="hush"
@@ -152,12 +183,14 @@ async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel) ->
     assert seen == {"owner": (False, False), "admin": (True, True)}
 
 
-async def test_a_watch_ends_when_its_role_is_no_admin_of_the_tenant_any_more(secured: Broker, channel: grpc.aio.Channel) -> None:
+async def test_a_watch_ends_when_its_role_is_no_admin_of_the_tenant_any_more(
+    secured: Broker, channel: grpc.aio.Channel, of: Callable[[str], Metadata]
+) -> None:
     def admins(*roles: str) -> None:
         with secured.admin() as admin:
             admin.call("POST", "tenants/acme", {"adminRoles": roles, "allowedClusters": ["standalone"]})
 
-    told, kept = (watching(async_stub(channel), caller, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
+    told, kept = (watching(async_stub(channel), caller, of, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
     await told.until_synced()
     await kept.until_synced()
     loop = asyncio.get_running_loop()
@@ -174,12 +207,11 @@ async def test_a_watch_ends_when_its_role_is_no_admin_of_the_tenant_any_more(sec
 
 
 async def test_a_role_that_may_not_ask_for_roles_refuses_everybody_but_the_superusers_that_were_named(
-    secured: Broker, config: ServerConfig, token_file: Path
+    secured: Broker, config: ServerConfig, token_file: Path, of: Callable[[str], Metadata]
 ) -> None:
     await asyncio.to_thread(token_file.write_text, secured.token("reader") or "")
     named = AuthorizationConfig(brokers=True, superuser_roles=("admin",))
     async with Server(_with(config, named)) as server, grpc.aio.insecure_channel(server.address) as channel:
-        server.calls.doors = (believe,)
         stub = async_stub(channel)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=f"persistent://{NAMESPACE}/one"), metadata=of("owner"))

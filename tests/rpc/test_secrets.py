@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import pytest
@@ -60,10 +59,11 @@ async def test_no_answer_and_no_log_line_has_a_secret(stub: AsyncStub, caplog: p
     assert "hush" not in caplog.text
 
 
-async def test_a_server_shows_them_if_it_is_told_to(tmp_path: Path) -> None:
+async def test_a_server_shows_them_if_it_is_told_to_and_says_so_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         said = await everything(async_stub(channel))
+    assert "shown to everybody who may read (--show-secrets)" in caplog.text
     assert said.count(b"hush") >= 12
     assert REDACTED.encode() not in said
     assert not replace(config, show_secrets=False).show_secrets

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
-from tests.rpc.callers import ROLES, believe, guarded, of
+from tests.rpc.callers import ROLES, Metadata, believe, guarded, of
 from tests.rpc.conftest import Refusal
 from tests.rpc.watching import Told, changes, kinds
 from tests.stubs import AsyncStub, async_stub
@@ -111,20 +112,9 @@ async def update(stub: AsyncStub, value: int, namespace: str = ONE) -> None:
     await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic(namespace), policies=policies), metadata=of("admin"))
 
 
-def watching(stub: AsyncStub, caller: str = "reader", **selection: object) -> Told:
-    """A watch of a caller's."""
-    return Told(Called(stub, caller), **selection)  # type: ignore[arg-type]
-
-
-class Called:
-    """The service as a caller calls it."""
-
-    def __init__(self, stub: AsyncStub, caller: str) -> None:
-        self._stub, self._caller = stub, caller
-
-    def WatchPolicies(self, request: service_pb2.WatchPoliciesRequest) -> object:  # noqa: N802 (its name)
-        """The watch."""
-        return self._stub.WatchPolicies(request, metadata=of(self._caller))
+def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Metadata] = of, **selection: Any) -> Told:
+    """A watch of a caller's, who shows what ``shown`` says."""
+    return Told(stub, metadata=shown(caller), **selection)
 
 
 async def ended(told: Told) -> tuple[list[service_pb2.WatchEvent], Refusal]:

@@ -14,6 +14,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import (
     AuthenticationConfig,
+    AuthorizationConfig,
     CheckpointsConfig,
     EmbeddedLogConfig,
     HistoryConfig,
@@ -55,6 +56,7 @@ def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
         checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
         listen=parse_address("127.0.0.1:0"),
         authentication=authentication if asked else AuthenticationConfig(),
+        authorization=AuthorizationConfig(allow_authenticated=asked),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
@@ -39,6 +39,8 @@ class CallContext:
     request: Request | None = None
     outcome: Outcome | None = None
     started: float = 0.0
+    leave: Callable[[PolicyError], None] | None = None
+    changes = 0
 
     def __init__(self, actor: str) -> None:
         self._actor = actor

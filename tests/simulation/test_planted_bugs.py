@@ -382,10 +382,21 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
 ]
 
 
+FOUND_AT = {
+    whole_documents: 8,
+    answers_before_the_log: 47,
+    ends_of_old_questions: 11,
+    no_memory: 9,
+    deletions_forget: 6,
+    tombstones_carry_nothing: 46,
+}
+"""The seeds that have found what takes many: they are tried first, and all of them if such a one finds it no more."""
+
+
 @pytest.mark.parametrize(("plant", "profile", "error"), PLANTS, ids=[f"{plant.__name__}-{error.__name__}" for plant, _, error in PLANTS])
 def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in range(MOST_SEEDS):
+    for seed in (*([FOUND_AT[plant]] if plant in FOUND_AT else []), *range(MOST_SEEDS)):
         try:
             broken = run(profile, seed).broken
         except (AssertionError, ExceptionGroup):

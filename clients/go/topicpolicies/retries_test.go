@@ -352,3 +352,18 @@ func TestACallAtALimitIsMadeAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAWatchWhoseTokenExpiresGoesOnOnce(t *testing.T) {
+	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.connect(time.Now())
+	expired := &Error{Code: codes.Unauthenticated, Reason: "CREDENTIALS_EXPIRED", FromService: true}
+	if _, err := session.broke(expired, time.Now(), 0); err != nil {
+		t.Fatalf("the next stream may have a newer one: %v", err)
+	}
+	if _, err := session.broke(expired, time.Now(), 0); err == nil {
+		t.Fatal("it has none")
+	}
+}

@@ -206,7 +206,8 @@ func (s *session) complete() bool {
 // broke: the stream has ended. What to tell, and with it how long to wait before connecting again; or the error, if it makes no sense to
 // try again or patience is at its end. chance is at least 0 and less than 1.
 func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
-	if !resumable(failure.Code) {
+	renewable := failure.Reason == "CREDENTIALS_EXPIRED" && s.failed == 0 // the next stream may have a newer token
+	if !resumable(failure.Code) && !renewable {
 		return Interrupted{}, failure
 	}
 	s.failed++

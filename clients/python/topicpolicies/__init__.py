@@ -13,6 +13,7 @@ The policies themselves are the messages of ``topicpolicies.v1.policies_pb2``; t
 """
 
 from .aio import AsyncClient, AsyncEdit
+from .bearer import TokenFile
 from .cache import AsyncPolicyCache, PolicyCache
 from .channels import DEFAULT_TARGET, Tls
 from .client import Client, Edit
@@ -151,6 +152,7 @@ __all__ = [
     "SubscriptionType",
     "Synced",
     "Tls",
+    "TokenFile",
     "TopicPolicies",
     "TopicPoliciesError",
     "Unavailable",

@@ -46,6 +46,8 @@ _FINAL = frozenset(
     }
 )
 """How streams end that it makes no sense to open again."""
+_EXPIRED = "CREDENTIALS_EXPIRED"
+"""The reason of a stream that ended because its token did: the next one may have a newer token."""
 _BROKEN_SNAPSHOT = "the watch was interrupted before the snapshot was complete"
 _NOT_COVERED = "the token does not cover this namespace"
 
@@ -204,7 +206,8 @@ class WatchSession:
         delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
         delay += error.retry_seconds or 0.0
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
-        if error.code in _FINAL or math.isinf(delay) or quiet + delay > self._patience:
+        renewable = error.reason == _EXPIRED and self._failed == 1  # of streams that broke one after the other
+        if (error.code in _FINAL and not renewable) or math.isinf(delay) or quiet + delay > self._patience:
             raise error
         self._before.append(Interrupted(error, self._failed, delay))
         return delay

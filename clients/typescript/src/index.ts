@@ -33,5 +33,6 @@ export type { DeleteResult, Settled, UpdateResult } from "./results.js";
 export { DEFAULT_RETRIES, NO_RETRIES, type RetryPolicy } from "./retries.js";
 export type { Selection } from "./session.js";
 export type { Stub } from "./stub.js";
+export { tokenFile } from "./token-file.js";
 export { ResumeToken, type WatchToken } from "./tokens.js";
 export { Watch } from "./watch.js";

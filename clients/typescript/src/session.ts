@@ -152,7 +152,8 @@ export class WatchSession {
    * @param chance at least 0, less than 1
    */
   broke(error: TopicPoliciesError, now: number, chance: number): Interrupted {
-    if (FINAL.has(error.code)) throw error;
+    const renewable = error.reason === "CREDENTIALS_EXPIRED" && this.#failed === 0; // the next stream may have a newer token
+    if (FINAL.has(error.code) && !renewable) throw error;
     this.#failed += 1;
     const full = error.code === Code.RESOURCE_EXHAUSTED && !passingLimit(error);
     const retryInMs = delayMs(full ? LONG_PAUSES : PAUSES, this.#failed, chance) + (error.retryAfterMs ?? 0);

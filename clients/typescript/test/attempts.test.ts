@@ -107,3 +107,10 @@ test("a limit is waited for as long as the service says", () => {
   session.connect(0);
   assert.equal(session.broke(error, 0, 0).retryInMs, 3550);
 });
+
+test("a watch whose token expires goes on once: the next stream may have a newer one", () => {
+  const session = new WatchSession({ namespaces: ["public/a"] });
+  const expired = errorOf({ code: "UNAUTHENTICATED", reason: "CREDENTIALS_EXPIRED", service: true });
+  assert.equal(session.broke(expired, 0, 0).error, expired);
+  assert.throws(() => session.broke(expired, 0, 0), expired.constructor);
+});

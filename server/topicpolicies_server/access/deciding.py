@@ -8,22 +8,24 @@ from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
 from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
+from ..rereading import Rereading
 from .authority import ByRoles
 from .roles_file import RolesFile
 
 
-async def open_authority(config: AuthorizationConfig, log: LogConfig) -> ByRoles | None:
+async def open_authority(config: AuthorizationConfig, log: LogConfig, rereading: Rereading) -> ByRoles | None:
     """Who decides; None: nobody does, and everybody may do everything.
 
     Args:
         config: by what.
         log: where the change logs are: their brokers may decide.
+        rereading: reads the file anew when it changes.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
     """
     if config.file is not None:
-        roles = RolesFile(config.file)
+        roles = RolesFile(config.file, rereading)
         await roles.start()
         return ByRoles(roles)
     if not config.brokers:

@@ -121,13 +121,15 @@ class Bucket:
 class Ration:
     """What one principal uses."""
 
-    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "streams", "watches")
+    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "held", "streams", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         """Nothing."""
         self._allowance = allowance
         self._waiting: dict[Callable[[], None], None] = {}
         self.calls = self.streams = self.watches = self.bytes = 0
+        self.held = 0
+        """Calls that are refused, and not told so yet."""
         self.bucket = Bucket(allowance.changes_per_second, now) if allowance.changes_per_second else None
 
     def begin(self, use: Use, size: int, now: float) -> Beyond | None:
@@ -203,7 +205,7 @@ class Rations:
 
     def _forget_one(self) -> bool:
         for count, (who, ration) in enumerate(self._known.items()):
-            if not ration.calls:
+            if not (ration.calls or ration.held):
                 del self._known[who]
                 return True
             if count >= _LOOKS:

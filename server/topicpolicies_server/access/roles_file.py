@@ -1,4 +1,4 @@
-"""Who may do what, by a file (TOML), which is read again when it changes.
+"""Who may do what, by a file (TOML), which is read anew when it changes (``rereading``).
 
 ::
 
@@ -10,35 +10,22 @@
     permissions = ["read", "watch"]                       # of read, watch, change, history, secrets
 
 ``change`` and ``watch`` include ``read``: an update's answer, and what a watch begins with, is a document. What nobody granted is denied.
-
-============  =============================================  ============================================================
-the file      what is in force                               what is told
-============  =============================================  ============================================================
-as it was     what was                                       nothing
-another, good it                                             a line
-another, bad  what was                                       all that is wrong with it, once
-gone          what was                                       that, once
-============  =============================================  ============================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from ..tasks import Kept
+from ..rereading import Rereading
 from .authority import Permission
 
-_LOG = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0
-"""How often it is looked whether the file has changed."""
 MOST_BYTES = 4 << 20
 """A larger file is not read."""
 _EVERYBODY = "*"
@@ -68,6 +55,12 @@ class Contents:
         self.grants = grants
         self._known: dict[tuple[str, str], frozenset[Permission]] = {}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Contents) and (self.superusers, self.grants) == (other.superusers, other.grants)
+
+    def __hash__(self) -> int:
+        return hash((self.superusers, self.grants))
+
     def permissions(self, role: str, namespace: str) -> frozenset[Permission]:
         """What a role may do in a namespace."""
         asked = (role, namespace)
@@ -92,29 +85,32 @@ class Contents:
 
 
 class RolesFile:
-    """Decides by a file (``authority.Roles``). It belongs to the event loop that starts it."""
+    """Decides by a file (``authority.Roles``), which ``rereading`` reads anew."""
 
-    def __init__(self, path: Path, *, look_seconds: float = LOOK_SECONDS) -> None:
-        """``path``: of the file, which ``start`` reads."""
+    def __init__(self, path: Path, rereading: Rereading) -> None:
+        """Reads nothing yet.
+
+        Args:
+            path: of the file, which ``start`` reads.
+            rereading: reads it anew when it changes; a wrong one leaves in force what was.
+        """
         self._path = path
-        self._seconds = look_seconds
-        self._seen: object = None
-        """The file's stamp when it was read last, or why it could not be."""
+        self._rereading = rereading
         self._contents = Contents(frozenset(), ())
-        self._looking = Kept("the look at the authorization file", self._look)
+        self._forget: Callable[[], object] | None = None
 
     async def start(self) -> None:
-        """Reads the file, and looks from now on whether it has changed.
+        """Reads the file, and has it read anew from now on.
 
         Raises:
             LogError: it can't be used; the error says all that is wrong with it.
         """
         try:
-            self._seen, text = await asyncio.to_thread(_read, self._path)
-            self._contents = parse(text)
+            contents = await asyncio.to_thread(read, self._path)
         except (OSError, ValueError) as error:
             raise LogError(Reason.AUTHORIZATION_UNKNOWN, f'The authorization file "{self._path}" can\'t be used: {error}.') from error
-        self._looking.start()
+        self._take(contents)
+        self._forget = self._rereading.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool:
         """Whether a role may."""
@@ -124,35 +120,27 @@ class RolesFile:
         """Whether a role may."""
         return self.at_once(role, namespace, permission)
 
-    async def look(self) -> None:
-        """Reads the file again, if it has changed. What is wrong with it is told once; until it is mended, what it said before holds."""
-        stamp: object = None
-        try:
-            stamp = await asyncio.to_thread(_stamp, self._path)
-            if stamp == self._seen:
-                return
-            stamp, text = await asyncio.to_thread(_read, self._path)
-            self._contents, self._seen = parse(text), stamp
-        except OSError as error:
-            self._tell(error.strerror or str(error), error.strerror or str(error))
-        except ValueError as error:
-            self._tell(stamp, str(error))
-        else:
-            _LOG.info('the authorization file "%s" was read anew', self._path)
-
     async def close(self) -> None:
-        """Looks no more."""
-        await self._looking.stop()
+        """The file is not read any more."""
+        if self._forget is not None:
+            self._forget()
 
-    def _tell(self, seen: object, problem: str) -> None:
-        if seen != self._seen:
-            self._seen = seen
-            _LOG.error('the authorization file "%s" can\'t be used, and what it said before holds: %s', self._path, problem)
+    def _take(self, contents: Contents) -> None:
+        self._contents = contents
 
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(self._seconds)
-            await self.look()
+
+def read(path: Path) -> Contents:
+    """Reads a file.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: as ``parse``; or it is too large, or no text.
+    """
+    with path.open("rb") as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    return parse(raw.decode())
 
 
 def parse(text: str) -> Contents:
@@ -217,18 +205,3 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     if pattern == _EVERYBODY:
         return re.compile(".*")
     return re.compile("[^/]*".join(map(re.escape, pattern.split("*"))))
-
-
-def _stamp(path: Path) -> object:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _read(path: Path) -> tuple[object, str]:
-    """Its stamp, and its text. The stamp is taken first: what changes meanwhile is read again."""
-    stamp = _stamp(path)
-    with path.open("rb") as file:
-        raw = file.read(MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-    return stamp, raw.decode()

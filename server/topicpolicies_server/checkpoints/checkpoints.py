@@ -64,7 +64,7 @@ class Pace(NamedTuple):
     """After so many events sooner: that is what has to be read again when the process dies."""
     cells_at_once: int = 64
     """So many cells are copied in one turn of the loop: about a millisecond."""
-    bytes_at_once: int = 128 << 10
+    bytes_at_once: int = 64 << 10
     """After so many bytes a turn is over sooner: cells that are not settled take longer than others."""
     looks_seconds: float = 0.5
     """How often it is considered."""

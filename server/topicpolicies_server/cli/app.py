@@ -41,6 +41,7 @@ _ANYWHERE = {
     "--timeout": 1,
     "--actor": 1,
     "--reason": 1,
+    "--token-file": 1,
     "--tls": 0,
     "--no-tls": 0,
     "--tls-ca": 1,
@@ -157,6 +158,12 @@ def options(  # noqa: PLR0913, PLR0917 - options
         typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who asks for a change, for the log; by default your login name."),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is asked for, for the log.")] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read anew when it changes."
+        ),
+    ] = None,
     tls: Annotated[
         bool | None, typer.Option("--tls/--no-tls", help="With or without TLS; by default without on this machine, else with.")
     ] = None,
@@ -178,6 +185,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
         tls_flags=TlsFlags(use=tls, ca_file=tls_ca, certificate_file=tls_certificate, key_file=tls_key, server_name=tls_server_name),
         actor=_default_actor() if actor is None else actor,
         reason=reason,
+        token_file=token_file,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from topicpolicies import Client, Scope, Tls
+from topicpolicies import Client, Scope, Tls, TokenFile
 
 
 class Output(enum.Enum):
@@ -83,6 +83,8 @@ class Settings:
     """Who asks for a change."""
     reason: str = ""
     """Why."""
+    token_file: Path | None = None
+    """A file with the bearer token of every call."""
 
     @property
     def tls(self) -> bool | Tls | None:
@@ -93,10 +95,12 @@ class Settings:
         """A client of the server.
 
         Raises:
-            OSError: a file of the TLS options can't be read.
+            OSError: a file of the TLS options, or the token's, can't be read.
+            InvalidArgument: there is no token in it, or it would be sent in the clear.
             typer.BadParameter: the TLS options contradict each other.
         """
-        return Client(self.server, tls=self.tls, timeout=self.timeout_seconds)
+        token = TokenFile(self.token_file) if self.token_file is not None else None
+        return Client(self.server, tls=self.tls, token=token, timeout=self.timeout_seconds)
 
     @property
     def json(self) -> bool:

@@ -34,6 +34,15 @@ class AuthorizationConfig:
         """Whether somebody decides."""
         return self.file is not None or self.brokers
 
+    def warnings(self, *, show_secrets: bool) -> list[str]:
+        """What is allowed with it that most servers should not allow; ``show_secrets``: as ``problems``."""
+        found = []
+        if self.allow_authenticated:
+            found.append("Whoever has shown who he is may do everything (--allow-authenticated).")
+        if show_secrets:
+            found.append("The credentials of object storages in offload policies are shown to everybody who may read (--show-secrets).")
+        return found
+
     def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
         """What is wrong with it.
 
@@ -55,6 +64,8 @@ class AuthorizationConfig:
             problems.append(
                 "--show-secrets shows them to everybody who may read: drop it where somebody decides, and grant the permission secrets."
             )
+        if self.decided and not authenticated:
+            problems.append("Somebody decides what callers may do, and nobody asks who they are: say --authentication-providers.")
         if authenticated and not self.decided and not self.allow_authenticated:
             problems.append(
                 "Callers show who they are, and nobody decides what they may do: say --authorization FILE, --authorization-by-brokers"

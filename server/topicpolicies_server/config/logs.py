@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from topicpolicies.secrets import REDACTED
 
 from .files import misplaced, unreadable
+from .oauth2 import OAuth2Config
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
@@ -60,6 +61,14 @@ class PulsarLogConfig:
     """A file with the token to authenticate with at both; it is read again whenever a connection is made."""
     tls_trust_certs_file: Path | None = None
     """The authorities (PEM) that the broker's certificates are checked against; None: those of the system."""
+    tls_certificate_file: Path | None = None
+    """The sidecar's own certificate (PEM), where brokers ask for one."""
+    tls_key_file: Path | None = None
+    """Its private key."""
+    tls_validate_hostname: bool = True
+    """Whether a broker's certificate must be for the name that it was reached by."""
+    oauth2: OAuth2Config | None = None
+    """Where tokens come from, in place of a file; None: from nowhere."""
     writer: Writer = Writer.SHARED
     """Who may write it."""
     recalled_entries: int = RECALLED_ENTRIES
@@ -74,6 +83,16 @@ class PulsarLogConfig:
             found += unreadable("token", self.token_file)
         if self.tls_trust_certs_file is not None:
             found += unreadable("Pulsar trust certificate", self.tls_trust_certs_file)
+        for what, path in (("certificate", self.tls_certificate_file), ("key", self.tls_key_file)):
+            found += unreadable(f"Pulsar client {what}", path) if path is not None else []
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            found.append("--pulsar-tls-certificate and --pulsar-tls-key belong together.")
+        if self.oauth2 is not None:
+            found += self.oauth2.problems()
+            if self.token_file is not None:
+                found.append(
+                    "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
+                )
         if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
             found.append(f"The recalled entries are 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are held in memory.")
         return found

@@ -8,14 +8,16 @@ from typing import Any, TypeVar
 
 from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcConfig, TokenConfig
 from .authorization import AuthorizationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .history import HistoryConfig
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
+from .oauth2 import OAuth2Config
 from .option import Value
-from .server import GuardConfig, LogLevel, ServerConfig, TlsConfig
-from .settling import settle
+from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
+from .settling import PULSAR_ACCESS, settle
 from .sources import Gathered
 
 _Config = TypeVar("_Config")
@@ -47,11 +49,14 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             authorization=_authorization(values),
             show_secrets=values["show_secrets"],
             log_level=LogLevel(values["log_level"]),
+            log_format=LogFormat(values["log_format"]),
+            call_record=_call_record(values),
             missing_topics=values["allow_missing_topics"],
             read_only=values["read_only"],
             pause_repairs=values["pause_repairs"],
             guard=() if wrong_log else values["guard"],
             metrics_listen=values["metrics_listen"],
+            reflection=values["reflection"],
         ),
     )
 
@@ -72,6 +77,7 @@ def guard_config(found: Gathered) -> GuardConfig:
             pause_repairs=values["pause_repairs"],
             limits=_limits(values),
             log_level=LogLevel(values["log_level"]),
+            log_format=LogFormat(values["log_format"]),
             metrics_listen=values["metrics_listen"],
         ),
     )
@@ -107,8 +113,8 @@ def _log(found: Gathered, values: Mapping[str, Any]) -> tuple[LogConfig, list[st
     if values["pulsar"]:
         wrong = [] if values["cluster_file"] is None else ["--cluster-file goes with --data: with --pulsar the brokers are asked."]
         return _pulsar(values, Writer(values["writer"])), wrong
-    if values["admin_url"] or values["pulsar_token_file"] or values["pulsar_tls_trust_certs"]:
-        return embedded, ["--admin-url, --pulsar-token-file and --pulsar-tls-trust-certs go with --pulsar."]
+    if any(values[name] for name in PULSAR_ACCESS):
+        return embedded, ["--admin-url and the options that begin with --pulsar- go with --pulsar."]
     return embedded, []
 
 
@@ -118,9 +124,22 @@ def _pulsar(values: Mapping[str, Any], writer: Writer) -> PulsarLogConfig:
         admin_url=values["admin_url"],
         token_file=values["pulsar_token_file"],
         tls_trust_certs_file=values["pulsar_tls_trust_certs"],
+        tls_certificate_file=values["pulsar_tls_certificate"],
+        tls_key_file=values["pulsar_tls_key"],
+        tls_validate_hostname=values["pulsar_tls_validate_hostname"],
+        oauth2=_oauth2(values),
         writer=writer,
         recalled_entries=values["recalled_entries"],
     )
+
+
+def _oauth2(values: Mapping[str, Any]) -> OAuth2Config | None:
+    """Where tokens for Pulsar come from; what was said of it and does not suffice is told by ``OAuth2Config``."""
+    issuer, credentials = values["pulsar_oauth2_issuer"], values["pulsar_oauth2_credentials"]
+    audience, scope = values["pulsar_oauth2_audience"], values["pulsar_oauth2_scope"]
+    if not (issuer or credentials or audience or scope):
+        return None
+    return OAuth2Config(issuer=issuer, credentials_file=credentials, audience=audience, scope=scope)
 
 
 def _tls(values: Mapping[str, Any]) -> tuple[TlsConfig | None, list[str]]:
@@ -213,3 +232,8 @@ def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfi
         return None
     given = found.settings["checkpoints"].given
     return CheckpointsConfig(path=values["checkpoints"], make_folder=not (given or found.settings["data"].given), named_here=not given)
+
+
+def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:
+    path = values["call_record_file"]
+    return CallRecordConfig(which=Recorded(values["call_record"]), path=None if path is None or path.name == "-" else path)

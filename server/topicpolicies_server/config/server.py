@@ -11,6 +11,7 @@ from pathlib import Path
 from .address import DEFAULT_LISTEN, Address, parse_address
 from .authentication import AuthenticationConfig
 from .authorization import AuthorizationConfig
+from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
 from .files import unreadable
@@ -47,6 +48,14 @@ class LogLevel(enum.Enum):
     ERROR = "error"
 
 
+class LogFormat(enum.Enum):
+    """How the server's lines are written."""
+
+    TEXT = "text"
+    LOGFMT = "logfmt"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """Everything that a server is told.
@@ -75,6 +84,8 @@ class ServerConfig:
     """Whether answers have the secrets of object storages in offload policies, where nobody decides who may see them; else
     ``topicpolicies.secrets.REDACTED`` stands for them."""
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+    call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
     missing_topics: bool = False
     """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
     read_only: bool = False
@@ -85,6 +96,8 @@ class ServerConfig:
     """Patterns of namespaces that are kept loaded, and so repaired although nobody asks for them (``guard/``)."""
     metrics_listen: Address | None = None
     """Where metrics are shown, over HTTP; None: nowhere."""
+    reflection: bool = True
+    """Whether whoever reaches the server can ask it for the definition of its services."""
 
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
@@ -102,16 +115,20 @@ class ServerConfig:
             if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
-        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         problems += self._listen_problems()
-        problems += self._checkpoints_problems()
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
+        problems += self._checkpoints_problems() + self.call_record.problems()
         if problems:
             raise ConfigError(tuple(problems))
 
     @property
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
-        return False
+        return self.authentication.asks
+
+    def warnings(self) -> list[str]:
+        """What was chosen that most servers should not be told: it is said in the log at the start."""
+        return self.authorization.warnings(show_secrets=self.show_secrets)
 
     def folders_to_make(self) -> list[Path]:
         """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
@@ -179,6 +196,7 @@ class GuardConfig:
     """As with a server."""
     limits: Limits = field(default=Limits())
     log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
     metrics_listen: Address | None = None
     """As with a server."""
 

@@ -23,7 +23,19 @@ from .sources import Gathered, Setting, Source
 
 _EMBEDDED = ("data", "cluster_file")
 _BY_BROKERS = ("authorization_by_brokers", "superuser_roles", "namespace_roles_may_read")
-_PULSAR = ("pulsar", "admin_url", "pulsar_token_file", "pulsar_tls_trust_certs", "guard", *_BY_BROKERS)
+PULSAR_ACCESS = (
+    "admin_url",
+    "pulsar_token_file",
+    "pulsar_tls_trust_certs",
+    "pulsar_tls_certificate",
+    "pulsar_tls_key",
+    "pulsar_oauth2_issuer",
+    "pulsar_oauth2_credentials",
+    "pulsar_oauth2_audience",
+    "pulsar_oauth2_scope",
+)
+"""How Pulsar is reached: what makes no sense without it."""
+_PULSAR = ("pulsar", *PULSAR_ACCESS, "pulsar_tls_validate_hostname", "guard", *_BY_BROKERS)
 """What goes with one log only."""
 
 

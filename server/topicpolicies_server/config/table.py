@@ -15,7 +15,7 @@ from .option import PREFIX, Option
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
-CLIENT_VARIABLES = tuple(PREFIX + name for name in ("SERVER", "OUTPUT", "ACTOR", "REASON"))
+CLIENT_VARIABLES = tuple(PREFIX + name for name in ("SERVER", "OUTPUT", "ACTOR", "REASON", "TOKEN_FILE"))
 """The environment variables of the commands that call a server."""
 
 

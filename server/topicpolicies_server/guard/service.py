@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from functools import partial
 
-from ..config import GuardConfig
+from ..config import GuardConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..health import LogWatch, Pulse, report
 from ..logs.pulsar.opening import admin_api, pulsar_log
@@ -15,6 +16,8 @@ from ..rereading import Rereading
 from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
+
+_LOG = logging.getLogger(__name__)
 
 
 class GuardService:
@@ -63,6 +66,8 @@ class GuardService:
                 health = partial(report, watch.readiness, pulse)
                 parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
             guard.start()
+            for sentence in insecure(config):
+                _LOG.warning("insecure: %s", sentence)
             parts.push_async_callback(self.rereading.close)
             self.rereading.start()
             self._registry, self._parts = registry, parts.pop_all()

@@ -42,6 +42,8 @@ class LogWatch:
         """What is known."""
         self.readiness.tell(self._told)
         self._first = asyncio.Event()
+        self._in_vain = False
+        """Whether it was asked in vain before it answered first."""
         self._task = Kept("asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed)
 
     async def start(self) -> None:
@@ -64,6 +66,7 @@ class LogWatch:
         while True:
             await self._ask(self._log)
             self._first.set()
+            self._in_vain = self._in_vain or not self.readiness.ready
             well = self.readiness.state is State.READY
             await asyncio.sleep(min(_WELL_SECONDS if well else _ILL_SECONDS, max(self._patience, 0.1)))
 
@@ -97,6 +100,7 @@ class LogWatch:
             fields = {"event": "log_reached", "seconds": round(seconds, 1)}
             _LOG.warning("ready: the change log is reached again, after %.1f s", seconds, extra={"fields": fields})
         elif transition.after is State.READY:
-            _LOG.info("ready: the change log is reached", extra={"fields": {"event": "log_reached"}})
+            level = logging.INFO if self._in_vain else logging.DEBUG  # where nobody had to wait for it, there is nothing to tell
+            _LOG.log(level, "ready: the change log is reached", extra={"fields": {"event": "log_reached"}})
         else:
             _LOG.info("not ready: stopping", extra={"fields": {"event": "draining"}})

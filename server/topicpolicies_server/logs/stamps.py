@@ -128,6 +128,11 @@ def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
     properties.update({name: text for name, text in said.items() if text})
 
 
+def event_id_of(properties: Mapping[str, str]) -> str:
+    """The id of the event of ours that a message with these properties is; "" if it is none, or another format's. Nothing else is read."""
+    return properties.get(_ID, "") if properties.get(_VERSION) == FORMAT else ""
+
+
 def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> None:
     size = sum(map(len, properties.values()))
     if not carried and 2 * size > MAX_BYTES:

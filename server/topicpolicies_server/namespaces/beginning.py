@@ -18,6 +18,7 @@ state    what happens                                                           
 TRUSTED  an opening fails in a way that nobody thought of                                 DOUBTED
 TRUSTED  an opening that the log let begin there contradicts it, or nothing comes of it   DOUBTED
 TRUSTED  an opening fails otherwise                                                       TRUSTED
+TRUSTED  the log is lost because what it stands in is damaged: all of it is looked at     DOUBTED
 DOUBTED  an opening serves                                                                TRUSTED
 =======  ===============================================================================  =======
 """
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 from ..checkpoints import Restored
 from ..core.reasons import Reason
-from ..logs.change_log import LogError, Start
+from ..logs.change_log import LogError, NamespaceLog, Start
 from .common import Common
 from .follower import Follower
 from .listeners import Recorder
@@ -58,7 +59,7 @@ class Beginnings:
         """``name``: ``tenant/namespace``; ``common``: what all namespaces have in common."""
         self._name = name
         self._common = common
-        self._doubted = self._begun = False
+        self._doubted = self._begun = self._resumed = False
 
     async def next(self, older: Follower | None, recorder: Recorder | None) -> Beginning:
         """With what the next opening begins.
@@ -70,22 +71,34 @@ class Beginnings:
         beginning = Beginning()
         if not self._doubted:
             beginning = _behind(older, recorder) if older is not None else await self._restored(recorder)
-        self._begun = beginning.start is not None
+        self._begun, self._resumed = beginning.start is not None, False
         return beginning
+
+    def opened(self, log: NamespaceLog) -> None:
+        """The log is open, and has said whether it begins there."""
+        self._resumed = log.resumed
 
     def served(self) -> None:
         """The opening answers."""
         self._doubted = False
 
-    def failed(self, follower: Follower | None, error: BaseException | None) -> None:
-        """The opening has failed; ``error``: in what way, None: its log was lost."""
+    def lost(self, error: LogError) -> None:
+        """The log can't be followed any more."""
+        if error.reason is Reason.LOG_FILE_UNUSABLE:
+            self._doubted = True
+
+    def failed(self, error: BaseException | None, *, trusted: bool) -> None:
+        """The opening has failed.
+
+        Args:
+            error: in what way; None: its log was lost.
+            trusted: whether the log never contradicted what the view was built from.
+        """
         if not self._begun:
             return
-        resumed = follower is not None and follower.log is not None and follower.log.resumed
-        contradicted = follower is not None and not follower.trusted
         nothing_came = isinstance(error, LogError) and error.reason is Reason.LOAD_TIMEOUT
         unforeseen = isinstance(error, Exception) and not isinstance(error, LogError)
-        self._doubted = unforeseen or (resumed and (contradicted or nothing_came))
+        self._doubted |= unforeseen or (self._resumed and (nothing_came or not trusted))
 
     async def _restored(self, recorder: Recorder | None) -> Beginning:
         """The last checkpoint, if it is of use."""

@@ -131,3 +131,37 @@ class Capacity:
     def _told(self) -> str:
         keys = f"{self.keys:,} policy keys of at most {self._most_keys:,} (max_loaded_keys)"
         return f"{keys}, {self.bytes:,} bytes of documents of at most {self._most_bytes:,} (max_loaded_document_bytes)"
+
+
+class Share:
+    """What one view has in memory, as far as the capacity knows of it."""
+
+    def __init__(self, capacity: Capacity | None) -> None:
+        """Nothing. ``capacity``: of which it is a share; None: anything may be kept."""
+        self._capacity = capacity
+        self._counted = (0, 0)
+
+    def count(self, keys: int, size: int) -> bool:
+        """So many keys are kept, with so many bytes of documents. Returns whether that is news to the capacity."""
+        if self._capacity is None or self._counted == (keys, size):
+            return False
+        self._capacity.add(keys - self._counted[0], size - self._counted[1])
+        self._counted = keys, size
+        return True
+
+    def take_over(self, other: Share) -> None:
+        """What another share has is this one's."""
+        self._counted, other._counted = other._counted, (0, 0)
+
+    def give_back(self) -> None:
+        """Nothing is kept, nor counted any more."""
+        self.count(0, 0)
+        self._capacity = None
+
+    def has_room_for(self, keys: int, size: int) -> bool:
+        """Whether so many keys may be kept, and so many bytes more than are counted."""
+        return self._capacity is None or self._capacity.has_room_for(keys - self._counted[0], size)
+
+    def refusal(self, what: str) -> LogError | None:
+        """Why there is no room for ``what``; None: there is."""
+        return self._capacity.refusal(what) if self._capacity is not None and self._capacity.is_exceeded() else None

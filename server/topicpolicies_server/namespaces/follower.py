@@ -23,7 +23,7 @@ from ..core.reading.unfolded import Sealed
 from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
-from .capacity import Capacity
+from .capacity import Capacity, Share
 from .listeners import Owner, Recorder, Taken
 from .unfolding import Keeping, Step, Unfolding, complete_after
 
@@ -77,15 +77,14 @@ class Follower(Keeping):
         """Where it stands; None: the log is not open."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         self._caught_up = False
-        self._capacity = capacity
+        self.share = Share(capacity)
+        """What of the view the capacity counts."""
         self._first = older is None
         self.keeper = keeper
         """Keeps a checkpoint of the view; None: nobody does."""
         self._restored = restored
         self.size = 0
         """Bytes of the view's documents."""
-        self._counted = (0, 0)
-        """The keys and bytes that the capacity knows of."""
 
     @property
     def identity(self) -> str:
@@ -106,7 +105,8 @@ class Follower(Keeping):
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
             self.continues, self.view = True, older.view
             self.readback = ReadBack(log.partitions, log.follows, older.positions)
-            self.size, self._counted = older.hand_over()
+            self.size = older.size
+            self.share.take_over(older.share)
             self.keeper = older.keeper
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
@@ -139,15 +139,9 @@ class Follower(Keeping):
             self._record(lambda recorder: recorder.closed())
             self._recorder = None
 
-    def hand_over(self) -> tuple[int, tuple[int, int]]:
-        """Another opening goes on with its view, and counts it: its bytes, and the keys and bytes that the capacity knows of."""
-        counted, self._counted = self._counted, (0, 0)
-        return self.size, counted
-
     def forget(self) -> None:
         """Its view is not kept any more."""
-        self._add_to_capacity(0, 0)
-        self._capacity = None
+        self.share.give_back()
 
     def let_go(self) -> None:
         """Nobody asks it anything any more. It stands in circles with its log and others, which must not keep what it has."""
@@ -280,18 +274,12 @@ class Follower(Keeping):
 
     def _count(self, owner: Owner) -> None:
         """Counts what is kept. Where there is no room, what is loaded for the first time is given up."""
-        if self._capacity is None or self._counted == (len(self.view), self.size):
+        if not self.share.count(len(self.view), self.size):
             return
-        self._add_to_capacity(len(self.view), self.size)
         if self._caught_up:
             owner.grown(self)
-        elif self._first and self._capacity.is_exceeded():
-            owner.refused(self, self._capacity.refusal(self._namespace))
-
-    def _add_to_capacity(self, keys: int, size: int) -> None:
-        if self._capacity is not None:
-            self._capacity.add(keys - self._counted[0], size - self._counted[1])
-            self._counted = keys, size
+        elif self._first and (refusal := self.share.refusal(self._namespace)) is not None:
+            owner.refused(self, refusal)
 
     def _fold(self, placed: Placed, computed_on: Settings | None = None) -> Step:
         """Folds an entry, and counts it; one that can't be folded is as one that can't be read."""

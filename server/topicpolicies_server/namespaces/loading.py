@@ -17,7 +17,7 @@ from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import Kept, Owned, asked_to_end
-from .beginning import Beginnings
+from .beginning import Beginning, Beginnings
 from .common import Common, unavailable
 from .follower import Follower
 from .life import Closed, Failed, Life, Loading, Serving
@@ -142,6 +142,7 @@ class Loader:
             _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
+        self._beginnings.lost(error)
         self._life.lost(error)
         self._give_up(follower)
         self._lost.set()
@@ -229,7 +230,7 @@ class Loader:
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        follower.opened(await common.log.open(self._name, follower, *begin.place))
+                        await self._open(follower, begin)
                     await self._read_on(follower, lost, began)
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
@@ -239,20 +240,25 @@ class Loader:
                 self._read.result()  # unless it was refused
             await _first_of(lost, self._served)  # not at once if something may be missing
         except BaseException as failure:
-            self._beginnings.failed(follower, failure)
+            self._beginnings.failed(failure, trusted=follower is None or follower.trusted)
             if follower is not None and follower is not self._life.served:
                 self._give_up(follower)
             raise
         finally:
             lost.cancel()
         if not self._served.done():
-            self._beginnings.failed(follower, None)
+            self._beginnings.failed(None, trusted=follower.trusted)
             self._give_up(follower)
             error = self._life.error
             if error is not None and error.reason in _LASTING:
                 raise LogError(error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
+
+    async def _open(self, follower: Follower, begin: Beginning) -> None:
+        log = await self._common.log.open(self._name, follower, *begin.place)
+        self._beginnings.opened(log)
+        follower.opened(log)
 
     async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
         """Waits until the log is read, or lost, for as long as there is some progress: to begin again would take as long again.

@@ -33,7 +33,7 @@ from ..core.reading.unfolded import Sealed, Unfolded
 from ..core.reading.view import Head, View
 from ..logs.change_log import NamespaceLog
 from ..tasks import Owned
-from .capacity import Capacity
+from .capacity import Share
 from .listeners import Owner, Recorder, Taken
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ class Keeping(ABC):
 
     view: View
     _owner: Owner | None
-    _capacity: Capacity | None
-    _counted: tuple[int, int]
+    share: Share
     _caught_up: bool
     _unfolding: Unfolding | None = None
     """What was read and is not folded yet; None: nothing."""
@@ -206,7 +205,7 @@ class Keeping(ABC):
 
     def _take_unopened(self, owner: Owner, unfolding: Unfolding, entries: Sequence[Placed | Sealed]) -> None:
         unfolding.take(entries, partial(self._take, owner))
-        if self._capacity is not None and not self._capacity.has_room_for(len(self.view) - self._counted[0], unfolding.size):
+        if not self.share.has_room_for(len(self.view), unfolding.size):
             unfolding.stop_keeping()
         self._unfold(owner, unfolding.beside(len(entries)))
 

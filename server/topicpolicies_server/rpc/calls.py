@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import grpc
 
 from ..access import NOBODY, Caller
-from ..core.chains.request import Outcome, Request
+from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 from .lateness import Lateness
@@ -66,9 +66,11 @@ class Call:
         "at_least",
         "began",
         "caller",
+        "changes",
         "error",
         "expired",
         "given_up",
+        "leave",
         "method",
         "outcome",
         "pace",
@@ -108,10 +110,14 @@ class Call:
         """A version that its answer must have reached; "" is any."""
         self.request: Request | None = None
         """The change that it makes, once that is read; None: it makes none, or many."""
+        self.changes = 0
+        """How many changes of its stream have their outcome."""
         self.outcome: Outcome | None = None
         """What became of the change; None: it failed, or has no outcome yet."""
         self.expired: PolicyError | None = None
-        """Why it has no answer, when its caller's deadline is near."""
+        """Why it has no answer, when its caller's deadline is near or its credentials have expired."""
+        self.leave: Callable[[PolicyError], None] | None = None
+        """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
         self.state = State.WORKING
         self.started = perf_counter()
         """When it came, by a finer clock."""
@@ -133,6 +139,10 @@ class Call:
         metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
         return metadata
 
+    async def write(self, answer: Any) -> None:
+        """Writes one of a stream's answers."""
+        await self._context.write(answer)
+
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""
         return await self._context.abort(code, details, trailing_metadata)
@@ -147,7 +157,7 @@ class Call:
         return left
 
     def expire(self, error: PolicyError) -> None:
-        """Ends it with an error, because its caller's deadline is near."""
+        """Ends it with an error, because its caller's deadline is near, or its credentials have expired."""
         self.expired = error
         self.end()
 
@@ -183,6 +193,21 @@ class Observer(Protocol):
         """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
 
 
+class ChangeObserver(Protocol):
+    """Whoever is told of each change of a stream, as of calls."""
+
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
+        """A change has its outcome.
+
+        Args:
+            method: that of its call.
+            caller: who makes it.
+            request: the change; None: it could not be read.
+            answer: its outcome.
+            seconds: how long it took.
+        """
+
+
 Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
 """What every call passes before its request is decoded; None: it has. Raises ``PolicyError``: it is refused."""
 
@@ -203,6 +228,8 @@ class Calls:
         """What each call passes, in this order."""
         self.observers = tuple(observers)
         """Who is told of each."""
+        self.change_observers: tuple[ChangeObserver, ...] = ()
+        """Who is told of each change of a stream."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 from typing import Any as Anything
 
@@ -44,10 +44,14 @@ class Context(Protocol):
     """A version that its answer must have reached."""
     request: Request | None
     """The change that it makes."""
+    changes: int
+    """How many changes of its stream have their outcome."""
     outcome: Outcome | None
     """What became of that."""
     started: float
     """When it came, by ``time.perf_counter``."""
+    leave: Callable[[PolicyError], None] | None
+    """Has it read no more, and end with an error."""
 
     @property
     def caller(self) -> Caller:

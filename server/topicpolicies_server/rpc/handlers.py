@@ -49,7 +49,10 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
 
 
 class Others:
-    """Stands in for a gRPC server where other services are added to it: their requests are decoded, and their calls end, as ours do."""
+    """Stands in for a gRPC server where other services are added to it: their requests are decoded, and their calls end, as ours do.
+
+    In place of gRPC's context their methods have the ``Call``.
+    """
 
     def __init__(self, server: grpc.aio.Server, calls: Calls, most: int) -> None:
         """``most``: bytes that a request may have."""
@@ -68,15 +71,17 @@ class Others:
     def _method(self, name: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         parse, serialize, most = handler.request_deserializer, handler.response_serializer, self._most
         assert parse is not None, "generated code says it"
-        if (one := handler.unary_unary) is not None:
-            unary = self._methods.unary_unary(name, lambda request, call: one(request, call.context), parse)
+        one: Any = handler.unary_unary
+        if one is not None:
+            unary = self._methods.unary_unary(name, one, parse)
             return grpc.unary_unary_rpc_method_handler(unary, response_serializer=serialize)
-        if (several := handler.unary_stream) is not None:
-            stream = self._methods.unary_stream(name, lambda request, call: several(request, call.context), parse)
+        several: Any = handler.unary_stream
+        if several is not None:
+            stream = self._methods.unary_stream(name, several, parse)
             return grpc.unary_stream_rpc_method_handler(stream, response_serializer=serialize)
         method: Any = handler.stream_stream
         assert method is not None, "no service has a stream of requests with one answer"
-        both = self._methods.written(name, lambda stream, call: method(decoded(parse, stream, most), call.context))
+        both = self._methods.written(name, lambda stream, call: method(decoded(parse, stream, most), call))
         return grpc.stream_stream_rpc_method_handler(both, response_serializer=serialize)
 
 

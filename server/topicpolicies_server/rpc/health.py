@@ -7,7 +7,7 @@ name                                    what is told
 ``liveness``                            SERVING, as long as it answers
 ``tenant/namespace``                    SERVING: its view answers, and the log can be reached. NOT_SERVING: it can't be loaded, the log
                                         is out of reach, or the server stops. UNKNOWN: nobody has asked for it, or it is being read;
-                                        asking for its health does not load it
+                                        asking for its health does not load it; and who may not read it is told so of each
 anything else                           NOT_FOUND; a watch is told SERVICE_UNKNOWN
 ======================================  ==========================================================================================
 
@@ -23,11 +23,14 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from ..access import Permission
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace
 from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
+from .calls import Call
+from .permitting import Permitting
 
 MOST_WATCHES = 1_000
 """Open watches of the health; beyond them RESOURCE_EXHAUSTED."""
@@ -42,16 +45,18 @@ SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SE
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """The health of one server."""
 
-    def __init__(self, readiness: Readiness, registry: Registry, service: str) -> None:
+    def __init__(self, readiness: Readiness, registry: Registry, service: str, permitting: Permitting | None = None) -> None:
         """Nobody watches.
 
         Args:
             readiness: what is known.
             registry: the namespaces.
             service: the name of the service whose health is that of the server.
+            permitting: asks who may read a namespace, and so be told of it; None: everybody.
         """
         self._readiness = readiness
         self._registry = registry
+        self._permitting = permitting
         self._of_all = ("", "readiness", service)
         self._changed: set[asyncio.Event] = set()
         """Set when something has changed; one of each watch."""
@@ -78,9 +83,18 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return UNKNOWN
         return ready if namespace.phase is Phase.READY else NOT_SERVING
 
-    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
+    async def told(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
+        """The same as far as a caller may know it."""
+        if self._permitting is not None and _is_namespace(name):
+            try:
+                await self._permitting.need(call.caller, name, Permission.READ)
+            except PolicyError:
+                return UNKNOWN
+        return self.status(name)
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Call) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
         """How something is now."""
-        status = self.status(request.service)
+        status = await self.told(request.service, context)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
         return _Status(status=status)
@@ -90,7 +104,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         del request, context
         return health_pb2.HealthListResponse(statuses={name: _Status(status=self.status(name)) for name in (*self._of_all, _ALIVE)})
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Call) -> None:  # noqa: N802
         """How something is, now and whenever that changes."""
         if len(self._changed) >= MOST_WATCHES:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MOST_WATCHES:,} watches of the health are open, which is the most.")
@@ -101,7 +115,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         try:
             while True:
                 changed.clear()
-                status = self.status(name)
+                status = await self.told(name, context)
                 if status is None:
                     status = SERVICE_UNKNOWN
                 if status != told:

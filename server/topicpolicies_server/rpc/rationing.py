@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -25,6 +25,11 @@ from .decoding import Batch, Undecodable
 _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}
 _LET_IN = frozenset({"grpc.health.v1.Health/Check"})
 _IPV6_NETWORK = 64
+_HELD_SECONDS = 0.25
+"""So long a refusal waits before it is told: to refuse is cheaper than to serve, but whoever repeats at once could have thousands in a
+second, and all of them cost others. Tokens gather meanwhile, so whoever has to wait loses nothing by it."""
+_MOST_HELD = 128
+"""Refusals of one principal that wait so; beyond them they are told at once, for each is a call in progress."""
 
 
 def allowance(limits: Limits) -> Allowance:
@@ -64,22 +69,28 @@ class Rationing:
         self._loop = asyncio.get_running_loop()
         self._held: dict[Call, _Held] = {}
 
-    def let_in(self, call: Call) -> None:
-        """A call passes, if that is not beyond the ration of its principal.
+    def let_in(self, call: Call) -> Awaitable[None] | None:
+        """A call passes (None), if that is not beyond the ration of its principal.
+
+        Returns:
+            What refuses it, after a moment.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED.
         """
         if call.method in _LET_IN:
-            return
+            return None
         now = self._loop.time()
         use = _USES.get(call.method, Use.READ)
         ration = self.rations.of(principal(call), now)
         beyond = ration.begin(use, call.size, now)
         if beyond is not None:
-            raise _refused(beyond)
+            if ration.held >= _MOST_HELD:
+                raise _refused(beyond)
+            return _refuse_later(ration, beyond)
         pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
         self._held[call] = _Held(ration, use, call.size, pace)
+        return None
 
     def began(self, _call: Call) -> None:
         """A call has come: it is not at the door yet."""
@@ -168,6 +179,16 @@ def address(peer: str) -> str:
             return str(found.ipv4_mapped)
         return str(ipaddress.IPv6Network((found, _IPV6_NETWORK), strict=False))
     return host if family == "ipv4" else family
+
+
+async def _refuse_later(ration: Ration, beyond: Beyond) -> None:
+    ration.held += 1
+    try:
+        await asyncio.sleep(_HELD_SECONDS)
+    finally:
+        ration.held -= 1
+    left = None if beyond.seconds is None else max(0.001, beyond.seconds - _HELD_SECONDS)
+    raise _refused(beyond._replace(seconds=left))
 
 
 def _refused(beyond: Beyond) -> PolicyError:

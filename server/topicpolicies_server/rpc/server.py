@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -19,7 +20,7 @@ from ..access.opening import Opened
 from ..checkpoints import Checkpoints, open_checkpoints
 from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig
+from ..config import EmbeddedLogConfig, HistoryConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
@@ -28,13 +29,15 @@ from ..logs.change_log import ChangeLog
 from ..metrics import CallCounts, Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
-from .calls import Calls, Door
+from .calls import Calls, Door, Observer
 from .certificates import Certificates
 from .decoding import RECEIVED_TIMES
+from .expiring import Expiring
 from .handlers import Others, handlers
 from .health import HealthService
 from .identifying import Identifying
 from .info import info
+from .journal import Journal
 from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
@@ -73,6 +76,7 @@ class Server:
         self._counts = CallCounts() if config.metrics_listen is not None else None
         self._watch: LogWatch | None = None
         self._pulse: Pulse | None = None
+        self._journal: Journal | None = None
         self._grpc: grpc.aio.Server | None = None
 
     @property
@@ -108,6 +112,8 @@ class Server:
             OSError: the address can't be listened on, or a file can't be used.
         """
         config = self.config
+        for warning in config.warnings():
+            _LOG.warning("%s", warning)
         self._log = await open_log(config.log, config.limits, lambda: config.advertise or self.address)
         sole_writer = isinstance(config.log, EmbeddedLogConfig)
         context = FoldContext(sole_writer=sole_writer)
@@ -131,26 +137,26 @@ class Server:
         if self._checkpoints is not None:
             self._registry.keep_checkpoints(self._checkpoints)
         try:
-            calls = Calls(config.limits.max_concurrent_calls, self._open_doors(), [self._counts] if self._counts is not None else [])
+            calls = Calls(config.limits.max_concurrent_calls, *self._open_doors())
             ration(calls, config.limits)
+            self._keep_journal(calls)
             refuses = self._watch.readiness.refuses_waiting
             self._admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-            self._authority = await open_authority(config.authorization, config.log)
+            self._authority = await open_authority(config.authorization, config.log, self.rereading)
         except BaseException:
             await self.stop()
             raise
         admission = self._admission
+        permitting = Permitting(self._authority) if self._authority is not None else None
         self._servicer = Servicer(
             self._registry,
             config.limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=Permitting(self._authority) if self._authority is not None else None,
+            permitting=permitting,
             show_secrets=config.show_secrets,
         )
-        if self._counts is not None:
-            self._counts.watches, self._counts.unread_seconds = self._servicer.watch_records, calls.unread_seconds
         limits = config.limits
         self._grpc = grpc.aio.server(
             options=[
@@ -167,13 +173,16 @@ class Server:
         )
         self._grpc.add_generic_rpc_handlers((handlers(self._servicer, limits.max_message_bytes),))
         others = Others(self._grpc, self._servicer.calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE), others)
-        services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.readiness, self._registry, SERVICE, permitting), others)
+        if config.reflection:
+            services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+            reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         try:
             self._listen(self._grpc)
             await self._watch.start()
             await self._grpc.start()
+            for sentence in insecure(config):
+                _LOG.warning("insecure: %s", sentence)
             self._guard_and_show(config, self._registry)
             self.rereading.start()
         except BaseException:
@@ -187,6 +196,8 @@ class Server:
             for part in (self._opened, self._guard_admin, self._authority, self._admission, *log):
                 if part is not None:
                     steps.push_async_callback(part.close)
+            if self._journal is not None:
+                steps.push_async_callback(asyncio.to_thread, self._journal.close)
             steps.push_async_callback(self.rereading.close)
             if self._guard is not None:
                 steps.push_async_callback(self._guard.stop)
@@ -207,14 +218,24 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _open_doors(self) -> list[Door]:
-        """What every call passes."""
+    def _open_doors(self) -> tuple[list[Door], list[Observer]]:
+        """What every call passes, and who is told of it."""
         if not self.config.authentication.asks:
-            return []
+            return [], []
         self._opened = Opened(self.config.authentication)
         for source in self._opened.sources:
             self.rereading.add(*source)
-        return [Identifying(self._opened.identification)]
+        expiring = Expiring()
+        return [Identifying(self._opened.identification), expiring], [expiring]
+
+    def _keep_journal(self, calls: Calls) -> None:
+        """Counts calls, and records them, if that was asked for."""
+        if self._counts is not None:
+            calls.observers += (self._counts,)
+        if self.config.call_record.which is not Recorded.OFF:
+            self._journal = Journal(self.config.call_record, self.config.log_format)
+            calls.observers += (self._journal,)
+            calls.change_observers += (self._journal,)
 
     def _guard_and_show(self, config: ServerConfig, registry: Registry) -> None:
         if config.guard and isinstance(config.log, PulsarLogConfig):
@@ -227,6 +248,8 @@ class Server:
             self._guard.start()
         if config.metrics_listen is not None:
             readiness, pulse = self.readiness, Pulse()
+            if self._counts is not None and self._servicer is not None:
+                self._counts.watches, self._counts.unread_seconds = self._servicer.watch_records, self.calls.unread_seconds
             self._pulse = pulse
             self._metrics = Endpoint(
                 config.metrics_listen, ServerCollector(registry, self._guard, self._counts), lambda: report(readiness, pulse)

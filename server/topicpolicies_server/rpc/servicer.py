@@ -30,7 +30,7 @@ from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
 from .requests import ACTOR_KEY, REASON_KEY, Asker
-from .streaming import UpdateStream
+from .streaming import Told, UpdateStream
 from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
 from .watching.requests import read_watch
@@ -166,6 +166,7 @@ class Servicer:
         if (turn := gathering.come()) is not None:
             await gathering.wait(turn)
         try:
+            context.target = message.topic
             namespace, request = requests.read_update(message, _asker(context))
             wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
@@ -175,6 +176,7 @@ class Servicer:
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
+        context.target = message.topic
         namespace, request = requests.read_delete(message, _asker(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
@@ -206,13 +208,26 @@ class Servicer:
             updates = UpdateStream(
                 self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
             )
+            updates.observers = (self._of_change(context),)
             self._streams.add(updates)
+            context.leave = updates.leave
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
                     async for message in messages:
                         yield message
             finally:
                 self._streams.discard(updates)
+
+    def _of_change(self, context: Context) -> Told:
+        """Tells whoever observes them of the changes of a stream."""
+        observers, caller = [each.changed for each in self.calls.change_observers], context.caller
+
+        def changed(request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
+            context.changes += 1
+            for observe in observers:
+                observe("UpdatePolicies", caller, request, answer, seconds)
+
+        return changed
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
@@ -283,6 +298,7 @@ class Servicer:
                     Reason.TOO_MANY_WATCHES,
                     f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
                 )
+            context.target = next(iter((*message.namespaces, *message.topics)), "")
             stream = WatchStream(self._desk, watch, self._bookmarks)
             self._watching[stream] = None
             if self._stopping.is_set():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 
@@ -29,6 +30,10 @@ from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
+
+
+Told: TypeAlias = Callable[[Request | None, Result | PolicyError, float], None]
+"""Told of each change that has its outcome, and of how many seconds it took."""
 
 
 class UpdateStream:
@@ -67,6 +72,10 @@ class UpdateStream:
         self._free = places
         self._failures = failures
         self._stop = stop
+        self._reading: asyncio.Task[None] | None = None
+        self.observers: Sequence[Told] = ()
+        """Told of each change that has its outcome."""
+        self._now = asyncio.get_running_loop().time
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
         """Made to bytes when they are told: documents that many results share are kept once."""
@@ -92,8 +101,8 @@ class UpdateStream:
                 of what has no result is done.
         """
         loop = asyncio.get_running_loop()
-        reading = loop.create_task(self._read(stream), name="update stream")
-        stop = loop.create_task(self._stop_reading(reading), name="end of an update stream")
+        reading = self._reading = loop.create_task(self._read(stream), name="update stream")
+        stop = loop.create_task(self._stop_reading(), name="end of an update stream")
         try:
             while True:
                 self._told.clear()
@@ -127,12 +136,16 @@ class UpdateStream:
         for request, namespace in list(self._open.items()):
             namespace.end(request, stopping())
 
-    async def _stop_reading(self, reading: asyncio.Task[None]) -> None:
+    def leave(self, error: PolicyError) -> None:
+        """Reads no more; ends with an error once what was read has its results."""
+        if self._reading is not None and not self._ended:
+            self._failure = error
+            self._reading.cancel()
+
+    async def _stop_reading(self) -> None:
         """Reads no more once the server stops."""
         await self._stop.wait()
-        if not self._ended:
-            self._failure = stopping()
-            reading.cancel()
+        self.leave(stopping())
 
     async def _read(self, stream: AsyncIterator[Batch]) -> None:
         try:
@@ -164,6 +177,7 @@ class UpdateStream:
     def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> None:
         """Submits changes that have their places, those of one namespace together; ``first``: which of its message the first one is."""
         namespace, together = "", list[Request]()
+        came = self._now()
         for index, change in enumerate(changes, first):
             if isinstance(change, Undecodable):
                 self._tell(change.sequence, None, change.error)
@@ -171,7 +185,7 @@ class UpdateStream:
             request: Request | None = None
             try:
                 where, request = self._request(change, index)
-                request.sequence, request.stream = change.sequence, self._order
+                request.sequence, request.stream, request.came = change.sequence, self._order, came
                 if self._turns is not None and not self._turns.at_once(where, request):
                     self._wait(self._turns, where, request)
                     continue
@@ -262,6 +276,8 @@ class UpdateStream:
         if not self._results:
             self._told.set()
         self._results.append((sequence, request, answer))
+        for tell in self.observers:
+            tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
 
     def _tell_failure(self, sequence: int, request: Request | None, error: Exception) -> None:
         """A change fails in a way that nobody foresaw: the caller is told that it is our fault, the log why."""

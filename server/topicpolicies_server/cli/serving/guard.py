@@ -45,4 +45,5 @@ def run(config: GuardConfig, output: Output) -> None:
     from ...guard.service import GuardService  # noqa: PLC0415
 
     said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
-    run_until_told("the guard", output, config.log_level, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])
+    lines = config.log_level, config.log_format
+    run_until_told("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from ...config import Address, ConfigError, LogLevel
+from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
+from ...lines import tell_lines
 from ..exits import ExitCode, tell_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses
@@ -20,6 +20,7 @@ from .addresses import NotBoundError, check_addresses
 if TYPE_CHECKING:
     from ...process import Service
 
+_LOG = logging.getLogger(__name__)
 _Service = TypeVar("_Service", bound="Service")
 
 
@@ -45,13 +46,14 @@ def tell_problems(error: ConfigError, output: Output) -> None:
 
 
 @contextmanager
-def starting(what: str, output: Output, *addresses: Address | None) -> Iterator[Callable[[], None]]:
+def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
     """Ends the command with a sentence when ``what`` could not start. Gives what is to be called once it has.
 
     Args:
         what: the subject of the sentence.
         output: how it is told.
         addresses: where it was to listen.
+        form: how lines are written; but for people, that it could not start is a line like all others.
     """
     wanted = [each for each in addresses if each is not None]
     running = False
@@ -69,7 +71,11 @@ def starting(what: str, output: Output, *addresses: Address | None) -> Iterator[
         if running and not isinstance(error, PolicyError):
             raise
         reason, why = _why(error, wanted)
-        tell_other(reason, f"{what} {'ended' if running else 'could not start'}: {why}", output)
+        sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
+        if form is LogFormat.TEXT:
+            tell_other(reason, sentence, output)
+        else:
+            _LOG.critical("%s", sentence, extra={"fields": {"reason": str(reason)}})
         raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
 
 
@@ -89,7 +95,7 @@ def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) 
 def run_until_told(
     what: str,
     output: Output,
-    level: LogLevel,
+    lines: tuple[LogLevel, LogFormat],
     addresses: Sequence[Address | None],
     make: Callable[[], _Service],
     said: Callable[[_Service], Sequence[str]],
@@ -99,7 +105,7 @@ def run_until_told(
     Args:
         what: the subject of the sentence that tells that it could not start.
         output: how that is told.
-        level: of the log.
+        lines: of the log: how much, and how they are written.
         addresses: where it is to listen.
         make: makes it.
         said: what is said on standard error once it runs.
@@ -109,18 +115,16 @@ def run_until_told(
     """
     from ...process import run  # noqa: PLC0415 - what a process runs is not part of every command
 
-    log_to_standard_error(level)
+    tell_lines(*lines)
+    form = lines[1]
 
     def running(service: _Service) -> None:
         started()
         for line in said(service):
-            typer.echo(line, err=True)
+            if form is LogFormat.TEXT:
+                typer.echo(line, err=True)
+            else:
+                _LOG.info("%s", line)
 
-    with starting(what, output, *addresses) as started:
+    with starting(what, output, *addresses, form=form) as started:
         run(make, running)
-
-
-def log_to_standard_error(level: LogLevel) -> None:
-    """Sets up the log."""
-    logging.basicConfig(level=level.name, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every question to Pulsar's admin API

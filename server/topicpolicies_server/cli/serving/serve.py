@@ -33,7 +33,8 @@ def serve(context: typer.Context, found: Gathered) -> None:
           --admin-url http://broker:8080 --pulsar-token-file token
       topicpolicies serve --data policies.db --listen 0.0.0.0:6680 \\
           --tls-certificate server.pem --tls-key key.pem \\
-          --authentication-providers token --token-secret-key secret.key
+          --authentication-providers token --token-secret-key secret.key \\
+          --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, found)
@@ -74,4 +75,4 @@ def run(config: ServerConfig, output: Output) -> None:
         embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
         return [f"Listening on {server.address}", *embedded]
 
-    run_until_told("the server", output, config.log_level, (config.listen, config.metrics_listen), make, said)
+    run_until_told("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)

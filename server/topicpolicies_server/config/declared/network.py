@@ -66,6 +66,14 @@ OPTIONS = (
         read_by=ReadBy.SERVE,
     ),
     Option(
+        name="reflection",
+        kind=Kind.SWITCH,
+        help="Tell whoever asks which services there are, and their definitions (gRPC server reflection).",
+        section=_SECTION,
+        default=True,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
         name="metrics_listen",
         kind=Kind.ADDRESS,
         help="Where to show metrics (Prometheus) and to answer probes, over HTTP without TLS: /metrics, /livez, /readyz.",

@@ -19,24 +19,18 @@ def outcome_not_known(request: Request) -> PolicyError:
     )
 
 
+def _not_applied(request: Request, sentence: str) -> PolicyError:
+    return PolicyError(Kind.UNAVAILABLE, Reason.NOT_APPENDED, sentence, metadata={"request_id": request.request_id})
+
+
 def not_appended(request: Request) -> PolicyError:
     """UNAVAILABLE: the request is certainly not applied."""
-    return PolicyError(
-        Kind.UNAVAILABLE,
-        Reason.NOT_APPENDED,
-        f"The change log did not take this update of {request.key.topic}, and others have followed: try again.",
-        metadata={"request_id": request.request_id},
-    )
+    return _not_applied(request, f"The change log did not take this update of {request.key.topic}, and others have followed: try again.")
 
 
 def not_in_time(request: Request) -> PolicyError:
     """UNAVAILABLE: a request was certainly not applied, and it has no time left."""
-    return PolicyError(
-        Kind.UNAVAILABLE,
-        Reason.NOT_APPENDED,
-        f"{request.key.topic} could not be changed in time, and certainly was not: try again.",
-        metadata={"request_id": request.request_id},
-    )
+    return _not_applied(request, f"{request.key.topic} could not be changed in time, and certainly was not: try again.")
 
 
 def nothing_is_written(namespace: str) -> PolicyError:

@@ -78,6 +78,8 @@ class Request:
     """What is known of the cluster, as of its arrival; None: nothing."""
     tell: Callable[[Request, Result | PolicyError], None] = _nobody
     """Whom to tell; called with the effect ``Settled``, not by the sequencer."""
+    came: float = 0.0
+    """When it came, by the clock of whoever handed it in; nothing here depends on it."""
     sequence: int = 0
     """If it came on a stream, its caller's number of it."""
     repeats: list[Request] = field(default_factory=list)

@@ -185,7 +185,8 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
         flags, end = numbers[1], numbers[9]
-        words, document, live, shown, written = _read(data, numbers)
+        words = _texts(data, numbers)
+        document, live, shown, _ = _documents(data, numbers)
         state = KeyState()
         state.document = document
         state.live = live
@@ -203,28 +204,27 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
             state.joined = ALONE
         if end < len(data):
             unpack_leftovers(data[end:], state)
-        return Thawed(state, _head(key, data, numbers, words, shown, written), numbers[3], numbers[6])
+        return Thawed(state, _head(key, data, numbers, words, shown), numbers[3], numbers[6])
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
 
 def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-    """The head of what was frozen of a key, without the rest; None: it has none.
+    """The head of what was frozen of a key, without the rest; None: it has none. Its event is read when somebody asks for it.
 
     Raises:
-        Damaged: it was something else.
+        Damaged: it was something else, as far as was read; if more is, whoever asks for the event has this.
     """
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
-        words, _, _, shown, written = _read(data, numbers)
-        return _head(key, data, numbers, words, shown, written)
+        return _head(key, data, numbers, _texts(data, numbers), _shown(data, numbers))
     except _PROBLEMS as error:
         raise Damaged(f"what is kept of {key} can't be read: {error}") from error
 
 
-def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, Settings | None, Settings | None, Settings | None]:
-    """The texts, each as it was, and the documents: the head, the live one, the one that was told last, and that of its event."""
-    form, flags, _, _, _, _, _, _, begin, end, requests, paths, _ = numbers
+def _texts(data: bytes, numbers: _Numbers) -> list[str]:
+    """The texts, each as it was."""
+    form, flags, _, _, _, _, _, _, begin, _, _, paths, _ = numbers
     if form != FORMAT:
         raise Damaged(f"its format is {form}, not {FORMAT}")
     words = texts.split(data[SIZE:begin])
@@ -234,7 +234,33 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         words = texts.unquoted(words)
     else:
         _lengthen(data, numbers, words)
-    at = begin + (_ID_SIZE if flags & _PACKED_ID else 0) + requests
+    return words
+
+
+def _shown(data: bytes, numbers: _Numbers) -> Settings | None:
+    """The document that was told last; of those before it no more is read than it takes."""
+    flags, at = numbers[1], _at_documents(numbers)
+    which = flags >> SHOWN & 3
+    if which == _NONE:
+        return None
+    document = None
+    if flags >> _DOCUMENT & 3 == _OWN:
+        document, at = unpack(data, at)
+    if which == _SAME:
+        return document
+    if flags >> _LIVE & 3 == _OWN:
+        _, at = unpack(data, at)
+    return unpack(data, at)[0]
+
+
+def _at_documents(numbers: _Numbers) -> int:
+    """Where the documents begin."""
+    return numbers[8] + (_ID_SIZE if numbers[1] & _PACKED_ID else 0) + numbers[10]
+
+
+def _documents(data: bytes, numbers: _Numbers) -> tuple[Settings | None, Settings | None, Settings | None, Settings | None]:
+    """The documents: the head, the live one, the one that was told last, and that of its event."""
+    flags, end, at = numbers[1], numbers[9], _at_documents(numbers)
     document = live = shown = written = None
     if (which := flags >> _DOCUMENT & 3) == _OWN:
         document, at = unpack(data, at)
@@ -252,7 +278,7 @@ def _read(data: bytes, numbers: _Numbers) -> tuple[list[str], Settings | None, S
         written = shown
     if at != end or end > len(data):
         raise Damaged("its documents end elsewhere than it says")
-    return words, document, live, shown, written
+    return document, live, shown, written
 
 
 def _lengthen(data: bytes, numbers: _Numbers, words: list[str]) -> None:
@@ -279,9 +305,7 @@ def _requests(data: bytes, numbers: _Numbers) -> bytes:
     return data[at : at + numbers[10]]
 
 
-def _head(
-    key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str], shown: Settings | None, written: Settings | None
-) -> Head | None:
+def _head(key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str], shown: Settings | None) -> Head | None:
     flags = numbers[1]
     if not flags & HEAD:
         return None
@@ -290,19 +314,19 @@ def _head(
         raise Damaged("its event does something unknown")
     found = Head(key, shown, words[6], words[7], None, number, partition)
     if flags & PLACED:
-        requests = _requests(data, numbers) if words[10] == _LAST else b""
-        found.placed_late(partition, lambda: _placed(key, numbers, words, written, requests))
+        found.placed_late(partition, lambda: _placed(key, data, numbers, words))
     return found
 
 
-def _placed(key: PolicyKey, numbers: _Numbers, words: list[str], written: Settings | None, requests: bytes) -> Placed:
+def _placed(key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str]) -> Placed:
     _, flags, _, _, partition, _, _, published_at, _, _, _, paths, _ = numbers
     producer, event_id, request_id, digest, actor, reason, principal, claimed = words[8:_FIXED]
-    if requests:
-        try:
-            request_id, digest = last_remembered(requests)
-        except _PROBLEMS as error:
-            raise Damaged(f"what is kept of {key} can't be read: {error}") from error
+    try:
+        *_, written = _documents(data, numbers)
+        if request_id == _LAST:
+            request_id, digest = last_remembered(_requests(data, numbers))
+    except _PROBLEMS as error:
+        raise Damaged(f"what is kept of {key} can't be read: {error}") from error
     stamp = None
     if flags & _STAMP:
         kind = _KINDS[flags >> _KIND & 3]

@@ -140,10 +140,7 @@ class View(Resumed):
         return snapshot.documents(self._cells, scopes)
 
     def settle(self, cells: int) -> int:
-        """Makes cells small that nobody has to do with. Nobody can tell, but for the memory.
-
-        ``cells``: as many are looked at, at most. Returns how many were.
-        """
+        """Makes cells small that nobody has to do with: nobody can tell, but for the memory. Looks at so many; returns at how many."""
         return self._cells.settle(cells)
 
     @property

@@ -1,7 +1,8 @@
 """A cell as bytes, with everything that the fold and the view know of its key, settled or not, and back.
 
 The form is a JSON array in ASCII, and behind it the bytes of the settings. A document that several parts refer to stands in it once, and so
-does an event. What is left out is of no use to another process: cached bytes, and the document before a change.
+do an event, and a request that is remembered: sixteen events of its key tell of it. What is left out is of no use to another process:
+cached bytes, and the document before a change.
 
 What is read is taken for what was written: whoever keeps the bytes has a checksum with them. Other bytes raise ``Unreadable``.
 """
@@ -37,7 +38,7 @@ def to_bytes(cell: Cell) -> bytes:
     told = None
     if head is not None:
         told = [writer.document(head.document), head.version, head.previous, head.number, head.partition, writer.placed(head.placed)]
-    parts = [FORMAT, cell.partition, cell.touched_at, told, writer.state(state), writer.documents, writer.events]
+    parts = [FORMAT, cell.partition, cell.touched_at, told, writer.state(state), writer.documents, writer.events, list(writer.requests)]
     text = _dump(parts).encode("ascii")
     return b"%d:%b%b" % (len(text), text, b"".join(writer.settings))
 
@@ -51,10 +52,10 @@ def from_bytes(key: PolicyKey, data: bytes) -> Cell:
     try:
         length, _, rest = data.partition(b":")
         size = int(length)
-        found, partition, touched_at, told, state, documents, events = json.loads(rest[:size])
+        found, partition, touched_at, told, state, documents, events, requests = json.loads(rest[:size])
         if found != FORMAT:
             raise Unreadable(f"a cell has format {found}")
-        reader = _Reader(key, documents, rest[size:])
+        reader = _Reader(key, documents, requests, rest[size:])
         reader.take_events(events)
         cell = Cell(key, name_of(key), partition, reader.state(state))
         cell.touched_at = touched_at
@@ -77,6 +78,8 @@ class _Writer:
         self.documents: list[list[str | int]] = []
         """Of each its settings' names, each followed by how many bytes it has."""
         self.events: list[list[Any]] = []
+        self.requests: dict[Remembered, int] = {}
+        """Each once, with its number."""
         self._known: dict[int, int] = {}
         """Where what was written stands, by its id."""
         self._held: list[object] = []
@@ -139,7 +142,7 @@ class _Writer:
             int(stamp.skip_if_absent),
             dict(stamp.reads),
             operands,
-            stamp.remembered,
+            self._remembered(stamp.remembered),
             stamp.head_version,
             stamp.seen,
             stamp.principal,
@@ -157,7 +160,7 @@ class _Writer:
             self.document(state.document),
             state.version,
             state.head_event,
-            state.remembered,
+            self._remembered(state.remembered),
             self.document(state.live),
             state.newest,
             older,
@@ -170,6 +173,10 @@ class _Writer:
             state.contradictions,
         ]
 
+    def _remembered(self, requests: tuple[Remembered, ...]) -> list[int]:
+        known = self.requests
+        return [known.setdefault(request, len(known)) for request in requests]
+
     def _joined(self, joined: Joined) -> list[Any]:
         trail = [[self.placed(noted.placed), noted.changed, int(noted.on_absence), int(noted.certain)] for noted in joined.trail]
         return [joined.first, joined.first_at, joined.dropped, trail]
@@ -178,10 +185,11 @@ class _Writer:
 class _Reader:
     """Reads what ``_Writer`` writes."""
 
-    def __init__(self, key: PolicyKey, documents: list[list[Any]], settings: bytes) -> None:
+    def __init__(self, key: PolicyKey, documents: list[list[Any]], requests: list[list[str]], settings: bytes) -> None:
         self._key = key
         self._documents: list[Settings] = []
         self._events: list[Placed] = []
+        self._known = [Remembered(*request) for request in requests]
         at = 0
         for written in documents:
             document: dict[str, bytes] = {}
@@ -220,7 +228,7 @@ class _Reader:
             lists[setting] = ListChange(change), value
         return Stamp(
             event_id, StampKind(kind), request_id, digest, actor, reason, tuple(mask), base, etag, bool(skip), reads, lists,
-            _requests(remembered), head_version, None if seen is None else Seen(*seen), principal, claimed,
+            self._requests(remembered), head_version, None if seen is None else Seen(*seen), principal, claimed,
         )  # fmt: skip
 
     def state(self, written: list[Any]) -> KeyState:
@@ -229,7 +237,7 @@ class _Reader:
         state.document = self.document(document)
         state.version = version
         state.head_event = head_event
-        state.remembered = _requests(remembered)
+        state.remembered = self._requests(remembered)
         state.live = self.document(live)
         state.newest = newest
         if older is not None:
@@ -246,12 +254,11 @@ class _Reader:
         state.contradictions = contradictions
         return state
 
+    def _requests(self, written: list[int]) -> tuple[Remembered, ...]:
+        return tuple(self._known[at] for at in written)
+
     def _joined(self, first: str, first_at: int, dropped: str, trail: list[list[Any]]) -> Joined:
         joined = Joined(first, first_at, dropped)
         for at, changed, on_absence, certain in trail:
             joined.trail.append(Noted(self._events[at], changed, bool(on_absence), bool(certain)))
         return joined
-
-
-def _requests(written: list[list[str]]) -> tuple[Remembered, ...]:
-    return tuple(Remembered(*request) for request in written)

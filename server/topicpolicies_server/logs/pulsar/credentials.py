@@ -6,6 +6,8 @@ A token is never kept: it is asked for whenever a connection is made or a call i
 from __future__ import annotations
 
 import functools
+import json
+import logging
 import os
 import ssl
 from collections.abc import Callable
@@ -15,8 +17,29 @@ from typing import TypeAlias
 
 import certifi
 
+_LOG = logging.getLogger(__name__)
 TokenSource: TypeAlias = Callable[[], str]
 """Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2:
+    """An issuer of tokens (OAuth 2.0, client credentials): pulsar-client asks it for the binary protocol, ``oauth2`` for the admin API."""
+
+    issuer: str
+    credentials: Path
+    """JSON with ``client_id`` and ``client_secret``; read for each token."""
+    audience: str = ""
+    scope: str = ""
+
+    def parameters(self) -> str:
+        """What ``AuthenticationOauth2`` of pulsar-client is told; there is no secret in it."""
+        told = {"type": "client_credentials", "issuer_url": self.issuer, "private_key": str(self.credentials.absolute())}
+        return json.dumps(told | {name: said for name in ("audience", "scope") if (said := getattr(self, name))})
+
+
+Identity: TypeAlias = TokenSource | OAuth2
+"""What says who the sidecar is."""
 _MOST_CHARACTERS = 65_536
 
 
@@ -92,8 +115,59 @@ class TlsOptions:
             return _of_the_system(self.check_hostname)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key)
+            context.load_cert_chain(self.certificate, self.key, password=str)  # never asked for at a terminal
         return context
+
+
+class LiveContext:
+    """A TLS context whose files are read anew when they change, for the connections from then on.
+
+    What can't be used leaves in force what was read before, and is told once. An authority that is added is trusted from then on; one that
+    was taken out is so until the process ends.
+    """
+
+    def __init__(self, tls: TlsOptions) -> None:
+        """Reads the files.
+
+        Raises:
+            OSError: as ``TlsOptions.context``.
+        """
+        self._tls = tls
+        self._files = [each for each in (tls.trust_certs, tls.certificate, tls.key) if each is not None]
+        self._seen = self._look()
+        self._problem = ""
+        self.context = tls.context()
+        """For a library that makes connections with it."""
+
+    def renew(self) -> None:
+        """Reads the files, if they have changed."""
+        if not self._files or (seen := self._look()) == self._seen:
+            return
+        try:
+            self._tls.context()  # tried with one that nobody uses: of a pair that does not fit one half would be in force
+            if self._tls.trust_certs is not None:
+                self.context.load_verify_locations(self._tls.trust_certs)
+            if self._tls.certificate is not None:
+                self.context.load_cert_chain(self._tls.certificate, self._tls.key, password=str)
+        except OSError as error:
+            problem = str(error)
+            if problem != self._problem:
+                _LOG.warning("TLS towards Pulsar: %s; what was read before stays in force", problem)
+            self._problem = problem
+            return
+        self._seen, self._problem = seen, ""
+        _LOG.info("TLS towards Pulsar: read anew, and in force")
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_signature(each) for each in self._files]
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:

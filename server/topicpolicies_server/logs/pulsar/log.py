@@ -16,7 +16,7 @@ from .admin.facts import ClusterFacts, learn
 from .admin.topics import Topics
 from .client import PulsarClient
 from .contacts import Contacts
-from .credentials import TlsOptions, TokenSource
+from .credentials import Identity, TlsOptions
 from .health_checks import Checked, HealthChecks
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
@@ -35,7 +35,7 @@ class PulsarLog:
         service_url: str,
         admin_url: str,
         *,
-        token: TokenSource | None = None,
+        token: Identity | None = None,
         tls: TlsOptions | None = None,
         cluster: str = "",
         topic: str = CHANGE_EVENTS,

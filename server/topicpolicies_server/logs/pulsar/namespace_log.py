@@ -236,7 +236,8 @@ class PulsarNamespaceLog:
                 self._leading.caught_up()
 
     def appended(self, placed: list[Placed]) -> None:
-        """Hands on what was acknowledged."""
+        """Hands on what was acknowledged: events of one partition."""
+        self._reading.acknowledged[placed[0].partition].note(placed)
         self._sink.appended(placed)
         self._settled.set()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...config import Limits, PulsarLogConfig, Writer
 from .admin import Admin
-from .credentials import TlsOptions, TokenSource, token_from_file
+from .credentials import Identity, OAuth2, TlsOptions, token_from_file
 from .limits import PulsarLimits
 from .log import PulsarLog
 
@@ -39,9 +39,17 @@ def admin_api(config: PulsarLogConfig) -> Admin:
     return Admin(config.admin_url, token=_token(config), tls=_tls(config))
 
 
-def _token(config: PulsarLogConfig) -> TokenSource | None:
+def _token(config: PulsarLogConfig) -> Identity | None:
+    issued = config.oauth2
+    if issued is not None and issued.credentials_file is not None:
+        return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
     return None if config.token_file is None else token_from_file(config.token_file)
 
 
-def _tls(config: PulsarLogConfig) -> TlsOptions | None:
-    return None if config.tls_trust_certs_file is None else TlsOptions(trust_certs=config.tls_trust_certs_file)
+def _tls(config: PulsarLogConfig) -> TlsOptions:
+    return TlsOptions(
+        trust_certs=config.tls_trust_certs_file,
+        certificate=config.tls_certificate_file,
+        key=config.tls_key_file,
+        check_hostname=config.tls_validate_hostname,
+    )

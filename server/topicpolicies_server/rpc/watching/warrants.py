@@ -12,7 +12,7 @@ unknown   the authority could not tell in time             status FAILED, with  
 
 A namespace that is told of again goes on where it stood. What its reader has is not taken from him: a status is no ``reset``.
 
-How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``roles_file.LOOK_SECONDS``; brokers:
+How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
 ``authorization_cache_seconds``), and ``LOOK_SECONDS`` and ``ASK_SECONDS`` more.
 """
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from topicpolicies_server.core.fold import fold as rules
@@ -47,8 +46,7 @@ class Sent(NamedTuple):
         return self is other
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A state of the small world."""
 
     log: tuple[int, ...] = ()
@@ -125,29 +123,29 @@ class Search:
         if node.sidecar_left:
             for intent in self._intents("s", node.sidecar_left):
                 number = self._operation(node, head, intent)
-                yield replace(node, sidecar_sent=(*node.sidecar_sent, number), sidecar_left=node.sidecar_left - 1)
+                yield node._replace(sidecar_sent=(*node.sidecar_sent, number), sidecar_left=node.sidecar_left - 1)
         if node.sidecar_sent:
             log = (*node.log, node.sidecar_sent[0])
             self._head(log, node.late)
-            yield replace(node, log=log, sidecar_sent=node.sidecar_sent[1:])
+            yield node._replace(log=log, sidecar_sent=node.sidecar_sent[1:])
         if node.sidecar_read < len(node.log):
-            yield replace(node, sidecar_read=node.sidecar_read + 1)
+            yield node._replace(sidecar_read=node.sidecar_read + 1)
         elif not node.sidecar_sent and rules.repair_due(head):
             number = self._number(("repair", node.log, node.late), Sent(rules.restatement(KEY, head, f"r{len(node.log)}"), None, None))
-            yield replace(node, sidecar_sent=(number,))
+            yield node._replace(sidecar_sent=(number,))
         waiting = self.chained and (node.broker_sent or any(self._is_brokers(number) for number in node.log[node.broker_read :]))
         if node.broker_left and not waiting:
             shown = self._shown_after(node.log[: node.broker_read])
             for intent in self._intents("b", node.broker_left, shown):
                 event = Event(KEY, Action.DELETE if intent.delete else Action.UPDATE, intent.apply(shown))
                 number = self._number((_frozen(event.document), repr(intent), _frozen(shown)), Sent(event, intent, shown))
-                yield replace(node, broker_sent=(*node.broker_sent, number), broker_left=node.broker_left - 1)
+                yield node._replace(broker_sent=(*node.broker_sent, number), broker_left=node.broker_left - 1)
         if node.broker_sent:
             log = (*node.log, node.broker_sent[0])
             self._head(log, node.late)
-            yield replace(node, log=log, broker_sent=node.broker_sent[1:])
+            yield node._replace(log=log, broker_sent=node.broker_sent[1:])
         if node.broker_read < len(node.log):
-            yield replace(node, broker_read=node.broker_read + 1)
+            yield node._replace(broker_read=node.broker_read + 1)
         if node.log:
             yield from self._joining(node)
 
@@ -155,23 +153,23 @@ class Search:
         """What can happen around the second sidecar."""
         length = len(node.log)
         if node.may_compact and not node.joined:
-            yield replace(node, horizon=length, may_compact=False)
+            yield node._replace(horizon=length, may_compact=False)
         if node.may_wait:
-            yield replace(node, late=length + 1, may_wait=False)
+            yield node._replace(late=length + 1, may_wait=False)
         if node.may_join and node.horizon:
-            yield replace(node, joined=(length, node.horizon), may_join=False)
+            yield node._replace(joined=(length, node.horizon), may_join=False)
         if node.joined is None:
             return
         if node.joiner_sent:
             log = (*node.log, node.joiner_sent[0])
             self._head(log, node.late)
-            yield replace(node, log=log, joiner_sent=node.joiner_sent[1:])
+            yield node._replace(log=log, joiner_sent=node.joiner_sent[1:])
         if node.joiner_read < length:
-            yield replace(node, joiner_read=node.joiner_read + 1)
+            yield node._replace(joiner_read=node.joiner_read + 1)
         elif not node.joiner_sent and (guess := self._guess(node)).due:
             event = rules.restatement(KEY, guess, f"j{length}")
             number = self._number(("guess", node.log, node.late, node.joined), Sent(event, None, None))
-            yield replace(node, joiner_sent=(number,))
+            yield node._replace(joiner_sent=(number,))
 
     def _guess(self, node: Node) -> KeyState:
         """What the second sidecar makes of what it has read."""

@@ -18,7 +18,8 @@ import httpx
 
 from ....core.reasons import Reason
 from ...change_log import LogError
-from ..credentials import TlsOptions, TokenSource, checked_token
+from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
+from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
 
 _READ_SECONDS = 5.0
@@ -38,12 +39,12 @@ _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 class Admin:
     """A client of the admin API. It belongs to the event loop that it is first used on."""
 
-    def __init__(self, url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
+    def __init__(self, url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
         Args:
             url: ``http://host:port`` or ``https://host:port``, the hosts separated by commas if there are several: they take turns.
-            token: what to show as bearer token.
+            token: what to show as bearer token, or who issues it.
             tls: how to check brokers' certificates, for ``https``; by default as strictly as can be.
 
         Raises:
@@ -51,13 +52,15 @@ class Admin:
         """
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
-        self._token = token
+        self._token = None if isinstance(token, OAuth2) else token
+        self._issued = Tokens(token) if isinstance(token, OAuth2) else None
+        self._tls = LiveContext(tls or TlsOptions())
         self._asking: set[asyncio.Task[Answer]] = set()
         self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = httpx.AsyncClient(
-            verify=(tls or TlsOptions()).context(),
+            verify=self._tls.context,
             timeout=_READ_SECONDS,
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
             trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
@@ -125,6 +128,8 @@ class Admin:
         for asking in self._ended:
             asking.cancel()
         await asyncio.gather(*self._ended, return_exceptions=True)
+        if self._issued is not None:
+            await self._issued.close()
         await self._http.aclose()
 
     async def _answer(self, resource: str, seconds: float) -> Answer | None:
@@ -158,8 +163,9 @@ class Admin:
 
     async def _followed(self, resource: str) -> Answer | None:
         url = self._bases[0] + resource
+        self._tls.renew()
         for _ in range(_REDIRECTS):
-            token = self._shown()
+            token = await self._issued_now() if self._issued is not None else self._shown()
             try:
                 answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {})
             except LogError:
@@ -185,6 +191,21 @@ class Admin:
             return await asking
         except asyncio.CancelledError:
             if asking in self._ended and _cancellations() == cancelled:
+                raise _closed() from None
+            raise
+
+    async def _issued_now(self) -> str:
+        """The token that the issuer gives."""
+        assert self._issued is not None, "asked for"
+        if self._closed.is_set():
+            raise _closed()
+        cancelled = _cancellations()
+        try:
+            return await self._issued.token()
+        except OSError as error:
+            raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
+        except asyncio.CancelledError:
+            if self._closed.is_set() and _cancellations() == cancelled:
                 raise _closed() from None
             raise
 
@@ -220,6 +241,8 @@ class Admin:
         status = answer.status
         if status == httpx.codes.NOT_FOUND:
             return None
+        if status == httpx.codes.UNAUTHORIZED and self._issued is not None:
+            self._issued.refused(token)
         if status in _NO_ENTRY:
             raise LogError(
                 Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {answer.reason(token)}."

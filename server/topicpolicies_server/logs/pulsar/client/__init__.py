@@ -1,6 +1,7 @@
 """The boundary to pulsar-client, a C++ library.
 
-- ``library``: the client, its readers and producers; nothing else touches the library
+- ``library``: the client, its readers and producers; nothing outside touches the library
+- ``securing``: how its connections show who the sidecar is, and check who brokers are
 - ``inbox``: from its threads to the event loop
 - ``refusals``: what its result codes mean for a change log
 - ``log_lines``: what it logs

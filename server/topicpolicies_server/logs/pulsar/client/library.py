@@ -29,10 +29,11 @@ from ....core.names import SYSTEM_READER
 from ....core.reasons import Reason
 from ...avro import Encoded
 from ...change_log import LogError
-from ..credentials import TlsOptions, TokenSource
+from ..credentials import Identity, TlsOptions
 from ..ids import MessageId
 from .inbox import Inbox
 from .log_lines import client_log_path
+from .securing import secure
 
 _log = logging.getLogger(__name__)
 
@@ -72,12 +73,12 @@ def next_at_once(reader: Any) -> Any:
 class PulsarClient:
     """One connection pool to the brokers, with one thread for the sockets and one for what was received."""
 
-    def __init__(self, service_url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
+    def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
         Args:
             service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``, the hosts separated by commas.
-            token: what to show, asked for on each new connection.
+            token: what to show, asked for on each new connection, or who issues it; None: a certificate, if ``tls`` has one.
             tls: how to check brokers' certificates, for ``pulsar+ssl``; by default as strictly as can be.
         """
         configuration = _pulsar.ClientConfiguration()
@@ -87,10 +88,7 @@ class PulsarClient:
         configuration.message_listener_threads(1)
         configuration.stats_interval_in_seconds(0)
         _log_into_pipe(configuration)
-        if token is not None:
-            configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
-        if service_url.startswith("pulsar+ssl"):
-            _configure_tls(configuration, tls or TlsOptions())
+        secure(configuration, service_url, token, tls or TlsOptions())
         self._client = _pulsar.Client(service_url, configuration)
         self._process = os.getpid()
         self._closed = False
@@ -305,29 +303,6 @@ def _log_into_pipe(configuration: Any) -> None:
         configuration.set_console_logger(_pulsar.LoggerLevel.Warn)
     else:
         configuration.set_file_logger(_pulsar.LoggerLevel.Warn, path)
-
-
-def _configure_tls(configuration: Any, tls: TlsOptions) -> None:
-    configuration.tls_allow_insecure_connection(False)
-    configuration.tls_validate_hostname(tls.check_hostname)
-    # The library's own idea of the system's authorities is that of the machine it was built on.
-    configuration.tls_trust_certs_file_path(str(tls.authorities))
-    if tls.certificate is not None and tls.key is not None:
-        configuration.tls_certificate_file_path(str(tls.certificate))
-        configuration.tls_private_key_file_path(str(tls.key))
-
-
-def _harmless(token: TokenSource) -> TokenSource:
-    """The token for threads of the library: where it can't be had, an empty one, which brokers refuse."""
-
-    def read() -> str:
-        try:
-            return token()
-        except Exception as error:  # noqa: BLE001 (raising here would end the process)
-            _log.warning("The token for Pulsar can't be read: %s", getattr(error, "strerror", None) or type(error).__name__)
-            return ""
-
-    return read
 
 
 _open_clients: weakref.WeakSet[PulsarClient] = weakref.WeakSet()

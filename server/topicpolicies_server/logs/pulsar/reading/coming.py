@@ -12,6 +12,7 @@ from ..access import Access
 from ..admin.schemas import Schemas
 from ..admin.topics import Layout
 from ..ids import directly_follows, message_id_of
+from .acknowledged import Acknowledged
 from .ends import Ends
 from .existence import Existence
 from .following import Following, Listener
@@ -23,6 +24,7 @@ class Reading:
     Attributes:
         layout: the log's topic, as it is or as it would be.
         following: its readers; None: it does not exist, as far as is known.
+        acknowledged: by partition, what was written here and not read yet.
     """
 
     def __init__(self, access: Access, schemas: Schemas, layout: Layout, listener: Listener) -> None:
@@ -36,6 +38,7 @@ class Reading:
         """
         self.layout = layout
         self.following: Following | None = None
+        self.acknowledged = [Acknowledged() for _ in range(self.partitions)]
         self._access = access
         self._schemas = schemas
         self._listener = listener
@@ -181,7 +184,7 @@ class Reading:
     async def _follow(self, layout: Layout, start: Start | None = None) -> None:
         creation = await self._access.topics.creation(layout) if start is not None else ""
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
-        following = await Following.connect(self._access, self._schemas, layout, known)
+        following = await Following.connect(self._access, self._schemas, layout, self.acknowledged, known)
         if self._over:
             await following.close()
             raise closed(layout.namespace)

@@ -14,9 +14,10 @@ from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
 from ...producer_names import origin_of
-from ...stamps import ANNOUNCEMENT
+from ...stamps import ANNOUNCEMENT, event_id_of
 from ..admin.schemas import NOT_REGISTERED, Schemas
 from ..ids import NOWHERE, MessageId, position_of
+from .acknowledged import Acknowledged
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,9 @@ class Entries:
         newest_schema: the highest version of a schema that one was written with.
     """
 
-    def __init__(self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None) -> None:
+    def __init__(
+        self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None, acknowledged: Acknowledged | None = None
+    ) -> None:
         """Tells nothing yet.
 
         Args:
@@ -49,6 +52,7 @@ class Entries:
             schemas: of the log.
             cluster: the name of the local one.
             stood: up to where everything was told before; None: nothing was.
+            acknowledged: events of ours, as they were written; None: nothing is.
         """
         self.last = NOWHERE if stood is None else stood.place
         self._stood = stood
@@ -57,6 +61,7 @@ class Entries:
         self._partition = partition
         self._schemas = schemas
         self._cluster = cluster
+        self._acknowledged = Acknowledged() if acknowledged is None else acknowledged
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
         """The schema of the last message, and its version; None: it is none of policy events."""
         self._published = 0
@@ -136,7 +141,11 @@ class Entries:
             problem = f"its schema, version {version}, is none of policy events"
             return Placed(self._partition, position_of(place), None, self._published, message.producer_name(), problem)
         self.newest_schema = max(self.newest_schema, version)
-        return self._read(position_of(place), self._published, message, codec)
+        position = position_of(place)
+        ours = self._acknowledged.read(position)
+        if ours is not None and ours.stamp is not None and event_id_of(message.properties()) == ours.stamp.event_id:
+            return Placed(self._partition, position, ours, self._published, message.producer_name())
+        return self._read(position, self._published, message, codec)
 
     def _read(self, position: Position, published: int, message: Any, codec: Codec) -> Placed:
         """A message decoded."""

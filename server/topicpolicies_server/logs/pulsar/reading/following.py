@@ -18,6 +18,7 @@ from ..admin.topics import End, Layout
 from ..client import PulsarClientError, close_handle, close_quietly
 from ..client.refusals import refusal
 from ..ids import NOWHERE, MessageId
+from .acknowledged import Acknowledged
 from .beginning import Beginning, beginnings
 from .continuity import Continuity
 from .entries import Entries
@@ -78,13 +79,16 @@ class Following:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def connect(cls, access: Access, schemas: Schemas, layout: Layout, start: Start | None = None) -> Following:
+    async def connect(
+        cls, access: Access, schemas: Schemas, layout: Layout, acknowledged: Sequence[Acknowledged], start: Start | None = None
+    ) -> Following:
         """Connects a reader to each of a log's topics, and creates those that don't exist.
 
         Args:
             access: the ways to the brokers.
             schemas: of the log.
             layout: its topics.
+            acknowledged: by partition, what was written here and not read yet.
             start: the place of this very log up to which everything is known; None: nothing is.
 
         Raises:
@@ -93,8 +97,8 @@ class Following:
         await schemas.refresh()
         begun = await beginnings(access, layout, start) if start is not None else None
         connecting = [
-            asyncio.ensure_future(_connect(access, schemas, layout, partition, begun[partition] if begun is not None else None))
-            for partition in range(len(layout.topics))
+            asyncio.ensure_future(_connect(access, schemas, layout, partition, ours, begun[partition] if begun is not None else None))
+            for partition, ours in enumerate(acknowledged)
         ]
         try:
             parts = await asyncio.gather(*connecting)
@@ -194,7 +198,7 @@ class Following:
 
 
 async def _connect(
-    access: Access, schemas: Schemas, layout: Layout, partition: int, begun: Beginning | None
+    access: Access, schemas: Schemas, layout: Layout, partition: int, acknowledged: Acknowledged, begun: Beginning | None
 ) -> tuple[PartitionReader, End]:
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
@@ -216,6 +220,6 @@ async def _connect(
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
     questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
-    entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.stood)
+    entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.stood, acknowledged)
     continuity = Continuity(compaction, not_handed_over, entries.last)
     return PartitionReader(handle, entries, goal, continuity, questions, recalled, source.reopen), end

@@ -117,7 +117,8 @@ final class WatchSession {
      * @return what to tell, and with it how long to wait; empty if it makes no sense to try again
      */
     Optional<WatchEvent.Interrupted> broke(TopicPoliciesException error, double chance) {
-        if (FINAL.contains(error.code()) && !selection.isRelentless()) {
+        boolean renewable = error.reason().equals("CREDENTIALS_EXPIRED") && failed == 0; // the next stream may have a newer token
+        if (FINAL.contains(error.code()) && !renewable && !selection.isRelentless()) {
             return Optional.empty();
         }
         failed++;

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.Timestamp;
+import com.google.rpc.ErrorInfo;
 import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
@@ -161,6 +162,14 @@ final class WatchSessionTest {
         assertTrue(session.broke(error(Status.Code.PERMISSION_DENIED), 0).isEmpty());
         WatchSession relentless = new WatchSession(Selection.ofNamespaces(NAMESPACE).relentless().build());
         assertTrue(relentless.broke(error(Status.Code.PERMISSION_DENIED), 0).isPresent());
+    }
+
+    @Test
+    void aWatchWhoseTokenExpiresGoesOnOnce() {
+        ErrorInfo info = ErrorInfo.newBuilder().setDomain("topicpolicies").setReason("CREDENTIALS_EXPIRED").build();
+        TopicPoliciesException expired = TopicPoliciesException.of(Member.said(Status.Code.UNAUTHENTICATED, info));
+        assertTrue(session.broke(expired, 0).isPresent(), "the next stream may have a newer one");
+        assertTrue(session.broke(expired, 0).isEmpty());
     }
 
     @Test

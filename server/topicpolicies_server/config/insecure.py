@@ -1,0 +1,57 @@
+"""Choices that make a server or a guard less safe than it could be. They are allowed, and each is told once, when it starts."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from .address import Address
+from .logs import LogConfig, PulsarLogConfig, without_credentials
+from .server import GuardConfig, ServerConfig
+
+
+def insecure(config: ServerConfig | GuardConfig) -> list[str]:
+    """A sentence for each."""
+    found = _of_server(config) if isinstance(config, ServerConfig) else []
+    if config.metrics_listen is not None and not config.metrics_listen.loopback:
+        found.append(f"metrics_listen: whoever reaches {config.metrics_listen} sees the metrics, without TLS.")
+    return found + _towards_brokers(config.log)
+
+
+def _of_server(config: ServerConfig) -> list[str]:
+    found = []
+    if not config.listen.loopback:
+        if config.tls is None:
+            found.append(f"insecure_listen: what is said on {config.listen} is not encrypted, secrets and tokens of callers included.")
+        if not config.authentication.asks and (config.tls is None or config.tls.client_ca_file is None):
+            found.append(f"insecure_listen: whoever reaches {config.listen} may change every policy, as nobody is asked who he is.")
+    if config.show_secrets:
+        found.append("show_secrets: whoever may read sees the object storages' credentials in offload policies.")
+    return found
+
+
+def _towards_brokers(log: LogConfig) -> list[str]:
+    if not isinstance(log, PulsarLogConfig):
+        return []
+    found = []
+    if log.token_file is not None or log.oauth2 is not None:
+        for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
+            if _is_plain_to_others(url, plain):
+                found.append(f"{option}: the token for Pulsar is sent to {without_credentials(url)} without TLS, for others to read.")
+    if log.oauth2 is not None and _is_plain_to_others(log.oauth2.issuer, "http"):
+        found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, for others to read.")
+    if not log.tls_validate_hostname:
+        found.append("pulsar_tls_validate_hostname: whoever has any certificate of a trusted authority can pass for a broker.")
+    return found
+
+
+def _is_plain_to_others(url: str, plain: str) -> bool:
+    """Whether a URL leads to another machine without TLS; there may be several hosts in it."""
+    scheme, _, hosts = url.partition("://")
+    return scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(","))
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return Address(urlsplit(f"//{host}").hostname or "", 0).loopback
+    except ValueError:
+        return False

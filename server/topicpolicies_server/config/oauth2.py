@@ -1,0 +1,37 @@
+"""How tokens for Pulsar are asked of an issuer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .files import unreadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2Config:
+    """OAuth 2.0 with client credentials, as ``AuthenticationOauth2`` of Pulsar's clients has it."""
+
+    issuer: str
+    """``https://host``; what it offers is found below it, at ``/.well-known/openid-configuration``."""
+    credentials_file: Path | None
+    """JSON with ``client_id`` and ``client_secret``; it is read for each token."""
+    audience: str = ""
+    scope: str = ""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        found = []
+        if self.credentials_file is None:
+            found.append("Tokens for Pulsar are asked for with credentials: say --pulsar-oauth2-credentials FILE.json.")
+        else:
+            found += unreadable("OAuth 2.0 credentials", self.credentials_file)
+        try:
+            parts = urlsplit(self.issuer)
+            valid = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.username is None and not parts.query
+        except ValueError:
+            valid = False
+        if not valid:
+            found.append("The issuer of tokens for Pulsar (--pulsar-oauth2-issuer) is not valid: write https://host.")
+        return found

@@ -1,0 +1,225 @@
+"""The record of calls: who did what to which topic, with which outcome, as lines of fields.
+
+Each has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``; ``change``: one of a stream), then as far as there is such a
+thing:
+
+=============  ====================================================================================================================
+``call``       the method
+``ms``         how long it took, from its arrival to its outcome
+``outcome``    what became of a change (``APPLIED``, ...), else ``OK``; of one that failed the status code; ``GIVEN_UP``: the caller went
+``reason``     of one that failed
+``principal``  who made it, as was found out; ``way``: how; ``speaks_for``: for whom a proxy made it
+``actor``      who made it, as was claimed, where that is another name
+``topic``      what was changed, or read; ``scope``; ``namespace``, where it was read as a whole
+``request_id`` of a change; ``dry_run``: nothing was to be written
+``changes``    of a stream: how many had their outcome
+=============  ====================================================================================================================
+
+Nothing of a document, and no credentials, are in it. Whoever makes a call does not wait for its line: a thread writes it, soon. What may
+wait has a bound; what is beyond it, or can't be written, is counted, and told in a line of its own (``not recorded``) as soon as there is
+room.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
+from typing import NamedTuple
+
+from ..access import Caller
+from ..config import CallRecordConfig, LogFormat, Recorded
+from ..core.chains.request import Outcome, Request, Result
+from ..core.errors import PolicyError
+from ..core.names import Scope
+from ..lines import STANDARD_ERROR, line_maker
+from ..lines.formats import logfmt_value, moment
+from .calls import Call
+from .recordfile import RecordFile
+
+_LOG = logging.getLogger(__name__)
+MOST = 50_000
+"""Lines that may wait to be written."""
+_GATHER_SECONDS = 0.1
+"""How long lines are gathered before they are written together."""
+_CLOSE_SECONDS = 2.0
+_LONGEST = 300
+"""Characters of a name, as its caller has sent it, that are recorded."""
+_SCOPES = ("", *(scope.name for scope in Scope))
+_OUTCOMES: dict[Outcome | None, str] = {None: "OK", **{outcome: outcome.name for outcome in Outcome}}
+_CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "UpdatePolicies"})
+
+
+class _Noted(NamedTuple):
+    """A call, or a change of a stream, that has ended. What it says of documents is not looked at."""
+
+    at: float
+    seconds: float
+    what: str
+    method: str
+    caller: Caller
+    target: str
+    request: Request | None
+    outcome: Outcome | None
+    error: PolicyError | None
+    given_up: bool
+    changes: int
+
+
+class Journal:
+    """Records calls (``calls.Observer``), and the changes of streams. It belongs to one event loop, and has a thread."""
+
+    def __init__(self, config: CallRecordConfig, form: LogFormat) -> None:
+        """Begins to record.
+
+        Raises:
+            OSError: the file can't be opened.
+        """
+        self.dropped = 0
+        """What was not recorded."""
+        self._all = config.which is Recorded.ALL
+        self._line, self._writing = line_maker(form), _Writing(form)
+        self._file = RecordFile(config.path) if config.path is not None else None
+        self._write: Callable[[bytes], None] = self._file.write if self._file is not None else STANDARD_ERROR.write
+        self._waiting: deque[_Noted] = deque()
+        self._some = threading.Event()
+        self._ending = False
+        self._told = 0
+        self._troubled = False
+        self._thread = threading.Thread(target=self._run, name="record of calls", daemon=True)
+        self._thread.start()
+
+    def began(self, call: Call) -> None:
+        """Nothing: it is recorded when it has ended."""
+
+    def ended(self, call: Call) -> None:
+        """A call has ended."""
+        if self._all or call.method in _CHANGES:
+            self._note(
+                _Noted(
+                    time.time(),
+                    call.seconds,
+                    "call",
+                    call.method,
+                    call.caller,
+                    call.target,
+                    call.request,
+                    call.outcome,
+                    call.error,
+                    call.given_up,
+                    call.changes,
+                )
+            )
+
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
+        """A change of a stream has its outcome; ``request``: None, if it could not be read."""
+        error = answer if isinstance(answer, PolicyError) else None
+        outcome = answer.outcome if not isinstance(answer, PolicyError) else None
+        self._note(_Noted(time.time(), seconds, "change", method, caller, "", request, outcome, error, False, 0))
+
+    def close(self) -> None:
+        """Records what waits, in bounded time. It blocks meanwhile."""
+        self._ending = True
+        self._some.set()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _note(self, noted: _Noted) -> None:
+        waiting = self._waiting
+        if len(waiting) >= MOST:
+            self.dropped += 1
+            return
+        waiting.append(noted)
+        if len(waiting) == 1:
+            self._some.set()
+
+    def _run(self) -> None:
+        while not (self._ending and not self._waiting):
+            self._some.wait()
+            if not self._ending:
+                time.sleep(_GATHER_SECONDS)
+            self._some.clear()
+            self._record()
+            if self._waiting:  # those that came meanwhile found others before them, and woke nobody
+                self._some.set()
+        if self._file is not None:
+            self._file.close()
+
+    def _record(self) -> None:
+        """Writes what waits now."""
+        lines, waiting = [], self._waiting
+        for _ in range(len(waiting)):
+            try:
+                lines.append(self._writing.line(waiting.popleft()))
+            except Exception:  # noqa: BLE001 (whatever is wrong with one, the others are recorded)
+                self.dropped += 1
+                _LOG.exception("a call could not be recorded")
+        count = len(lines)
+        if (dropped := self.dropped) > self._told:
+            missing = {"ts": moment(time.time()), "level": "error", "logger": "calls", "msg": "not recorded", "calls": dropped - self._told}
+            lines.append(self._line(missing))
+        if not lines:
+            return
+        try:
+            self._write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))
+        except OSError as error:
+            self.dropped += count
+            if not self._troubled:
+                self._troubled = True
+                _LOG.error("the record of calls can't be written: %s", error.strerror or error)
+            return
+        self._told = max(self._told, dropped)
+        if self._troubled:
+            self._troubled = False
+            _LOG.warning("the record of calls can be written again; %d calls are missing in it", dropped)
+
+
+class _Writing:
+    """How lines are written: the same as ``lines`` writes fields, at a quarter of the price."""
+
+    def __init__(self, form: LogFormat) -> None:
+        """``form``: of the lines."""
+        json = form is LogFormat.JSON
+        self._quote: Callable[[str], str] = encode_basestring_ascii if json else logfmt_value
+        self._begin, self._end, self._yes = ('{"ts":"', "}", "true") if json else ("ts=", "", "true")
+        self._level = '","level":"info","logger":"calls","msg":"' if json else " level=info logger=calls msg="
+        self._call = '","call":' if json else " call="
+        names = "ms outcome reason principal way speaks_for actor topic scope namespace request_id dry_run changes"
+        self._keys = {name: f',"{name}":' if json else f" {name}=" for name in names.split()}
+
+    def line(self, noted: _Noted) -> str:
+        """What is told of a call."""
+        key, quote = self._keys, self._quote
+        text = (
+            f"{self._begin}{moment(noted.at)}{self._level}{noted.what}{self._call}{quote(noted.method)}"
+            f"{key['ms']}{noted.seconds * 1000:.1f}{key['outcome']}{quote(_outcome(noted))}"
+        )
+        if noted.error is not None:
+            text += key["reason"] + quote(noted.error.reason)
+        caller, request = noted.caller, noted.request
+        if caller.principal:
+            text += key["principal"] + quote(caller.principal) + key["way"] + quote(caller.way.value)
+            if caller.speaks_for:
+                text += key["speaks_for"] + quote(caller.speaks_for)
+        if request is not None:
+            if claimed := request.claimed if request.principal or caller.principal else request.actor:
+                text += key["actor"] + quote(claimed)
+            topic, scope = request.key
+            text += f"{key['topic']}{quote(topic)}{key['scope']}{quote(_SCOPES[scope])}{key['request_id']}{quote(request.request_id)}"
+            if request.validate_only:
+                text += key["dry_run"] + self._yes
+        elif noted.target:
+            text += key["namespace" if noted.target.count("/") == 1 else "topic"] + quote(noted.target[:_LONGEST])
+        if noted.changes:
+            text += f"{key['changes']}{noted.changes}"
+        return text + self._end
+
+
+def _outcome(noted: _Noted) -> str:
+    if noted.error is not None:
+        return noted.error.kind.value
+    if noted.given_up:
+        return "GIVEN_UP"
+    return _OUTCOMES[noted.outcome]

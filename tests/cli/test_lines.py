@@ -1,0 +1,99 @@
+"""Each line of a server's standard error is one for programs, if that is asked for, whoever writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.lines.test_formats import parsed
+from tests.ports import free_port
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+_ROOT = Path(__file__).parents[2]
+_PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python"), str(_ROOT)])}
+UPDATE = UpdatePolicyRequest(topic="persistent://public/default/t", policies=TopicPolicies(max_producer_per_topic=5))
+NOISE = """
+import os, sys, threading, warnings, runpy
+from topicpolicies_server.rpc import server
+
+real = server.Server.start
+
+async def start(self):
+    await real(self)
+    warnings.warn("Python warns\\nof this")
+    os.write(2, b"E0000 00:00:1763900000.123456 12345 chttp2_server.cc:1024] gRPC's core says so\\n")
+    os.write(2, b"somebody else\\x85 writes\\n")
+    print("to sys.stderr", file=sys.stderr)
+    thread = threading.Thread(target=lambda: 1 / 0, name="a thread")
+    thread.start()
+    thread.join()
+
+server.Server.start = start
+sys.argv = ["topicpolicies", *sys.argv[1:]]
+runpy.run_module("topicpolicies_server", run_name="__main__")
+"""
+"""A server in which everybody writes to standard error."""
+
+
+def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
+    """How a server ended that was called so often, and then told to stop; and what it wrote."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-c", NOISE, "serve", "--listen", address, *arguments]
+    with subprocess.Popen(command, env=_PATHS, stderr=subprocess.PIPE) as process:
+        try:
+            with grpc.insecure_channel(address) as channel:
+                for _ in range(calls):
+                    TopicPoliciesServiceStub(channel).UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
+            process.send_signal(signal.SIGTERM)
+            _, told = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("form", ["json", "logfmt"])
+def test_every_line_of_a_run_can_be_read_by_programs(form: str, tmp_path: Path) -> None:
+    code, told = serve("--data", str(tmp_path / "p.db"), "--log-format", form, calls=3)
+    assert code == 0
+    lines = [json.loads(line) if form == "json" else parsed(line) for line in told.decode("ascii").splitlines()]
+    assert all({"ts", "level", "logger", "msg"} <= line.keys() for line in lines)
+    by_logger: dict[str, list[str]] = {}
+    for line in lines:
+        by_logger.setdefault(line["logger"], []).append(line["msg"])
+    assert by_logger["grpc.core"] == ["gRPC's core says so"]
+    assert by_logger["stderr"] == ["somebody else\\x85 writes", "to sys.stderr"]
+    assert "Python warns\nof this" in by_logger["py.warnings"][0]
+    assert "a thread ends: ZeroDivisionError" in by_logger["topicpolicies_server.lines.setup"]
+    assert by_logger["calls"] == ["call"] * 3
+    assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serving.running"])
+    assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.signals"]
+
+
+def test_a_server_that_can_not_start_says_so_in_a_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--data", str(tmp_path / "p.db"), "--log-format", "json"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = subprocess.run([*command, "--listen", address], env=_PATHS, capture_output=True, check=False, timeout=30)
+    assert ended.returncode == 9
+    (line,) = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert line["level"] == "critical" and line["msg"].startswith("the server could not start: ") and line["reason"] == "ADDRESS"
+
+
+def test_for_people_the_record_of_calls_is_on_standard_error_or_in_a_file_or_nowhere(tmp_path: Path) -> None:
+    record = tmp_path / "calls.log"
+    _, told = serve("--data", str(tmp_path / "a.db"))
+    assert told.count(b"msg=call call=UpdatePolicy") == 1
+    _, told = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
+    assert b"msg=call" not in told and record.read_text().count("outcome=APPLIED") == 1
+    _, told = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
+    assert b"msg=call" not in told

@@ -1,0 +1,114 @@
+"""Insecure choices are told, each once, and safe ones are not."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from topicpolicies_server.config import (
+    EmbeddedLogConfig,
+    GuardConfig,
+    LogConfig,
+    OAuth2Config,
+    PulsarLogConfig,
+    ServerConfig,
+    TlsConfig,
+    insecure,
+    parse_address,
+)
+from topicpolicies_server.rpc.server import Server
+
+PUBLIC = parse_address("0.0.0.0:0")
+HERE = parse_address("127.0.0.1:0")
+MEMORY = EmbeddedLogConfig(path=None)
+
+
+def server(**told: Any) -> ServerConfig:
+    return ServerConfig(**{"log": MEMORY, "listen": HERE, **told})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_text("token")
+    return path
+
+
+def cluster(**told: Any) -> PulsarLogConfig:
+    return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **told})
+
+
+def test_what_is_safe_is_not_told(file: Path) -> None:
+    tls = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
+    away: dict[str, Any] = {"service_url": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
+    for config in (
+        server(),
+        server(metrics_listen=parse_address("127.0.0.1:9464")),
+        server(listen=PUBLIC, tls=tls, advertise="here:1"),
+        server(log=cluster(token_file=file)),
+        server(log=cluster(**away)),
+        server(log=cluster(token_file=file, service_url="pulsar+ssl://broker:6651", admin_url="https://broker:8443")),
+    ):
+        assert insecure(config) == []
+
+
+def test_each_insecure_choice_is_told(file: Path) -> None:
+    tls = TlsConfig(certificate_file=file, key_file=file)
+    issued = OAuth2Config(issuer="http://issuer", credentials_file=file)
+    secure: dict[str, Any] = {"service_url": "pulsar+ssl://broker:6651", "admin_url": "https://broker:8443"}
+    choices: list[tuple[ServerConfig | GuardConfig, list[str]]] = [
+        (server(listen=PUBLIC, insecure_listen=True), ["insecure_listen", "insecure_listen"]),
+        (server(listen=PUBLIC, tls=tls, insecure_listen=True), ["insecure_listen"]),
+        (server(show_secrets=True), ["show_secrets"]),
+        (server(metrics_listen=parse_address("0.0.0.0:9464")), ["metrics_listen"]),
+        (server(log=cluster(token_file=file, service_url="pulsar://127.0.0.1:6650,broker:6650")), ["pulsar"]),
+        (server(log=cluster(token_file=file, admin_url="http://broker:8080")), ["admin_url"]),
+        (server(log=cluster(oauth2=issued, **secure)), ["pulsar_oauth2_issuer"]),
+        (server(log=cluster(tls_validate_hostname=False, **secure)), ["pulsar_tls_validate_hostname"]),
+        (
+            GuardConfig(
+                log=cluster(token_file=file, admin_url="http://broker:8080"),
+                patterns=("a/b",),
+                metrics_listen=parse_address("0.0.0.0:9464"),
+            ),
+            ["metrics_listen", "admin_url"],
+        ),
+    ]
+    for config, options in choices:
+        assert [sentence.partition(":")[0] for sentence in insecure(config)] == options
+        assert "token\n" not in " ".join(insecure(config))
+
+
+@pytest.mark.parametrize("log", [MEMORY])
+async def test_a_server_tells_them_once_as_it_starts(log: LogConfig, caplog: pytest.LogCaptureFixture) -> None:
+    config = server(log=log, listen=PUBLIC, insecure_listen=True, advertise="here:1", show_secrets=True)
+    with caplog.at_level(logging.WARNING):
+        async with Server(config):
+            pass
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("insecure: ")]
+    assert len(told) == len(set(told)) == 3
+    caplog.clear()
+    async with Server(server()):
+        pass
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_reflection_can_be_off(on: bool) -> None:
+    async with Server(replace(server(), reflection=on)) as running, grpc.aio.insecure_channel(running.address) as channel:
+        call: Any = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        if on:
+            answer = await call.read()
+            assert "topicpolicies.v1.TopicPoliciesService" in [each.name for each in answer.list_services_response.service]
+            call.cancel()
+            return
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,0 +1,121 @@
+"""A broker is killed, and comes back: what the server's lines, probes and callers are told, and that it goes on without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.broker.fixtures import MakeBroker
+from tests.ports import free_port
+from tests.promises.server_process import ServerProcess
+from tests.rpc.conftest import refused
+from tests.stubs import AsyncStub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
+from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
+
+TOPIC = "persistent://public/default/orders"
+GUARD_SECONDS = 90.0
+"""Nothing takes so long; a busy machine takes a while."""
+
+
+def update(value: int) -> UpdatePolicyRequest:
+    return UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=value))
+
+
+async def applied(stub: AsyncStub, value: int) -> None:
+    """Changes it, however often that takes: the log may still be opened."""
+    async with asyncio.timeout(GUARD_SECONDS):
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await stub.UpdatePolicy(update(value), timeout=10)
+                return
+            await asyncio.sleep(0.5)
+
+
+async def value_of(stub: AsyncStub) -> tuple[int, bool]:
+    """What is read, and whether it is said that this can't be confirmed."""
+    call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=10)
+    document = (await call).documents[0]
+    return document.policies.max_producer_per_topic, UNCONFIRMED_KEY in dict(await call.trailing_metadata())
+
+
+async def until(watch: Any, status: int) -> float:
+    """Seconds until a watch of the health tells this."""
+    began = asyncio.get_running_loop().time()
+    async with asyncio.timeout(GUARD_SECONDS):
+        while (await watch.read()).status != status:
+            pass
+    return asyncio.get_running_loop().time() - began
+
+
+class Probes:
+    """What is asked over HTTP."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        """The status and the text."""
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            answer = await client.get(self._url + path)
+        return answer.status_code, answer.text
+
+
+async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_restart(make_broker: MakeBroker, tmp_path: Path) -> None:
+    broker, port, output = make_broker(heap_mb=600), free_port(), tmp_path / "server.log"
+    await asyncio.to_thread(broker.start)
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--allow-missing-topics"]
+    server = ServerProcess([*log, "--log-format", "json", "--metrics-listen", f"127.0.0.1:{port}"], output)
+    await server.start()
+    probes = Probes(port)
+    try:
+        async with server.stub() as stub, grpc.aio.insecure_channel(server.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            watch: Any = health.Watch(health_pb2.HealthCheckRequest())
+            await until(watch, health_pb2.HealthCheckResponse.SERVING)
+            await applied(stub, 1)
+            assert await value_of(stub) == (1, False)
+            assert await probes.ask("/readyz") == (200, "ok")
+
+            await asyncio.to_thread(broker.kill)
+            seconds = await until(watch, health_pb2.HealthCheckResponse.NOT_SERVING)
+            print(f"\nnot ready {seconds:.1f} s after the broker was killed")
+            assert (await probes.ask("/livez"))[0] == 200
+            status, text = await probes.ask("/readyz")
+            assert status == 503 and "[-]log failed: The change log has been out of reach for" in text and "LOG_UNREACHABLE" in text
+            for call in (
+                stub.UpdatePolicy(update(2), timeout=30),
+                stub.GetPolicy(GetPolicyRequest(topic="persistent://public/other/one"), timeout=30),
+            ):
+                began = asyncio.get_running_loop().time()
+                refusal = await refused(call)
+                assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
+                assert asyncio.get_running_loop().time() - began < 10.0, "early"
+            assert await value_of(stub) == (1, True)
+            namespace = await health.Check(health_pb2.HealthCheckRequest(service="public/default"))
+            assert namespace.status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+            await asyncio.to_thread(broker.start)
+            seconds = await until(watch, health_pb2.HealthCheckResponse.SERVING)
+            print(f"ready {seconds:.1f} s after the broker was back")
+            await applied(stub, 3)
+            assert await value_of(stub) == (3, False)
+            assert (await probes.ask("/readyz?verbose"))[0] == 200
+        assert await asyncio.to_thread(server.stop) == 0
+    finally:
+        server.kill()
+    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    events = [line["event"] for line in lines if "event" in line]
+    assert events == ["log_cut_off", "log_reached", "draining"]
+    (cut_off,) = [line for line in lines if line.get("event") == "log_cut_off"]
+    assert (cut_off["level"], cut_off["reason"]) == ("error", "LOG_UNREACHABLE")
+    recorded = [(line["outcome"], line.get("reason")) for line in lines if line["logger"] == "calls"]
+    assert recorded.count(("APPLIED", None)) == 2 and ("UNAVAILABLE", "LOG_UNREACHABLE") in recorded

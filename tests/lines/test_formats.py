@@ -1,0 +1,69 @@
+"""How lines are written: whatever is told, one line is one line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.config import LogFormat
+from topicpolicies_server.lines.formats import Structured, line_maker, moment
+
+_PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
+
+
+def parsed(line: str) -> dict[str, str]:
+    """A line of logfmt."""
+    found, at = {}, 0
+    while at < len(line):
+        match = _PAIR.match(line, at)
+        assert match is not None, line[at:]
+        found[match[1]] = json.loads(match[2]) if match[2].startswith('"') else match[2]
+        at = match.end()
+    return found
+
+
+def record(message: str, *, error: BaseException | None = None, **fields: object) -> logging.LogRecord:
+    """What is logged."""
+    info = None if error is None else (type(error), error, error.__traceback__)
+    made = logging.LogRecord("a.logger", logging.WARNING, "file.py", 1, "%s", (message,), info)
+    made.created = 1_700_000_000.25
+    if fields:
+        made.fields = fields
+    return made
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers() | st.booleans(), max_size=5), st.text())
+def test_whatever_is_told_is_one_line_that_can_be_read(fields: dict[str, Any], message: str) -> None:
+    for form, read in ((LogFormat.JSON, json.loads), (LogFormat.LOGFMT, parsed)):
+        line = Structured(line_maker(form)).format(record(message, **fields))
+        assert line.isascii() and len(line.splitlines()) == 1
+        told = read(line)
+        assert (told["msg"], told["level"], told["logger"], told["ts"]) == (message, "warning", "a.logger", "2023-11-14T22:13:20.250Z")
+        for name, value in fields.items():
+            if name not in ("ts", "level", "logger", "msg"):
+                expected = value if form is LogFormat.JSON else str(value).lower() if isinstance(value, bool) else str(value)
+                assert told[name] == expected
+
+
+def test_a_traceback_is_in_its_line() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError as error:
+        line = Structured(line_maker(LogFormat.JSON)).format(record("it failed", error=error))
+    assert json.loads(line)["error"].splitlines()[-2:] == ["ValueError: two", "lines"]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, "1970-01-01T00:00:00.000Z"), (1_700_000_000.9999, "2023-11-14T22:13:20.999Z")])
+def test_moments_are_told_in_utc_with_milliseconds(seconds: float, said: str) -> None:
+    assert moment(seconds) == said
+
+
+def test_plain_values_are_not_quoted_in_logfmt() -> None:
+    line = line_maker(LogFormat.LOGFMT)({"topic": "persistent://a/b/c", "ms": 1.5, "say": 'a "word"', "empty": "", "key": "a=b"})
+    assert line == 'topic=persistent://a/b/c ms=1.5 say="a \\"word\\"" empty="" key="a=b"'

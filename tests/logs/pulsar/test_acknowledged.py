@@ -1,0 +1,131 @@
+"""What was acknowledged is known when it is read: it is not decoded again, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.logs.pulsar.fakes import FakeMessage, a_message
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.reading.acknowledged import Acknowledged
+from topicpolicies_server.logs.pulsar.reading.entries import Entries
+
+KEY = a_key("public/default")
+
+
+@functools.cache
+def an_event(number: int) -> Event:
+    return an_update(KEY, number, event_id=f"{number}")
+
+
+def placed(number: int) -> Placed:
+    return Placed(2, position_of(MessageId(7, number)), an_event(number), 0)
+
+
+class _Schemas:
+    def __init__(self) -> None:
+        self.codec = Codec()
+
+    def known(self, _version: int) -> Codec:
+        return self.codec
+
+
+class Reading:
+    """Entries as they are read, and how many were decoded."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.acknowledged = Acknowledged()
+        self.decoded: list[str] = []
+        schemas = _Schemas()
+        read = schemas.codec.read
+
+        def counted(key: str, payload: bytes | None, properties: Any) -> tuple[Event | None, str]:
+            self.decoded.append(properties.get("tp-id", ""))
+            return read(key, payload, properties)
+
+        monkeypatch.setattr(schemas.codec, "read", counted)
+        self._entries = Entries(2, cast("Any", schemas), "standalone", None, self.acknowledged)
+
+    def read(self, message: FakeMessage) -> Placed | None:
+        assert self._entries.ready(message)
+        ident = message.message_id()
+        return self._entries.entry(MessageId(ident.ledger, ident.entry), message)
+
+    @property
+    def problems(self) -> int:
+        return self._entries.problems
+
+
+def test_what_was_acknowledged_is_not_decoded_when_it_is_read_and_is_what_decoding_would_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, beside = Reading(monkeypatch), Reading(monkeypatch)
+    reading.acknowledged.note([placed(0), placed(1)])
+    for number in range(3):
+        message = a_message(number, an_event(number))
+        ours, decoded = reading.read(message), beside.read(message)
+        assert ours is not None and decoded is not None and ours.event is not None and decoded.event is not None
+        assert ours._replace(event=None) == decoded._replace(event=None)
+        assert ours.event._replace(document=None) == decoded.event._replace(document=None)
+        assert dict(ours.event.document or {}) == dict(decoded.event.document or {})
+    assert reading.decoded == ["2"]
+    assert beside.decoded == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("properties", [{}, {"tp-v": "1", "tp-id": "another"}, {"tp-v": "2", "tp-id": "0"}, {"tp-id": "0"}])
+def test_what_stands_where_ours_was_acknowledged_and_is_not_it_is_told_as_it_is(
+    properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, beside = Reading(monkeypatch), Reading(monkeypatch)
+    reading.acknowledged.note([placed(0)])
+    message = a_message(0, an_event(5))
+    message._properties = properties
+    found, told = reading.read(message), beside.read(message)
+    assert found == told
+    assert found is not None and found.event is not None and found.event.document == an_event(5).document
+    assert reading.problems == beside.problems
+
+
+def test_one_that_was_read_before_its_acknowledgement_came_is_not_kept() -> None:
+    acknowledged = Acknowledged()
+    assert acknowledged.read(placed(3).position) is None
+    acknowledged.note([placed(2), placed(3)])
+    assert len(acknowledged) == 0
+
+
+def test_no_more_are_kept_than_allowed_and_those_behind_them_are_decoded() -> None:
+    acknowledged = Acknowledged(2)
+    acknowledged.note([placed(0), placed(1), placed(2)])
+    assert [acknowledged.read(placed(number).position) is not None for number in range(3)] == [True, True, False]
+    acknowledged.note([placed(3)])
+    assert acknowledged.read(placed(3).position) == placed(3).event
+
+
+@given(st.lists(st.tuples(st.sampled_from(["acknowledged", "read"]), st.integers(0, 30)), max_size=80))
+def test_whatever_comes_first_what_is_given_back_is_what_was_acknowledged_there(steps: list[tuple[str, int]]) -> None:
+    acknowledged = Acknowledged(5)
+    written: set[int] = set()
+    last_read = -1
+    for what, number in steps:
+        if what == "acknowledged":
+            acknowledged.note([placed(number)])
+            written.add(number)
+        elif number > last_read:
+            last_read = number
+            found = acknowledged.read(placed(number).position)
+            assert found is None or (number in written and found == placed(number).event)
+        assert len(acknowledged) <= 5
+    acknowledged.read(placed(99).position)
+    assert len(acknowledged) == 0
+
+
+def test_messages_that_come_as_they_are_at_the_beginning_are_let_go_of_by_the_next_that_is_read() -> None:
+    acknowledged = Acknowledged()
+    acknowledged.note([placed(0), placed(1), placed(2)])
+    assert acknowledged.read(placed(2).position) == placed(2).event
+    assert len(acknowledged) == 0

@@ -1,0 +1,356 @@
+"""Tokens from an issuer, client certificates that change, and what pulsar-client is told of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from tests.broker.credentials import Authority
+from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import opening
+from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.client import PulsarClient, securing
+from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions
+from topicpolicies_server.logs.pulsar.oauth2 import Tokens
+
+SECRET = "very-secret"
+
+
+class Web:
+    """An issuer, and a broker's admin API that takes its newest token only, on one port."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.forms: list[dict[str, list[str]]] = []
+        self.shown: list[str] = []
+        self.certificates: list[Any] = []
+        self.seconds: object = 3600
+        self.failure: tuple[int, object] | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path.startswith("/.well-known/"):
+                    self.answer(200, {"token_endpoint": f"{web.url}/token"})
+                    return
+                web.shown.append(self.headers.get("authorization", ""))
+                web.certificates.append(context and self.connection.getpeercert())
+                good = not web.forms or web.shown[-1] == f"Bearer token-{len(web.forms)}"
+                self.answer(200 if good else 401, ["standalone"])
+
+            def do_POST(self) -> None:
+                web.gate.wait(20)
+                web.forms.append(parse_qs(self.rfile.read(int(self.headers["content-length"])).decode()))
+                if web.failure is not None:
+                    self.answer(*web.failure)
+                    return
+                self.answer(200, {"access_token": f"token-{len(web.forms)}", "expires_in": web.seconds})
+
+            def answer(self, status: int, content: object) -> None:
+                body = json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    made = Web()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Path:
+    path = tmp_path / "credentials.json"
+    path.write_text(json.dumps({"type": "client_credentials", "client_id": "sidecar", "client_secret": SECRET}))
+    return path
+
+
+@pytest.fixture
+def oauth2(web: Web, credentials: Path) -> OAuth2:
+    return OAuth2(issuer=web.url, credentials=credentials, audience="urn:pulsar", scope="admin")
+
+
+async def test_the_admin_api_is_shown_a_token_of_the_issuer_which_is_asked_once(web: Web, oauth2: OAuth2) -> None:
+    admin = Admin(web.url, token=oauth2)
+    assert await asyncio.gather(*(admin.get("clusters") for _ in range(5))) == [["standalone"]] * 5
+    await admin.close()
+    assert web.forms == [
+        {
+            "grant_type": ["client_credentials"],
+            "client_id": ["sidecar"],
+            "client_secret": [SECRET],
+            "audience": ["urn:pulsar"],
+            "scope": ["admin"],
+        }
+    ]
+    assert set(web.shown) == {"Bearer token-1"}
+
+
+@pytest.mark.parametrize(("seconds", "asked_again_at"), [(3600, 3540), ("100", 80), (None, 240), (-5, 240), ("never", 240)])
+async def test_a_token_is_asked_for_anew_shortly_before_it_expires(
+    web: Web, oauth2: OAuth2, seconds: object, asked_again_at: float
+) -> None:
+    now = 0.0
+    tokens = Tokens(oauth2, lambda: now)
+    web.seconds = seconds
+    assert await tokens.token() == "token-1"
+    now = asked_again_at - 1
+    assert await tokens.token() == "token-1"
+    now = asked_again_at
+    assert await tokens.token() == "token-2"
+
+
+async def test_a_token_that_brokers_refuse_is_forgotten(web: Web, oauth2: OAuth2) -> None:
+    admin = Admin(web.url, token=oauth2)
+    await admin.get("clusters")
+    web.forms.append({})  # somebody else was given another one
+    with pytest.raises(LogError) as caught:
+        await admin.get("clusters")
+    assert caught.value.reason == Reason.PULSAR_ADMIN_REFUSED
+    assert await admin.get("clusters") == ["standalone"]
+    await admin.close()
+    assert web.shown[-1] == "Bearer token-3"
+
+
+async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, credentials: Path) -> None:
+    tokens = Tokens(oauth2)
+    await tokens.token()
+    put(credentials, json.dumps({"client_id": "sidecar", "client_secret": "another"}))
+    tokens.refused("token-1")
+    await tokens.token()
+    assert [form["client_secret"] for form in web.forms] == [[SECRET], ["another"]]
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ((401, {"error": "invalid_client", "error_description": SECRET}), "401 (invalid_client)"),
+        ((400, {"error": f"{SECRET} is wrong"}), "400 where"),
+        ((500, SECRET), "500 where"),
+        ((200, ["no object"]), "200 where"),
+        ((200, {}), "is empty"),
+        ((200, {"access_token": f"two {SECRET}"}), "something else than a token"),
+        ((200, {"access_token": "x" * 300_000}), "more than"),
+    ],
+)
+async def test_what_an_issuer_says_instead_of_a_token_is_told_without_secrets(
+    web: Web, oauth2: OAuth2, failure: tuple[int, object], said: str
+) -> None:
+    web.failure = failure
+    admin = Admin(web.url, token=oauth2)
+    with pytest.raises(LogError) as caught:
+        await admin.get("clusters", seconds=0)
+    await admin.close()
+    assert caught.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert said in caught.value.message and SECRET not in caught.value.message
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
+async def test_a_file_without_credentials_is_named(oauth2: OAuth2, credentials: Path, content: str) -> None:
+    put(credentials, content)
+    with pytest.raises(OSError, match="holds no client_id and client_secret"):
+        await Tokens(oauth2).token()
+
+
+async def test_whoever_gives_up_ends_the_question_for_nobody_else(web: Web, oauth2: OAuth2) -> None:
+    web.gate.clear()
+    tokens = Tokens(oauth2)
+    impatient, patient = (asyncio.ensure_future(tokens.token()) for _ in range(2))
+    await asyncio.sleep(0.1)
+    impatient.cancel()
+    web.gate.set()
+    assert await asyncio.wait_for(patient, 20) == "token-1"
+
+
+async def test_an_admin_api_that_is_closed_while_the_issuer_is_asked_says_so(web: Web, oauth2: OAuth2) -> None:
+    web.gate.clear()
+    admin = Admin(web.url, token=oauth2)
+    asking = asyncio.ensure_future(admin.get("clusters"))
+    await asyncio.sleep(0.2)
+    await asyncio.wait_for(admin.close(), 20)
+    with pytest.raises(LogError, match="was closed"):
+        await asyncio.wait_for(asking, 20)
+    web.gate.set()
+
+
+def put(path: Path, content: str) -> None:
+    path.write_text(content)
+
+
+class Configuration:
+    """Notes what the library is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Callable[[object], None]:
+        def tell(value: object) -> None:
+            self.told[name] = value
+
+        return tell
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says how it was asked for, in place of what the library makes."""
+    for name in ("AuthenticationOauth2", "AuthenticationTLS", "AuthenticationToken"):
+
+        class Asked:
+            kind = name
+
+            @classmethod
+            def create(cls, *told: object) -> object:
+                return (cls.kind, *told)
+
+        monkeypatch.setattr(f"{securing.__name__}._pulsar.{name}", Asked)
+
+
+@pytest.mark.usefixtures("library")
+def test_the_library_is_told_of_the_issuer(oauth2: OAuth2) -> None:
+    configuration = Configuration()
+    securing.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
+    kind, parameters = configuration.told["authentication"]
+    assert kind == "AuthenticationOauth2"
+    assert json.loads(parameters) == {
+        "type": "client_credentials",
+        "issuer_url": oauth2.issuer,
+        "private_key": str(oauth2.credentials),
+        "audience": "urn:pulsar",
+        "scope": "admin",
+    }
+    assert set(configuration.told) == {"authentication"}
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("with_token", [False, True])
+def test_the_library_is_told_of_the_certificate(with_token: bool) -> None:
+    configuration = Configuration()
+    tls = TlsOptions(trust_certs=Path("ca.pem"), certificate=Path("me.pem"), key=Path("me.key"), check_hostname=False)
+    securing.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
+    told = configuration.told
+    kind = told.pop("authentication")[0]
+    assert kind == ("AuthenticationToken" if with_token else "AuthenticationTLS")
+    assert told == {
+        "tls_allow_insecure_connection": False,
+        "tls_validate_hostname": False,
+        "tls_trust_certs_file_path": "ca.pem",
+        "tls_certificate_file_path": "me.pem",
+        "tls_private_key_file_path": "me.key",
+    }
+
+
+async def test_the_library_itself_takes_an_issuer(oauth2: OAuth2) -> None:
+    client = PulsarClient("pulsar://127.0.0.1:1", token=oauth2)
+    await client.close(5)
+
+
+def test_a_configuration_becomes_what_both_are_told(credentials: Path, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("ca", "certificate", "key")}
+    for path in files.values():
+        path.write_text("")
+    config = PulsarLogConfig(
+        service_url="pulsar+ssl://broker:6651",
+        admin_url="https://broker:8443",
+        tls_trust_certs_file=files["ca"],
+        tls_certificate_file=files["certificate"],
+        tls_key_file=files["key"],
+        tls_validate_hostname=False,
+        oauth2=OAuth2Config(issuer="https://issuer", credentials_file=credentials, audience="a", scope="s"),
+    )
+    assert config.problems() == []
+    assert opening._tls(config) == TlsOptions(
+        trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False
+    )
+    assert opening._token(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
+
+
+@pytest.fixture
+def secured(authority: Authority) -> Iterator[Web]:
+    """An admin API that asks for certificates."""
+    server = authority.issue("broker")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.trust)
+    context.load_cert_chain(server.certificate, server.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    made = Web(context)
+    yield made
+    made.close()
+
+
+async def test_the_admin_api_is_shown_the_certificate_that_is_there_now(
+    secured: Web, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = tmp_path / "me.pem", tmp_path / "me.key"
+    first, second = authority.issue("first"), authority.issue("second")
+    shutil.copyfile(first.certificate, certificate)
+    shutil.copyfile(first.key, key)
+    admin = Admin(secured.url, tls=TlsOptions(trust_certs=authority.trust, certificate=certificate, key=key))
+
+    async def shown() -> str:
+        await admin.get("clusters")
+        return str(secured.certificates[-1]["subject"][0][0][1])
+
+    assert await shown() == "first"
+    shutil.copyfile(second.certificate, certificate)
+    with caplog.at_level(logging.WARNING):
+        assert [await shown(), await shown()] == ["first", "first"]  # the key does not fit it
+    assert len(caplog.records) == 1 and "stays in force" in caplog.text
+    shutil.copyfile(second.key, key)
+    assert await shown() == "second"
+    await admin.close()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+async def test_the_name_of_a_brokers_certificate_is_checked_unless_told_otherwise(
+    tmp_path: Path, authority: Authority, checked: bool
+) -> None:
+    server = authority.issue("broker")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(server.certificate, server.key)
+    web = Web(context)
+    url = web.url.replace("127.0.0.1", "127.1")  # which the certificate does not name
+    admin = Admin(url, tls=TlsOptions(trust_certs=authority.trust, check_hostname=checked))
+    try:
+        if checked:
+            with pytest.raises(LogError):
+                await admin.get("clusters", seconds=0)
+        else:
+            assert await admin.get("clusters") == ["standalone"]
+    finally:
+        await admin.close()
+        web.close()

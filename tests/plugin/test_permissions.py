@@ -1,0 +1,105 @@
+"""A broker with the plug-in needs no sidecar of its own: it shows a token, and its role may change, watch and see secrets."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.broker.admin import Admin, AdminError
+from tests.broker.credentials import TokenKey
+from tests.plugin.pair import Pair
+from tests.stubs import reading
+from topicpolicies.secrets import REDACTED
+
+pytestmark = pytest.mark.broker
+
+PATIENCE = 60.0
+KEY = TokenKey()
+ROLES = """
+[[grants]]
+roles = ["brokers"]
+namespaces = ["*"]
+permissions = [{broker}]
+
+[[grants]]
+roles = ["reader"]
+namespaces = ["*"]
+permissions = ["read"]
+"""
+OFFLOAD = {
+    "managedLedgerOffloadDriver": "aws-s3",
+    "managedLedgerOffloadBucket": "bucket",
+    "managedLedgerOffloadRegion": "eu-west-1",
+    "s3ManagedLedgerOffloadBucket": "bucket",
+    "s3ManagedLedgerOffloadRegion": "eu-west-1",
+    "s3ManagedLedgerOffloadCredentialId": "id",
+    "s3ManagedLedgerOffloadCredentialSecret": "hush",
+}
+
+
+@pytest.fixture
+def roles(tmp_path: Path) -> Path:
+    """The sidecar's file of roles."""
+    path = tmp_path / "roles.toml"
+    path.write_text(ROLES.format(broker='"change", "watch", "secrets"'))
+    return path
+
+
+@pytest.fixture
+def pair(tmp_path: Path, roles: Path) -> Iterator[Pair]:
+    """A broker whose sidecar asks who calls."""
+    key, token = tmp_path / "secret.key", tmp_path / "token"
+    key.write_bytes(KEY.secret)
+    token.write_text(KEY.token("brokers"))
+    made = Pair(
+        tmp_path,
+        settings={"topicPoliciesSidecarTokenFilePath": str(token)},
+        permitted=["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)],
+    )
+    try:
+        made.start_sidecar()
+        made.broker.start()
+        yield made
+    finally:
+        made.close()
+
+
+def shown(pair: Pair, topic: str, role: str) -> str:
+    """What the sidecar shows to a role of the topic's secret; refusals are told as such."""
+    metadata = (("authorization", f"Bearer {KEY.token(role)}"),)
+    try:
+        (document,) = pair.stub.GetPolicy(reading(f"persistent://{topic}"), timeout=30, metadata=metadata).documents
+    except grpc.RpcError as error:
+        return str(error.code().name)
+    return document.policies.offload_policies.s3_managed_ledger_offload_credential_secret
+
+
+def secret(admin: Admin, topic: str) -> str | None:
+    """What the broker has of it."""
+    found = admin.call("GET", f"persistent/{topic}/offloadPolicies")
+    return None if found is None else found.get("s3ManagedLedgerOffloadCredentialSecret")
+
+
+def test_a_broker_has_the_secrets_that_other_callers_of_its_sidecar_are_not_shown(pair: Pair, roles: Path) -> None:
+    with pair.admin as admin:
+        topic = f"{admin.create_namespace('permitted')}/topic"
+        admin.create_topic(topic)
+        admin.call("POST", f"persistent/{topic}/offloadPolicies", OFFLOAD)
+        assert secret(admin, topic) == "hush"
+        assert [shown(pair, topic, role) for role in ("brokers", "reader", "stranger")] == ["hush", REDACTED, "PERMISSION_DENIED"]
+        roles.write_text(ROLES.format(broker='"watch", "secrets"'))
+        over = time.monotonic() + PATIENCE
+        for value in itertools.count(1):
+            try:
+                admin.call("POST", f"persistent/{topic}/maxProducers", value)
+            except AdminError as error:
+                assert "change" in error.reason and "brokers" in error.reason
+                break
+            assert time.monotonic() < over, "it may change nothing any more"
+            time.sleep(0.2)
+        assert secret(admin, topic) == "hush", "what it was told before is not taken from it"

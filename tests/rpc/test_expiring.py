@@ -1,0 +1,177 @@
+"""Streams end when their callers' credentials expire, and say so; what was read of changes has its results first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.access.signing import SECRET
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import expiring
+from topicpolicies_server.rpc.calls import UNREAD_SECONDS, Call, State
+from topicpolicies_server.rpc.expiring import Expiring
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+from .test_identifying import EVERYBODY, bearer
+from .watching import Told
+
+PATIENCE = 20.0
+SOON = 1.5
+"""Seconds for which tokens hold here: they are judged to the fraction of a second."""
+
+
+@pytest.fixture
+async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
+    """A server that asks for tokens."""
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET)
+    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=authentication,
+        authorization=EVERYBODY,
+    )
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    """The service."""
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield async_stub(channel)
+
+
+def reason(error: grpc.aio.AioRpcError) -> str:
+    refusal = Refusal(error)
+    assert refusal.code is grpc.StatusCode.UNAUTHENTICATED
+    return str(refusal.info.reason)
+
+
+async def test_a_watch_ends_when_its_token_expires_and_others_go_on(server: Server, stub: AsyncStub) -> None:
+    expires_at = time.time() + SOON
+    brief = Told(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
+    long = Told(stub, metadata=bearer(), topics=[TOPIC])
+    await brief.until_synced()
+    await long.until_synced()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await brief.rest()
+    assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
+    assert time.time() >= expires_at
+    update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+    await stub.UpdatePolicy(update, metadata=bearer())
+    assert (await long.change()).document.policies.max_producer_per_topic == 1
+    long.cancel()
+
+
+async def test_a_stream_of_changes_tells_what_became_of_those_that_it_read(server: Server, stub: AsyncStub) -> None:
+    call = stub.UpdatePolicies(metadata=bearer(exp=time.time() + SOON))
+    for sequence in (1, 2):
+        update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=sequence))
+        await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=sequence, update=update)]))
+    told: list[int] = []
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        async with asyncio.timeout(PATIENCE):
+            async for message in call:
+                told += [each.sequence for each in message.results]
+    assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
+    assert told == [1, 2]
+
+
+async def test_a_stream_that_has_ended_leaves_nothing_behind(server: Server, stub: AsyncStub) -> None:
+    (expiring_,) = (each for each in server.calls.observers if isinstance(each, Expiring))
+    watch = Told(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
+    await watch.until_synced()
+    assert len(expiring_) == 1
+    await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer(exp=time.time() + 3600))
+    watch.cancel()
+    async with asyncio.timeout(PATIENCE):
+        while len(expiring_):
+            await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer())
+
+
+class Peer:
+    """A call of somebody, and what becomes of it."""
+
+    def __init__(self, expires_at: float) -> None:
+        self.now = 0.0
+        self.expiring = Expiring(lambda: self.now)
+        self.ended_with: Reason | None = None
+        self.left_with: Reason | None = None
+        self.task = asyncio.get_running_loop().create_task(self._run(expires_at))
+
+    async def _run(self, expires_at: float) -> None:
+        self.call = Call("WatchPolicies", None)
+        self.call.caller = Caller("alice", Way.TOKEN, expires_at=expires_at)
+        self.expiring(self.call)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            why = self.call.why_cancelled()
+            self.ended_with = Reason(why.reason) if why is not None else None
+        finally:
+            self.expiring.ended(self.call)
+
+    async def over(self) -> None:
+        """Returns when it has ended."""
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([self.task])
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times are short."""
+    monkeypatch.setattr(expiring, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(expiring, "LEAVING_SECONDS", 0.1)
+
+
+async def test_the_clock_is_looked_at_again_because_it_can_be_set() -> None:
+    peer = Peer(1_000_000.0)
+    await asyncio.sleep(0.1)
+    assert not peer.task.done()
+    peer.now = 1_000_000.0
+    await peer.over()
+    assert peer.ended_with is Reason.CREDENTIALS_EXPIRED and len(peer.expiring) == 0
+
+
+async def test_who_does_not_read_is_not_waited_for_long() -> None:
+    peer = Peer(0.05)
+    await asyncio.sleep(0)
+    peer.call.goes_to(State.WRITING)
+    peer.now = 1.0
+    began = asyncio.get_running_loop().time()
+    await peer.over()
+    assert peer.ended_with is None, "he can't be told anything"
+    assert asyncio.get_running_loop().time() >= began + UNREAD_SECONDS - 0.1
+
+
+async def test_a_stream_that_leaves_is_ended_when_it_takes_too_long() -> None:
+    peer = Peer(0.05)
+    await asyncio.sleep(0)
+    left: list[str] = []
+    peer.call.leave = lambda error: left.append(error.reason)
+    peer.now = 1.0
+    await peer.over()
+    assert left == [Reason.CREDENTIALS_EXPIRED] and peer.ended_with is Reason.CREDENTIALS_EXPIRED
+
+
+async def test_credentials_that_do_not_expire_end_nothing(server: Server) -> None:
+    call = Call("WatchPolicies", None)
+    ending = Expiring(lambda: 0.0)
+    for method, expires_at in (("WatchPolicies", None), ("GetPolicy", 1.0)):
+        call.method, call.caller = method, Caller("alice", Way.TOKEN, expires_at=expires_at)
+        ending(call)
+    assert len(ending) == 0

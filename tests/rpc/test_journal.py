@@ -1,0 +1,241 @@
+"""The record of calls: what is in it, what is not, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import (
+    DeletePolicyRequest,
+    GetPolicyRequest,
+    ListPoliciesRequest,
+    PolicyChangeRequest,
+    UpdatePoliciesRequest,
+    UpdatePolicyRequest,
+    WatchPoliciesRequest,
+)
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.rpc import journal as journal_module
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.journal import Journal
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, refused
+
+PATIENCE = 20.0
+SECRET = "wjalrXUtnFEMI"
+ID = "3f2c1b9e8a444c559a301d0f6f5d6a01"
+
+
+class Recording:
+    """A server that records its calls in a file."""
+
+    def __init__(self, path: Path, which: Recorded) -> None:
+        self.path = path
+        config = CallRecordConfig(which=which, path=path)
+        log = EmbeddedLogConfig(path=None)
+        self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), call_record=config, log_format=LogFormat.JSON))
+
+    async def lines(self) -> list[dict[str, Any]]:
+        """All that was recorded, once the server has stopped."""
+        await self.server.stop()
+        return read(self.path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """A record of calls."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(params=[Recorded.CHANGES])
+async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Recording]:
+    """It runs."""
+    made = Recording(tmp_path / "calls.log", request.param)
+    await made.server.start()
+    yield made
+    await made.server.stop()
+
+
+@pytest.fixture
+async def client(recording: Recording) -> AsyncIterator[AsyncStub]:
+    """Calls it."""
+    async with grpc.aio.insecure_channel(recording.server.address) as channel:
+        yield async_stub(channel)
+
+
+def update(value: int, **rest: Any) -> UpdatePolicyRequest:
+    return UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=value), **rest)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Waits for something that nobody announces."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0.02)
+
+
+def told(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(line.get(name) for name in names)
+
+
+async def test_changes_are_recorded_with_who_what_which_topic_outcome_duration_and_request_id(
+    recording: Recording, client: AsyncStub
+) -> None:
+    async def door(call: Call) -> None:
+        call.caller = Caller("proxy", Way.TOKEN, "alice")
+
+    recording.server.calls.doors = (door,)
+    await client.UpdatePolicy(update(1, request_id=ID), metadata=(("topicpolicies-actor", "ceo"),))
+    await refused(client.UpdatePolicy(update(2, etag="0")))
+    await client.DeletePolicy(DeletePolicyRequest(topic=TOPIC, validate_only=True))
+    await refused(client.UpdatePolicy(UpdatePolicyRequest(topic="no/such\ntopic\x85/here")))
+    await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
+    first, second, third, fourth = await recording.lines()
+    assert told(first, "msg", "call", "topic", "scope", "outcome", "request_id") == ("call", "UpdatePolicy", TOPIC, "LOCAL", "APPLIED", ID)
+    assert told(first, "principal", "way", "speaks_for", "actor") == ("proxy", "token", "alice", "ceo")
+    assert told(first, "level", "logger") == ("info", "calls") and 0 <= first["ms"] < 20_000 and first["ts"].endswith("Z")
+    assert told(second, "outcome", "reason", "topic") == ("ABORTED", "ETAG_MISMATCH", TOPIC)
+    assert told(third, "call", "outcome", "dry_run") == ("DeletePolicy", "WOULD_APPLY", True)
+    assert told(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
+
+
+@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
+async def test_reads_are_recorded_when_asked_for(recording: Recording, client: AsyncStub) -> None:
+    await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
+    await client.ListPolicies(ListPoliciesRequest(namespace="public/default"))
+    watch = client.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"]))
+    assert await watch.read()
+    watch.cancel()
+    await until(lambda: len(recording.server.calls) == 0)
+    async with grpc.aio.insecure_channel(recording.server.address) as channel:
+        await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    assert [told(line, "call", "outcome", "topic", "namespace") for line in await recording.lines()] == [
+        ("GetPolicy", "OK", TOPIC, None),
+        ("ListPolicies", "OK", None, "public/default"),
+        ("WatchPolicies", "GIVEN_UP", None, "public/default"),
+        ("grpc.health.v1.Health/Check", "OK", None, None),
+    ]
+
+
+async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:
+    stream: Any = client.UpdatePolicies()
+    changes = [
+        PolicyChangeRequest(sequence=1, update=update(1, request_id=ID)),
+        PolicyChangeRequest(sequence=2, update=update(2, etag="0")),
+    ]
+    await stream.write(UpdatePoliciesRequest(changes=[*changes, PolicyChangeRequest(sequence=3)]))
+    await stream.done_writing()
+    while await stream.read() is not grpc.aio.EOF:
+        pass
+    *each, whole = await recording.lines()
+    assert sorted(told(line, "msg", "call", "outcome", "reason") for line in each) == [
+        ("change", "UpdatePolicies", "ABORTED", "ETAG_MISMATCH"),
+        ("change", "UpdatePolicies", "APPLIED", None),
+        ("change", "UpdatePolicies", "INVALID_ARGUMENT", "NOTHING_SELECTED"),
+    ]
+    (applied,) = [line for line in each if line["outcome"] == "APPLIED"]
+    assert told(applied, "topic", "request_id") == (TOPIC, ID) and 0 <= applied["ms"] < 20_000
+    assert told(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
+
+
+async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Recording, client: AsyncStub) -> None:
+    policies = TopicPolicies(max_producer_per_topic=77_123)
+    offload = policies.offload_policies
+    offload.managed_ledger_offload_driver, offload.s3_managed_ledger_offload_bucket = "aws-s3", "bucket"
+    offload.s3_managed_ledger_offload_region, offload.s3_managed_ledger_offload_credential_secret = "a-region", SECRET
+    await client.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies), metadata=(("authorization", f"Bearer {SECRET}"),))
+    await refused(client.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies, etag="0", reason="77_123")))
+    await recording.lines()
+    recorded = recording.path.read_text()
+    assert recorded.count("\n") == 2
+    assert SECRET not in recorded and "Bearer" not in recorded and "77123" not in recorded and "aws-s3" not in recorded
+
+
+async def test_a_file_that_is_moved_away_is_begun_anew(recording: Recording, client: AsyncStub) -> None:
+    await client.UpdatePolicy(update(1))
+    await until(recording.path.read_text)
+    moved = recording.path.with_suffix(".1")
+    recording.path.rename(moved)
+    await client.UpdatePolicy(update(2))
+    await recording.lines()
+    assert len(read(moved)) == len(read(recording.path)) == 1
+    assert recording.path.stat().st_mode & 0o777 == 0o600
+
+
+class Stuck:
+    """A place that takes nothing before it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.written: list[bytes] = []
+
+    def write(self, raw: bytes) -> None:
+        """Writes, in the end."""
+        self.go.wait(PATIENCE)
+        self.written.append(raw)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+async def test_nobody_waits_for_a_record_that_can_not_be_written_and_what_is_missing_is_counted(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, stuck = recording.server._journal, Stuck()
+    assert journal is not None
+    monkeypatch.setattr(journal_module, "MOST", 5)
+    journal._write = stuck.write
+    for value in range(30):
+        await client.UpdatePolicy(update(value))
+    await until(lambda: journal.dropped > 0)
+    dropped = journal.dropped
+    assert len(journal._waiting) <= 5
+    stuck.go.set()
+    await until(lambda: not journal._waiting)
+    await client.UpdatePolicy(update(99))
+    await recording.server.stop()
+    lines = [json.loads(line) for raw in stuck.written for line in raw.decode().splitlines()]
+    missing = [line["calls"] for line in lines if line["msg"] == "not recorded"]
+    assert sum(missing) == dropped == 31 - sum(line["msg"] == "call" for line in lines)
+
+
+async def test_a_full_disk_is_told_once_and_calls_go_on(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.journal")
+    journal = recording.server._journal
+    assert journal is not None
+    written = journal._write
+
+    def full(raw: bytes) -> None:
+        raise OSError(28, os.strerror(28))
+
+    journal._write = full
+    for value in range(3):
+        await client.UpdatePolicy(update(value))
+        await until(lambda: not journal._waiting)
+        await asyncio.sleep(0.15)
+    assert [record.getMessage() for record in caplog.records] == ["the record of calls can't be written: No space left on device"]
+    journal._write = written
+    await client.UpdatePolicy(update(4))
+    lines = await recording.lines()
+    assert [line["msg"] for line in lines] == ["call", "not recorded"] and lines[1]["calls"] == 3
+    assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
+
+
+def test_a_file_that_can_not_be_opened_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file or directory"):
+        Journal(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)
