@@ -14,7 +14,7 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons",), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
 SERVER = (
-    ("core", "garbage", "sqlite_file", "threads"),
+    ("core", "garbage", "histograms", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
     ("lines",),
     ("logs", "rereading"),

@@ -23,7 +23,7 @@ class Registry:
 async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> None:
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
     part = Part(Desk(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
-    part._outbox.sync(Token("log", ("b1",)), 0)
+    part.outbox.sync(Token("log", ("b1",)), 0)
     assert part.parting() is None, "its SYNCED waits"
     assert len(list(part.take())) == 1
     assert part.parting() is not None

@@ -74,15 +74,15 @@ class Sidecar:
     def hold(self) -> None:
         """What is read from now on is held back."""
         follower = self.registry.get(self.namespace)._life.served
-        assert follower is not None and follower._readback is not None
-        self._holding = Holding(follower._readback)
-        follower._readback = cast("ReadBack", self._holding)
+        assert follower is not None and follower.readback is not None
+        self._holding = Holding(follower.readback)
+        follower.readback = cast("ReadBack", self._holding)
 
     def release(self) -> int:
         """Ends ``hold``. Returns how many events were held back."""
         holding, follower = self._holding, self.registry.get(self.namespace)._life.served
         assert follower is not None and holding is not None
-        follower._readback, self._holding = holding.readback, None
+        follower.readback, self._holding = holding.readback, None
         for events in holding.held:
             follower.read(events)
         return sum(map(len, holding.held))

@@ -38,6 +38,7 @@ class CallContext:
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
+    started: float = 0.0
     leave: Callable[[PolicyError], None] | None = None
     changes = 0
 

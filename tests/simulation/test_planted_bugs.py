@@ -240,8 +240,8 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     original = Part._tell
 
     def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
-        if batch.changes and self._outbox.synced:
-            self._outbox.synced, batch = False, batch._replace(synced=True)
+        if batch.changes and self.outbox.synced:
+            self.outbox.synced, batch = False, batch._replace(synced=True)
         original(self, batch, taken)
 
     patch.setattr(Part, "_tell", planted)

@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -90,6 +91,10 @@ class Checkpoints:
         """Those that are kept, and when the next checkpoint of each is made, by the loop's time."""
         self._failures = 0
         """In a row."""
+        self.written = 0
+        """Checkpoints that were written."""
+        self.failed = 0
+        """Those that could not be."""
         self._closed = False
         self._moving = KeptTask("moving checkpoints on", self._move_on)
         self._moving.start()
@@ -114,6 +119,11 @@ class Checkpoints:
         except Exception:  # noqa: BLE001 (whatever it is, the log can be read without)
             _log.exception("%s: its checkpoint is of no use, so its log is read from the beginning", namespace)
         return None
+
+    def behind_seconds(self) -> float:
+        """The longest time for which something new is in no checkpoint; 0: nothing is. Other threads may ask."""
+        now = time.monotonic()
+        return max((now - keeper.written_at for keeper in list(self._keepers) if keeper.has_news), default=0.0)
 
     def keeper(self, namespace: str) -> Keeper:
         """Whoever notes what changes in one view of a namespace."""
@@ -198,6 +208,8 @@ class Checkpoints:
                 raise
             else:
                 keeper.done()
+                keeper.written_at = time.monotonic()
+                self.written += 1
                 if self._failures:
                     _log.warning("the checkpoints %s are written again", self._store.path)
                 self._failures = 0
@@ -235,6 +247,7 @@ class Checkpoints:
 
     def _tell(self, namespace: str, error: BaseException) -> None:
         self._failures += 1
+        self.failed += 1
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
 

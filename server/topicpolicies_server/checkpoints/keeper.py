@@ -21,6 +21,7 @@ of whoever has read up to that place and no further.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -115,6 +116,8 @@ class Keeper:
         """COPYING: the names of the keys that are still to be copied. Whoever folds events calls ``before`` while there are any."""
         self.events = 0
         """Events since the last checkpoint."""
+        self.written_at = time.monotonic()
+        """When the last checkpoint was written, or, before the first one, when this was made; in monotonic seconds."""
         self.ended = False
         """Whether nothing of it is written any more: another keeper may have its namespace's checkpoint (``checkpoints``)."""
         self._kept: Kept | None = None

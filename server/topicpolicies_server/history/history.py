@@ -24,7 +24,7 @@ from .entries import Gap, GapReason, Marks
 from .following import Place, Stretch
 from .questions import LAST, Page, Question
 from .scribe import Scribe, set_back
-from .writer import Bounds, Writer
+from .writer import Bounds, Figures, Writer
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -65,6 +65,10 @@ class History:
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
         self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
+
+    def figures(self) -> Figures:
+        """What is shown of it to operators; any thread may ask."""
+        return self._writer.figures()
 
     async def scribe(self, namespace: str) -> Scribe:
         """Whoever writes down one opening of a namespace's log. Nothing is asked of the file, so no load waits for it."""

@@ -64,6 +64,11 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def bytes(self) -> int:
+        """What waits, by estimate; any thread may ask."""
+        return max(0, self._added - self._taken)
+
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Adds what is said rarely, however much waits."""
         if isinstance(what, Followed):

@@ -11,7 +11,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +53,19 @@ class Bounds(NamedTuple):
     bytes: int
 
 
+class Figures(NamedTuple):
+    """How a history goes on."""
+
+    waiting: int
+    """Entries that wait to be written."""
+    waiting_bytes: int
+    """The same in bytes, by estimate."""
+    failing: bool
+    """Whether the file can't be written now."""
+    gaps: Mapping[str, int]
+    """Times in which events may be missing, by reason, as far as they were found since the start."""
+
+
 class Writer:
     """Owns the connection that writes. Its methods are called on the loop's thread."""
 
@@ -77,6 +91,8 @@ class Writer:
         """How many of the next items are written one after the other, because one of them may be such as can't be written."""
         self._trimmed_at = time.monotonic()
         self._failing = False
+        self.gaps: Counter[str] = Counter()
+        """Gaps that were told, by reason."""
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
 
@@ -92,8 +108,14 @@ class Writer:
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes what is said rarely, however much waits."""
+        if isinstance(what, Gap):
+            self.gaps[what.reason.name] += 1
         self._waiting.tell(what)
         self._wake.set()
+
+    def figures(self) -> Figures:
+        """What is shown of it to operators; any thread may ask."""
+        return Figures(len(self._waiting), self._waiting.bytes, self._failing, dict(self.gaps))
 
     async def flush(self) -> Unwritten:
         """Waits until everything that was noted before can be read, or could not be written when that was tried; what was not."""

@@ -236,6 +236,23 @@ class Reached(Protocol):
         """It was out of reach for too long: what waits here and certainly was not sent fails now."""
 
 
+class Connections(NamedTuple):
+    """How the logs that are open are connected to those who keep them."""
+
+    open: int
+    """Logs that are open."""
+    connected: int
+    """Those of them of which all readers have their connections."""
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """A change log whose logs are read over connections."""
+
+    def connections(self) -> Connections:
+        """How many of them there are now. Other threads may ask."""
+
+
 class ChangeLog(Protocol):
     """The change logs of all namespaces."""
 

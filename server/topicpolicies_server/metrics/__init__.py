@@ -1,6 +1,7 @@
 """Metrics, in the format of Prometheus: what ``namespaces/activity`` counts, and what there is at the moment."""
 
+from .calls import CallCounts
 from .collector import ServerCollector
 from .endpoint import Endpoint
 
-__all__ = ["Endpoint", "ServerCollector"]
+__all__ = ["CallCounts", "Endpoint", "ServerCollector"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ..namespaces.registry import Registry
+from .calls import CallCounts
+from .families import counter, counters, gauge, several
+from .following import Following
+from .keeping import of_checkpoints, of_history, of_process
 
 
 class Guarding(Protocol):
@@ -30,10 +33,18 @@ class ServerCollector(Collector):
     It is asked in a thread of the endpoint's, while the event loop goes on counting: it only reads, and copies what may grow.
     """
 
-    def __init__(self, registry: Registry, guard: Guarding | None = None) -> None:
-        """``guard``: if there is one."""
+    def __init__(self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None) -> None:
+        """Shows what there is.
+
+        Args:
+            registry: the namespaces.
+            guard: if there is one.
+            calls: what is counted of calls, if any are taken.
+        """
         self._registry = registry
         self._guard = guard
+        self._calls = calls
+        self._following = Following(registry)
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is described before there are numbers."""
@@ -41,50 +52,41 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metrics as they are now."""
+        if self._calls is not None:
+            yield from self._calls.families()
+        yield from self._following.families()
+        yield from self._namespaces()
+        if self._registry.history is not None:
+            yield from of_history(self._registry.history)
+        if self._registry.common.checkpoints is not None:
+            yield from of_checkpoints(self._registry.common.checkpoints)
+        yield from of_process()
+
+    def _namespaces(self) -> Iterator[Metric]:
         activity, gate = self._registry.activity, self._registry.gate
-        yield _by("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
+        yield counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
         confirmations = "Updates without anything to write, after the log's end was asked for: held, overtaken (written after all), failed."
-        yield _by("confirmations", confirmations, "outcome", activity.confirmations)
-        events = CounterMetricFamily(
-            "topicpolicies_events", "Events read after loading, by writer and what became of them.", labels=["writer", "status"]
-        )
-        for labels, count in dict(activity.events).items():
-            events.add_metric(labels, count)
-        yield events
-        yield _by("conflicts", "Events that were computed from an old document, by writer.", "writer", activity.conflicts)
-        yield _count("ambiguous_events", "Events of brokers that can be explained in two ways.", activity.ambiguous)
-        yield _count("unexplained_events", "Events of brokers that no recent document explains.", activity.unexplained)
-        yield _count("unreadable_entries", "Entries of change logs that can't be read.", activity.unreadable)
-        yield _by("repairs", "Repairs: published, cancelled, withheld (read-only) or refused by the log.", "outcome", activity.repairs)
-        yield _by("loads", "Namespaces that were loaded, or failed to be.", "outcome", activity.loads)
+        yield counters("confirmations", confirmations, "outcome", activity.confirmations)
+        yield several("events", "Events read after loading, by writer and what became of them.", ("writer", "status"), activity.events)
+        yield counters("conflicts", "Events that were computed from an old document, by writer.", "writer", activity.conflicts)
+        yield counter("ambiguous_events", "Events of brokers that can be explained in two ways.", activity.ambiguous)
+        yield counter("unexplained_events", "Events of brokers that no recent document explains.", activity.unexplained)
+        yield counter("unreadable_entries", "Entries of change logs that can't be read.", activity.unreadable)
+        yield counters("repairs", "Repairs: published, cancelled, withheld (read-only) or refused by the log.", "outcome", activity.repairs)
+        yield counters("loads", "Namespaces that were loaded, or failed to be.", "outcome", activity.loads)
         namespaces = self._registry.namespaces()
-        yield _gauge("namespaces", "Namespaces in memory.", len(namespaces))
-        yield _gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
+        yield gauge("namespaces", "Namespaces in memory.", len(namespaces))
+        yield gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
         capacity = self._registry.capacity
-        yield _gauge("document_bytes", "Bytes of the documents in memory, serialized.", capacity.bytes)
+        yield gauge("document_bytes", "Bytes of the documents in memory, serialized.", capacity.bytes)
         over = "Whether more policy keys or bytes of documents are in memory than may be, because of what others write."
-        yield _gauge("over_capacity", over, int(capacity.is_over()))
-        yield _gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))
+        yield gauge("over_capacity", over, int(capacity.is_over()))
+        yield gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
-        yield _gauge("repairs_due", "Policy keys of which brokers show something else than the head.", due)
-        yield _gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", gate.waiting)
-        yield _gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
+        yield gauge("repairs_due", "Policy keys of which brokers show something else than the head.", due)
+        yield gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", gate.waiting)
+        yield gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
         if self._guard is not None:
-            yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
+            yield gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
             asked = self._guard.asked
-            yield _by("guard_questions", "Questions of the guard to brokers about which namespaces there are.", "about", asked)
-
-
-def _by(name: str, what: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(f"topicpolicies_{name}", what, labels=[label])
-    for value, count in dict(counts).items():
-        family.add_metric([value], count)
-    return family
-
-
-def _count(name: str, what: str, count: int) -> CounterMetricFamily:
-    return CounterMetricFamily(f"topicpolicies_{name}", what, value=count)
-
-
-def _gauge(name: str, what: str, value: int) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"topicpolicies_{name}", what, value=value)
+            yield counters("guard_questions", "Questions of the guard to brokers about which namespaces there are.", "about", asked)

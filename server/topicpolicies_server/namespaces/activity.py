@@ -15,7 +15,8 @@ from ..core.errors import PolicyError
 from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
 from ..core.policies.documents import Setting, Settings
-from ..core.policies.events import Placed, Position
+from ..core.policies.events import Event, Placed, Position
+from .stages import Stages
 from .wording import difference, event_in_words
 
 _LOG = logging.getLogger(__name__)
@@ -76,6 +77,14 @@ class Activity:
         ``refused``: the log can't take it."""
         self.loads: Counter[str] = Counter()
         """``loaded``, ``failed``."""
+        self.load_failures: Counter[str] = Counter()
+        """Tries to load a namespace that failed, by reason."""
+        self.losses: Counter[str] = Counter()
+        """Change logs that could not be followed any more, by reason."""
+        self.append_failures: Counter[str] = Counter()
+        """Events of ours that the log did not acknowledge, by reason."""
+        self.stages = Stages()
+        """How long changes take."""
         self.doubts: deque[Doubt] = deque(maxlen=kept)
         """The last events that are doubtful."""
         self.repaired: deque[Repair] = deque(maxlen=kept)
@@ -97,6 +106,11 @@ class Activity:
         else:
             written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
             self.confirmations["overtaken" if written else "held"] += 1
+
+    def not_appended(self, event: Event, error: PolicyError) -> None:
+        """The log has not acknowledged an event of ours."""
+        self.append_failures[error.reason] += 1
+        self.stages.refused(event)
 
     def loaded(self) -> None:
         """A namespace's log has been read, and it answers from it."""

@@ -25,7 +25,7 @@ from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity, Share
 from .listeners import Owner, Recorder, Taken
-from .unfolding import Keeping, Step, Unfolding
+from .unfolding import Keeping, Step, Unfolding, complete_after
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ class Follower(Keeping):
         """What the recorder is still to be told of."""
         self._context = context
         self._namespace = namespace
-        self._readback: ReadBack | None = None
+        self.readback: ReadBack | None = None
+        """Where it stands; None: the log is not open."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         self._caught_up = False
         self.share = Share(capacity)
@@ -93,17 +94,17 @@ class Follower(Keeping):
     @property
     def positions(self) -> Sequence[Position]:
         """Where the view stands, by partition."""
-        return self._readback.positions if self._readback is not None else ()
+        return self.readback.positions if self.readback is not None else ()
 
     def opened(self, log: NamespaceLog) -> None:
         """The log is open. What it reported while it was being opened is taken now."""
         self.log = log
-        complete = _complete(log)
+        complete = complete_after(log)
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
             self.continues, self.view = True, older.view
-            self._readback = ReadBack(log.partitions, log.follows, older.positions)
+            self.readback = ReadBack(log.partitions, log.follows, older.positions)
             self.size = older.size
             self.share.take_over(older.share)
             self.keeper = older.keeper
@@ -116,7 +117,7 @@ class Follower(Keeping):
             if self._first and self._context.joined_at is not None:
                 self._unfolding = Unfolding(self._context, complete, self._fold_late, self._tell_late, records=self._recorder is not None)
             self.view = View(self._context, complete) if self._unfolding is None else self._unfolding.view
-            self._readback = ReadBack(log.partitions, log.follows)
+            self.readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
         self._report(self._count)
@@ -151,45 +152,45 @@ class Follower(Keeping):
         if self._unfolding is not None:
             self._unfolding.close()
         self.view = View(self._context)
-        self.log = self.keeper = self._readback = self._unfolding = self._restored = None
+        self.log = self.keeper = self.readback = self._unfolding = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
 
     def read(self, events: Sequence[Placed]) -> None:
         """Events that the log's reader delivered."""
-        if self._readback is None:
+        if self.readback is None:
             self._wait(self.read, events)
         else:
-            readback = self._readback
+            readback = self.readback
             if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
-                self.view.complete_behind(_complete(self.log))
+                self.view.complete_behind(complete_after(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
     def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
         """The same, as it came."""
-        readback, log = self._readback, self.log
+        readback, log = self.readback, self.log
         if readback is None or log is None:
             self._wait(self.read_unopened, entries)
         elif self._unfolding is None or not readback.undisputed:
             self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
         else:
             unfolding = self._unfolding
-            self.view.complete_behind(_complete(log))
+            self.view.complete_behind(complete_after(log))
             self._report(lambda owner: self._take_unopened(owner, unfolding, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Events of ours that the log acknowledged."""
-        if self._readback is None:
+        if self.readback is None:
             self._wait(self.appended, events)
         else:
-            readback = self._readback
-            self._report(lambda owner: self._take(owner, readback.acknowledged(events)))
+            readback = self.readback
+            self._report(lambda owner: self._take(owner, readback.acknowledged(owner.acknowledged(events))))
 
     def caught_up(self) -> None:
         """Everything that was there at opening has been read."""
         self._caught_up = True
-        if self._readback is not None:
+        if self.readback is not None:
             self._report(self._finish_loading)
 
     def append_failed(self, event: Event, error: LogError) -> None:
@@ -218,12 +219,12 @@ class Follower(Keeping):
 
     def is_confirmed(self, positions: Sequence[Position]) -> bool:
         """Whether the log's reader has come to all that was taken up to some positions, by partition, by proof."""
-        return self._readback is not None and self._readback.is_confirmed(positions)
+        return self.readback is not None and self.readback.is_confirmed(positions)
 
     def passed(self, positions: Sequence[Position]) -> None:
         """Somebody had come this far, by partition, in the same log before this opening."""
-        assert self._readback is not None, "open"
-        self._readback.passed(positions)
+        assert self.readback is not None, "open"
+        self.readback.passed(positions)
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Whether a new opening of the log may go on with this one's view: nothing that it has not seen was compacted away."""
@@ -234,7 +235,7 @@ class Follower(Keeping):
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Goes on with the view of a checkpoint."""
         self.view = restored.view
-        self._readback = ReadBack(log.partitions, log.follows, restored.positions)
+        self.readback = ReadBack(log.partitions, log.follows, restored.positions)
         self.size, self.unreadable = restored.about.size, restored.about.unreadable
         if self.keeper is not None:
             self.keeper.restored(restored.about, restored.rows, restored.view.recent.noted)
@@ -328,11 +329,6 @@ class Follower(Keeping):
             except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
                 _LOG.exception("%s: recording failed; it goes on when the log is opened anew", self._namespace)
                 self._recorder = None
-
-
-def _complete(log: NamespaceLog) -> list[Position | None]:
-    """Behind which position of each partition nothing was compacted away."""
-    return [log.complete_after(partition) for partition in range(log.partitions)]
 
 
 def _size(head: Head | None) -> int:

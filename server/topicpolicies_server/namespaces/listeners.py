@@ -21,6 +21,9 @@ class Owner(Protocol):
     def computed_on(self, event: Event) -> Settings | None:
         """From which document an event was computed, if this process did that and waits for it (``core/fold/fold``); else None."""
 
+    def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
+        """The log has acknowledged events of ours, which may not count yet; returns them."""
+
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
 

@@ -24,6 +24,7 @@ from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .common import Common, unavailable
+from .figures import Figures, figures
 from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
 from .loading import Loader, close_quietly
@@ -266,6 +267,10 @@ class Namespace:
     def view(self) -> View | None:
         """The view that answers, or answered last; None: none has."""
         return self._life.view
+
+    def figures(self) -> Figures:
+        """What is shown of it to operators; other threads may ask."""
+        return figures(self._life, self._updates, self._usage, self.confirmed_ms)
 
     def cut_off(self, error: LogError) -> None:
         """The log is known to be out of reach: whoever waits for it, and of whose requests nothing was sent, is told so."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
 from ..core.names import PolicyKey, Scope
@@ -49,6 +51,10 @@ class Reports:
         """From which document an event was computed, if this process did that."""
         return self._updates.computed_on(event)
 
+    def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
+        """The log has acknowledged events of ours, which may not count yet; returns them."""
+        return self._common.activity.stages.acknowledged(events)
+
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """An event was folded."""
         activity, life = self._common.activity, self._life
@@ -66,6 +72,7 @@ class Reports:
             return
         new = (change if change is not None else before) or None
         activity.folded(self._name, placed, folded, old, new.document if new is not None else None)
+        activity.stages.folded(event)
         if change is not None:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
@@ -123,6 +130,7 @@ class Reports:
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""
+        self._common.activity.not_appended(event, error)
         if follower is self._life.served:
             self._updates.append_failed(event, error)
             self._restating.append_failed(event, self._updates.state(event.key), error)
@@ -145,6 +153,7 @@ class Reports:
     def lost(self, follower: Follower, error: LogError) -> None:
         """The log can't be followed any more: it is opened anew."""
         if self._loader.lost(follower, error):
+            self._common.activity.losses[error.reason] += 1
             self._updates.pause()
             self._freshness.stop()
             self._restating.pause()
@@ -153,6 +162,7 @@ class Reports:
     def missed(self, error: LogError) -> None:
         """A try to load it has failed."""
         self._common.activity.loads["failed"] += 1
+        self._common.activity.load_failures[error.reason] += 1
         if error.kind is Kind.NOT_FOUND:  # what was under way, or due, went with its log, and has no place in that of the next life
             self._updates.abandon(error)
             self._restating.close()

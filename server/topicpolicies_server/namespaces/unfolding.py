@@ -31,6 +31,7 @@ from ..core.fold.fold import FoldContext, Folded
 from ..core.policies.events import Placed, Position
 from ..core.reading.unfolded import Sealed, Unfolded
 from ..core.reading.view import Head, View
+from ..logs.change_log import NamespaceLog
 from ..tasks import Owned
 from .capacity import Share
 from .listeners import Owner, Recorder, Taken
@@ -304,3 +305,8 @@ class Unfolder:
             done()
         finally:
             self._over.set()
+
+
+def complete_after(log: NamespaceLog) -> list[Position | None]:
+    """Behind which position of each partition nothing was compacted away."""
+    return [log.complete_after(partition) for partition in range(log.partitions)]

@@ -66,6 +66,7 @@ class Updates:
         self._common = common
         self._life = life
         self._usage = usage
+        self._stages = common.activity.stages
         self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
         self._arrivals: dict[Request, None] = {}
         """In order."""
@@ -77,8 +78,8 @@ class Updates:
         self.new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
         """Makes the ids of events."""
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
-        self._sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
-        self.computed_on: Callable[[Event], Settings | None] = self._sequencer.computed_on
+        self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
+        self.computed_on: Callable[[Event], Settings | None] = self.sequencer.computed_on
         """From which document an event was computed, if a request waits for it (``core/fold/fold``)."""
         self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
 
@@ -87,6 +88,7 @@ class Updates:
     def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
         """Applies updates and deletes, in this order; the answer to each is told, once (``Namespace.submit``)."""
         self._usage.pending += len(requests)
+        self._stages.handed_on(requests)
         for request in requests:
             request.tell = tell
         if (refused := refusal(self._name, self._common)) is not None:
@@ -154,7 +156,7 @@ class Updates:
 
     def abandon(self, error: PolicyError) -> None:
         """The log is gone for good: everything has an error."""
-        self._perform(self._sequencer.abandon(error))
+        self._perform(self.sequencer.abandon(error))
         self.turn_away(error)
 
     def close(self, error: PolicyError) -> None:
@@ -166,7 +168,7 @@ class Updates:
             request.given_up = True  # so that a repeat keeps nobody
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
-        self._perform(self._sequencer.abandon(error))
+        self._perform(self.sequencer.abandon(error))
 
     @property
     def arrived(self) -> int:
@@ -176,23 +178,23 @@ class Updates:
     @property
     def under_way(self) -> bool:
         """Whether there are any that the sequencer has."""
-        return self._sequencer.chains > 0
+        return self.sequencer.chains > 0
 
     def busy(self, key: PolicyKey) -> bool:
         """Whether events of a key are in flight."""
-        return self._sequencer.busy(key)
+        return self.sequencer.busy(key)
 
     # --- what the log tells ---------------------------------------------------------------------------------------
 
     def read_ahead(self, follower: Follower, event: Event, folded: Folded, before: Settings | None) -> None:
         """An event was folded into a view that does not answer yet."""
-        if self._sequencer.expects(event) and event.stamp is not None:
+        if self.sequencer.expects(event) and event.stamp is not None:
             state = follower.view.state(event.key)
             self._told.setdefault(event.stamp.event_id, Told(folded, before, state.document if state is not None else None))
 
     def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
         """An event was folded into the view that answers."""
-        effects = self._sequencer.folded(event, folded, before)
+        effects = self.sequencer.folded(event, folded, before)
         if effects:
             self._perform(effects)
 
@@ -202,7 +204,7 @@ class Updates:
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """An event of ours was not acknowledged."""
-        self._perform(self._sequencer.failed(event, error, error.outcome_unknown))
+        self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
 
     def serve(self, follower: Follower) -> None:
         """A view answers from now on."""
@@ -210,7 +212,7 @@ class Updates:
         self.leads = follower.log.leadership.leads
         told, self._told = self._told, {}
         self._ends.serve(follower.log, follower.positions)
-        self._perform(self._sequencer.reopened(told))
+        self._perform(self.sequencer.reopened(told))
         self._admit_arrivals()
 
     def pause(self) -> None:
@@ -251,7 +253,7 @@ class Updates:
             makes_a_key = request.change is not None and not request.validate_only and self.state(request.key) is None
             if makes_a_key and not self._common.capacity.has_room():
                 raise self._common.capacity.refusal(request.key.topic)
-            self._perform(self._sequencer.submit(request))
+            self._perform(self.sequencer.submit(request))
             return
         follower = self._serving
         if follower is not None and follower.log is not None:
@@ -283,6 +285,7 @@ class Updates:
             if isinstance(effect, Settled):
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
+                self._stages.appended(effect.event, effect.request)
                 self._append(effect.event, effects)
             else:
                 self._ends.ask(effect.request)
@@ -296,19 +299,19 @@ class Updates:
                     state.follower.log.append(event)
                 except LogError as error:
                     if error.kind is not Kind.UNAVAILABLE or error.reason == Reason.APPEND_FAILED or isinstance(error, NotLeader):
-                        effects += self._sequencer.failed(event, error, error.outcome_unknown)
+                        effects += self.sequencer.failed(event, error, error.outcome_unknown)
                     # else it is lost, and will say so: it is opened anew then
         elif isinstance(state, Closed):  # it was not sent
-            effects += self._sequencer.failed(event, state.error, False)
+            effects += self.sequencer.failed(event, state.error, False)
         # else the log is being opened anew: what is in flight is appended then
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
         """The view has come to where the log ended after these requests had arrived."""
-        self._perform(self._sequencer.confirmed(requests))
+        self._perform(self.sequencer.confirmed(requests))
 
     def _unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> None:
         """Nobody tells where the log ends."""
-        self._perform(self._sequencer.unconfirmed(requests, error))
+        self._perform(self.sequencer.unconfirmed(requests, error))
 
     def shared(self) -> bool:
         """Whether others may have written what the view has not come to."""
@@ -340,4 +343,4 @@ class Updates:
         if request in self._arrivals:
             del self._arrivals[request]
             return True
-        return self._sequencer.withdraw(request)
+        return self.sequencer.withdraw(request)

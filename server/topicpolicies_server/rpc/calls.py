@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import enum
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
@@ -76,6 +77,7 @@ class Call:
         "request",
         "since",
         "size",
+        "started",
         "state",
         "target",
     )
@@ -117,6 +119,8 @@ class Call:
         self.leave: Callable[[PolicyError], None] | None = None
         """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
         self.state = State.WORKING
+        self.started = perf_counter()
+        """When it came, by a finer clock."""
         self.began = self.since = self._loop.time()
         """The loop's times at which it came, and at which its state began."""
 
@@ -239,6 +243,11 @@ class Calls:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def unread_seconds(self) -> float:
+        """The longest time for which a peer has not taken what was written to it; 0: nobody keeps a call waiting. Other threads may ask."""
+        now = self._loop.time()
+        return max((now - call.since for call in list(self._calls) if call.state is State.WRITING), default=0.0)
 
     def came(self, method: str, context: Any, size: int = 0) -> Call:
         """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""

@@ -48,6 +48,8 @@ class Context(Protocol):
     """How many changes of its stream have their outcome."""
     outcome: Outcome | None
     """What became of that."""
+    started: float
+    """When it came, by ``time.perf_counter``."""
     leave: Callable[[PolicyError], None] | None
     """Has it read no more, and end with an error."""
 

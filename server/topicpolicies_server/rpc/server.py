@@ -21,7 +21,7 @@ from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, open_history
-from ..metrics import Endpoint, ServerCollector
+from ..metrics import CallCounts, Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls
@@ -128,7 +128,7 @@ class Server:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         self._listen(server)
-        self._show(parts, registry, self._open_guard(parts, registry))  # until all calls have ended
+        self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
         await watch.start()
         parts.push_async_callback(watch.stop)
@@ -208,13 +208,16 @@ class Server:
         parts.push_async_callback(guard.stop)
         return guard
 
-    def _show(self, parts: contextlib.AsyncExitStack, registry: Registry, guard: Guard | None) -> None:
+    def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
         """Metrics and probes over HTTP."""
         if self.config.metrics_listen is None:
             return
         readiness, pulse = self.readiness, Pulse()
         parts.callback(pulse.stop)
-        metrics = Endpoint(self.config.metrics_listen, ServerCollector(registry, guard), lambda: report(readiness, pulse))
+        counts = CallCounts(servicer.watch_records, calls.unread_seconds)
+        calls.observers += (counts,)
+        collector = ServerCollector(self.registry, guard, counts)
+        metrics = Endpoint(self.config.metrics_listen, collector, lambda: report(readiness, pulse))
         parts.push_async_callback(metrics.close)
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 

@@ -94,6 +94,7 @@ class Servicer:
         self.warrants = Warrants(permitting) if permitting is not None else None
         """What open watches need; None: they need nothing."""
         self._registry = registry
+        self._stages = registry.activity.stages
         self._readiness = registry.common.readiness
         self._limits = limits
         self._admission = admission
@@ -127,6 +128,10 @@ class Servicer:
     def watches(self) -> int:
         """Open watches."""
         return len(self._watching)
+
+    def watch_records(self) -> list[int]:
+        """Of each open watch, how many records wait to be taken. Other threads may ask."""
+        return [stream.waiting for stream in list(self._watching)]
 
     def stop_watches(self) -> None:
         """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused. Streams of updates read no more."""
@@ -187,6 +192,7 @@ class Servicer:
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
+        self._stages.waiting.count(time.perf_counter() - context.started)
         try:
             result = await namespace.update(request)
             context.outcome = result.outcome

@@ -255,7 +255,7 @@ class Chain:
         self._appended[event_id] = link = Link(request, event, carried, State.UNDER_WAY, before)
         self._links.append(link)
         self._newest, self._fresh = after, True
-        self._ground.append(event)
+        self._ground.append(event, request)
 
     def _again(self, request: Request, error: PolicyError) -> None:
         """A request is certainly not applied: it is computed anew, or fails with ``error``."""

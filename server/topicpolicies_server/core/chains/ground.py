@@ -32,6 +32,8 @@ class Append(NamedTuple):
     """Effect: hand an event to the log."""
 
     event: Event
+    request: Request | None = None
+    """Whose it is, if it is handed to the log for the first time; None: it is a repetition, or nobody's."""
 
 
 class Confirm(NamedTuple):
@@ -78,9 +80,9 @@ class Ground:
         remembered = state.remembers(request.request_id) if state is not None else None
         return remembered or self._applied(request.key, request.request_id)
 
-    def append(self, event: Event) -> None:
-        """An event is to be handed to the log."""
-        self._effects.append(Append(event))
+    def append(self, event: Event, request: Request | None = None) -> None:
+        """An event is to be handed to the log; ``request``: for the first time, and whose it is."""
+        self._effects.append(Append(event, request))
 
     def doubts(self, request: Request, version: Position) -> bool:
         """Whether an answer that writes nothing, found at this version, has to be confirmed. If so, that is asked for."""

@@ -89,6 +89,8 @@ class Request:
     followed: bool = False
     """Whether a later one of its stream and key has an event: it is not computed again."""
     attempts: int = 0
+    began: float = 0.0
+    """When it was handed to its namespace, by the clock of whoever measures; 0: nobody does."""
     submitted_at: Position = ""
     """The key's version when it was submitted."""
     doubted: bool = False

@@ -96,6 +96,16 @@ class Sequencer:
         """Keys with something in flight."""
         return len(self._chains)
 
+    @property
+    def depth(self) -> int:
+        """Events of one key that are in flight: the most of any key. Other threads may ask."""
+        return max((chain.in_flight for chain in list(self._chains.values())), default=0)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait to be computed or confirmed. Other threads may ask."""
+        return sum(chain.waiting for chain in list(self._chains.values()))
+
     def busy(self, key: PolicyKey) -> bool:
         """Whether events of a key are in flight."""
         chain = self._chains.get(key)

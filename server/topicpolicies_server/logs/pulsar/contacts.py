@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from ..change_log import LogError
+from ..change_log import Connections, LogError
 
 _HOLDS_SECONDS = 2.0
 """For so long what a log has said counts."""
@@ -39,6 +39,12 @@ class Contacts:
         oldest = time.monotonic() - _HOLDS_SECONDS
         self._said = {log: said for log, said in self._said.items() if said[0] >= oldest}
         return any(connected for _, connected in self._said.values()) if self._said else None
+
+    def connections(self) -> Connections:
+        """How many logs are open, and of how many all readers are connected. Other threads may ask."""
+        oldest = time.monotonic() - _HOLDS_SECONDS
+        said = [connected for at, connected in list(self._said.values()) if at >= oldest]
+        return Connections(len(said), sum(said))
 
     def waits(self, waiting: Waiting) -> None:
         """Somebody's events wait for a producer."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ...core.errors import Kind
 from ...core.names import CHANGE_EVENTS
 from ...core.reasons import Reason
-from ..change_log import LogError, LogSink, Start, already_open
+from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access
 from .admin import Admin
 from .admin.facts import ClusterFacts, learn
@@ -102,6 +102,10 @@ class PulsarLog:
     def cut_off(self, error: LogError) -> None:
         """What waits for a producer fails."""
         self._contacts.cut_off(error)
+
+    def connections(self) -> Connections:
+        """How the open logs are connected (see ``change_log.Connected``)."""
+        return self._contacts.connections()
 
     async def close(self) -> None:
         """Closes what is open, in bounded time."""

@@ -60,9 +60,9 @@ class Part:
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._wake = wake
-        self._outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
-        self._recalling = Recalling(desk, watch, self._selection, self._outbox)
-        self._from_beginning = watch.from_beginning and self._outbox.token is None
+        self.outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
+        self._recalling = Recalling(desk, watch, self._selection, self.outbox)
+        self._from_beginning = watch.from_beginning and self.outbox.token is None
         self._board: Board | None = None
         self._switched: asyncio.Event | None = None
         """Set when topics may have been disabled or enabled; None: nobody waits for that."""
@@ -93,7 +93,7 @@ class Part:
     @property
     def synced(self) -> bool:
         """Whether SYNCED was told, and nothing that undoes it."""
-        return self._outbox.synced and not self._outbox and self.refusal is None
+        return self.outbox.synced and not self.outbox and self.refusal is None
 
     def bookmark(self) -> bytes | None:
         """A TIMER bookmark; None while the namespace is not followed."""
@@ -117,10 +117,10 @@ class Part:
         if self._fault is not None:
             raise self._fault
         if self.refusal is not None:
-            status = self._outbox.status(failed(self.refusal))
+            status = self.outbox.status(failed(self.refusal))
             return [] if status is None else [status]
-        status = self._outbox.status(said(self.name, self.stage, self._problem(), self._namespace))
-        taken = [*([] if status is None else [status]), *self._outbox.take()]
+        status = self.outbox.status(said(self.name, self.stage, self._problem(), self._namespace))
+        taken = [*([] if status is None else [status]), *self.outbox.take()]
         if self._copying is not None:
             self._copying.look()
         if self._taking is not None:
@@ -167,7 +167,7 @@ class Part:
             PolicyError: something failed.
         """
         if self._watch.mode is Mode.ENTRIES:
-            self._copying = copying = Copying(self._desk, self._outbox, self._recalling, self._wake)
+            self._copying = copying = Copying(self._desk, self.outbox, self._recalling, self._wake)
             self._namespace = copying.namespace
             self._go(Event.COPIES)
             await copying.copy()
@@ -221,20 +221,20 @@ class Part:
         """DISABLED: returns when that has changed."""
         assert self._board is not None, "looked at"
         self._failure = None
-        self._outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
+        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
         for key in self._selection.keys() or ():
-            self._outbox.tell(answers.disabled_record(self.name, key))
-        self._outbox.sync(NOTHING_READ, self._confirmed_ms())
+            self.outbox.tell(answers.disabled_record(self.name, key))
+        self.outbox.sync(NOTHING_READ, self._confirmed_ms())
         self._switched = asyncio.Event()
         while self._board.everything(self._selection.topics):
             self._switched.clear()
             await self._switched.wait()
         self._go(Event.ON)
-        self._outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies enabled.")
+        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies enabled.")
 
     async def _follow(self) -> None:
         """BEGINNING, RECALLING and FOLLOWING; returns when it has to begin anew."""
-        namespace, outbox = self._namespace, self._outbox
+        namespace, outbox = self._namespace, self.outbox
         assert namespace is not None, "loaded"
         mark = self._board.mark(self._selection.topics) if self._board is not None else ""
         if outbox.token is not None and outbox.token.left_out != mark:
@@ -260,7 +260,7 @@ class Part:
 
     async def _watcher_of(self, namespace: Namespace, mark: str) -> Watcher:
         """A watcher that goes on from the token, or begins anew."""
-        outbox = self._outbox
+        outbox = self.outbox
         while True:
             try:
                 return await namespace.watch(self._selection, self._watch.mode, outbox.token, self._wake)
@@ -293,7 +293,7 @@ class Part:
     # --- what it tells --------------------------------------------------------------------------------------------
 
     def _tell(self, batch: Batch, taken: list[bytes]) -> None:
-        board, outbox = self._board, self._outbox
+        board, outbox = self._board, self.outbox
         if batch.changes:
             before = len(taken)
             wire, before_too = self._warrant.wire, self._watch.include_previous
@@ -320,7 +320,7 @@ class Part:
 
     def _place(self) -> Token | None:
         """Where the reader stands; None while there is no such place."""
-        return self._taking.token if self._taking is not None else self._outbox.token
+        return self._taking.token if self._taking is not None else self.outbox.token
 
     def _is_followed(self) -> bool:
         if self.stage is Stage.DISABLED:

@@ -47,6 +47,11 @@ class WatchStream:
         self._watch = watch
         self._parts: list[Part] = []
 
+    @property
+    def waiting(self) -> int:
+        """Records that wait to be taken: copies and what is recalled; changes are taken from the namespace when there is room for them."""
+        return sum(len(part.outbox) for part in self._parts)
+
     def stop(self) -> None:
         """The server stops: the stream ends with UNAVAILABLE, after a bookmark."""
         self._stops = True

@@ -1,0 +1,73 @@
+"""What is counted of calls: how many are in progress, how they end, and how long they take.
+
+Labels are bounded: methods are those of the server, codes are gRPC's, reasons those of ``core/reasons``. No topic, and nobody's name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Protocol
+
+from prometheus_client.metrics_core import Metric
+
+from ..core.errors import PolicyError
+from ..histograms import Histogram
+from .families import durations, gauge, gauges, several
+
+
+class Counted(Protocol):
+    """A call (``rpc.calls.Call``)."""
+
+    method: str
+    error: PolicyError | None
+    given_up: bool
+    started: float
+    """When it came, by ``time.perf_counter``."""
+
+
+class CallCounts:
+    """An observer of calls (``rpc.calls.Observer``). It belongs to the event loop; other threads may ask for its families.
+
+    Args:
+        watches: of each open watch, how many records wait to be taken.
+        unread_seconds: the longest time for which a peer has not taken what was written to it.
+    """
+
+    def __init__(self, watches: Callable[[], Sequence[int]] = tuple, unread_seconds: Callable[[], float] = float) -> None:
+        self._in_progress: Counter[str] = Counter()
+        self._ended: Counter[tuple[str, str, str]] = Counter()
+        self._durations: dict[str, Histogram] = {}
+        self._watches = watches
+        self._unread_seconds = unread_seconds
+
+    def began(self, call: Counted) -> None:
+        """A call has come."""
+        self._in_progress[call.method] += 1
+
+    def ended(self, call: Counted) -> None:
+        """It has ended."""
+        method, error = call.method, call.error
+        self._in_progress[method] -= 1
+        if error is not None:
+            self._ended[method, error.kind.value, error.reason] += 1
+        else:
+            self._ended[method, "CANCELLED" if call.given_up else "OK", ""] += 1
+        histogram = self._durations.get(method)
+        if histogram is None:
+            histogram = self._durations[method] = Histogram()
+        histogram.count(perf_counter() - call.started)
+
+    def families(self) -> Iterator[Metric]:
+        """What is shown."""
+        yield several(
+            "calls", "Calls that ended, by method, gRPC's code and the reason of the error.", ("method", "code", "reason"), self._ended
+        )
+        yield gauges("calls_in_progress", "Calls in progress, by method.", "method", self._in_progress)
+        yield durations("call_seconds", "How long calls took, by method; streams and watches: until they ended.", "method", self._durations)
+        waiting = self._watches()
+        yield gauge("watches", "Open watches.", len(waiting))
+        yield gauge("watch_records_waiting", "Records that wait until the readers of watches take more.", sum(waiting))
+        unread = "The longest time for which the peer of a stream or watch has not taken what was written to it."
+        yield gauge("unread_seconds", unread, self._unread_seconds())

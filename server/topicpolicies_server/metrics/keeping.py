@@ -1,0 +1,44 @@
+"""What is shown of what a server keeps on its disk, and of the process itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+from platform import python_version
+
+from prometheus_client import PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from ..checkpoints import Checkpoints
+from ..history import History
+from .families import PREFIX, counter, counters, gauge
+
+_PROCESS = (ProcessCollector(registry=None), PlatformCollector(registry=None))
+
+
+def of_history(history: History) -> Iterator[Metric]:
+    """A history."""
+    figures = history.figures()
+    yield gauge("history_waiting_events", "Entries that wait to be written into the history.", figures.waiting)
+    yield gauge("history_waiting_bytes", "The same in bytes, by estimate.", figures.waiting_bytes)
+    yield gauge("history_failing", "Whether the history's file can't be written now.", int(figures.failing))
+    yield counters("history_gaps", "Times found in which the history may lack events, by reason.", "reason", figures.gaps)
+
+
+def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
+    """Checkpoints."""
+    yield counter("checkpoints_written", "Checkpoints that were written.", checkpoints.written)
+    yield counter("checkpoint_failures", "Checkpoints that could not be written.", checkpoints.failed)
+    behind = "The longest time for which something new of a namespace is in no checkpoint."
+    yield gauge("checkpoint_behind_seconds", behind, checkpoints.behind_seconds())
+
+
+def of_process() -> Iterator[Metric]:
+    """The process, and what runs in it."""
+    version = metadata.version("topicpolicies")
+    build = GaugeMetricFamily(f"{PREFIX}build_info", "What runs; always 1.", labels=["version", "python", "grpc"])
+    build.add_metric([version, python_version(), metadata.version("grpcio")], 1)
+    yield build
+    for collector in _PROCESS:
+        yield from collector.collect()

@@ -1,0 +1,90 @@
+"""How long changes take, stage by stage.
+
+==============  =========================================================  ==========================================================
+stage           it begins                                                  it ends
+==============  =========================================================  ==========================================================
+``waiting``     a call with one change comes                               it is handed to its namespace: it was admitted
+``sequencing``  a change is handed to its namespace                        its event is handed to the log for the first time
+``log``         an event is handed to the log                              the log has acknowledged it, or its reader was faster
+``readback``    the log has acknowledged an event                          it counts: all before it is known
+==============  =========================================================  ==========================================================
+
+An event that is never acknowledged ends no stage. Those under way are bounded: beyond ``MOST`` the oldest are given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+
+from ..core.chains.sequencer import Request
+from ..core.policies.events import Event, Placed
+from ..histograms import Histogram
+
+MOST = 100_000
+"""Events of which it is known when they were handed to the log, and those of which it is known when that acknowledged them."""
+
+
+class Stages:
+    """The stages of a server's changes. They belong to the event loop; other threads may read the histograms."""
+
+    def __init__(self) -> None:
+        self.waiting = Histogram()
+        self.sequencing = Histogram()
+        self.log = Histogram()
+        self.readback = Histogram()
+        self._sent: dict[str, float] = {}
+        self._acknowledged: dict[str, float] = {}
+
+    def by_name(self) -> dict[str, Histogram]:
+        """The histograms."""
+        return {"waiting": self.waiting, "sequencing": self.sequencing, "log": self.log, "readback": self.readback}
+
+    def handed_on(self, requests: Iterable[Request]) -> None:
+        """Changes are handed to their namespace."""
+        now = perf_counter()
+        for request in requests:
+            request.began = now
+
+    def appended(self, event: Event, request: Request | None) -> None:
+        """An event is handed to the log; ``request``: it is for the first time, and for this one."""
+        if event.stamp is not None:
+            now = perf_counter()
+            if request is not None and request.began:
+                self.sequencing.count(now - request.began)
+            _keep(self._sent, event.stamp.event_id, now)
+
+    def refused(self, event: Event) -> None:
+        """The log has not acknowledged an event."""
+        if event.stamp is not None:
+            self._sent.pop(event.stamp.event_id, None)
+
+    def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
+        """The log has acknowledged events; returns them."""
+        now, sent = perf_counter(), self._sent
+        for placed in events:
+            if placed.event is not None and placed.event.stamp is not None:
+                event_id = placed.event.stamp.event_id
+                began = sent.pop(event_id, None)
+                if began is not None:
+                    self.log.count(now - began)
+                    _keep(self._acknowledged, event_id, now)
+        return events
+
+    def folded(self, event: Event) -> None:
+        """An event counts."""
+        if event.stamp is None:
+            return
+        event_id = event.stamp.event_id
+        acknowledged = self._acknowledged.pop(event_id, None)
+        if acknowledged is not None:
+            self.readback.count(perf_counter() - acknowledged)
+        elif (began := self._sent.pop(event_id, None)) is not None:
+            self.log.count(perf_counter() - began)
+            self.readback.count(0.0)
+
+
+def _keep(times: dict[str, float], event_id: str, now: float) -> None:
+    times[event_id] = now
+    if len(times) > MOST:
+        del times[next(iter(times))]

@@ -1,0 +1,83 @@
+"""What is counted of calls."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.metrics import CallCounts
+
+from .scraping import PATIENCE, TOPIC, showing
+
+
+def update(value: int) -> UpdatePolicyRequest:
+    request = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=value))
+    request.update_mask.paths.append("max_producer_per_topic")
+    return request
+
+
+async def test_each_call_is_counted_by_how_it_ends_and_how_long_it_took(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown:
+        for value in (1, 2):
+            await shown.stub.UpdatePolicy(update(value))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await shown.stub.GetPolicy(GetPolicyRequest(topic="nonsense//"))
+        scrape = await shown.until("topicpolicies_calls_total", 1, method="GetPolicy")
+        assert scrape.value("topicpolicies_calls_total", method="UpdatePolicy", code="OK", reason="") == 2
+        refused = [each for each in scrape.labels("topicpolicies_calls_total") if each["method"] == "GetPolicy"]
+        assert refused == [{"method": "GetPolicy", "code": "INVALID_ARGUMENT", "reason": "MALFORMED_NAME"}]
+        assert scrape.value("topicpolicies_call_seconds_count", method="UpdatePolicy") == 2
+        assert scrape.value("topicpolicies_call_seconds_bucket", method="UpdatePolicy", le="+Inf") == 2
+        assert 0 < scrape.value("topicpolicies_call_seconds_sum", method="UpdatePolicy") < 2 * PATIENCE
+        assert scrape.value("topicpolicies_calls_in_progress") == 0
+
+
+async def test_what_is_in_progress_is_shown_and_who_goes_away_is_counted_as_cancelled(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown:
+        watch = shown.stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))
+        await watch.read()
+        scrape = await shown.scrape()
+        assert scrape.value("topicpolicies_calls_in_progress", method="WatchPolicies") == 1
+        assert scrape.value("topicpolicies_watches") == 1 and scrape.value("topicpolicies_watchers") == 1
+        assert scrape.value("topicpolicies_calls_total", method="WatchPolicies") == 0
+        watch.cancel()
+        scrape = await shown.until("topicpolicies_calls_total", 1, method="WatchPolicies", code="CANCELLED")
+        assert scrape.value("topicpolicies_calls_in_progress", method="WatchPolicies") == 0
+
+
+async def test_calls_that_are_refused_before_they_begin_are_counted(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown:
+        shown.server.calls.doors = (_shut,)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await shown.stub.GetServerInfo(GetServerInfoRequest())
+        scrape = await shown.until("topicpolicies_calls_total", 1, method="GetServerInfo")
+        assert scrape.value("topicpolicies_calls_total", code="PERMISSION_DENIED", reason="READ_ONLY") == 1
+
+
+def _shut(_: object) -> None:
+    raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+
+
+async def test_a_stage_of_a_change_takes_part_of_its_call(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown:
+        await asyncio.gather(*(shown.stub.UpdatePolicy(update(value)) for value in range(1, 21)))
+        scrape = await shown.until("topicpolicies_calls_total", 20, method="UpdatePolicy", code="OK")
+        written = scrape.value("topicpolicies_updates_total", outcome="APPLIED")
+        assert written == 20
+        for stage in ("waiting", "sequencing", "log", "readback"):
+            assert scrape.value("topicpolicies_stage_seconds_count", stage=stage) == written, stage
+        stages = scrape.value("topicpolicies_stage_seconds_sum")
+        assert 0 < stages <= scrape.value("topicpolicies_call_seconds_sum", method="UpdatePolicy")
+
+
+def test_no_more_labels_than_methods_codes_and_reasons_are_shown() -> None:
+    counts = CallCounts()
+    labels = {label for family in counts.families() for sample in family.samples for label in sample.labels}
+    assert labels <= {"method", "code", "reason", "le"}

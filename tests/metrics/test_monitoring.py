@@ -1,0 +1,135 @@
+"""The page about monitoring, the dashboard and the alert rules: what they name is shown, and what is shown is explained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from ruamel.yaml import YAML
+
+from tests.guard.told import Told
+from tests.namespaces.bench import Bench, simulate
+from topicpolicies_server.guard import Guard
+from topicpolicies_server.logs.change_log import Connections
+from topicpolicies_server.metrics import CallCounts, ServerCollector
+
+from .scraping import Scrape, showing
+from .test_calls import update
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+_PAGE = (_DOCS / "monitoring.md").read_text()
+_NAME = re.compile(r"\b(?:topicpolicies|process|python)_[a-z_]+\b")
+_LABELS = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
+_ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", re.MULTILINE)
+_ALERT = re.compile(r"^\| `(TopicPolicies\w+)` \| (.+) \|$", re.MULTILINE)
+
+
+class ConnectedLog:
+    """Says how its logs are connected, as one in Pulsar does."""
+
+    def connections(self) -> Connections:
+        """Two of three."""
+        return Connections(3, 2)
+
+
+def beside_pulsar() -> Scrape:
+    """What a server with a guard shows beside brokers."""
+    shown: list[Scrape] = []
+
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        told = Told("acme/other")
+        told.asked["namespaces"] = 1
+        log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
+        registry = CollectorRegistry()
+        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts()))
+        shown.append(Scrape(generate_latest(registry).decode()))
+        bench.registry.common.log = log
+
+    simulate(scenario)
+    return shown[0]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Scrape]:
+    """What a server on the embedded log shows that did something, and one beside brokers."""
+
+    async def embedded() -> Scrape:
+        async with showing(tmp_path_factory.mktemp("server")) as shown:
+            await shown.stub.UpdatePolicy(update(1))
+            return await shown.until("topicpolicies_calls_total", 1, method="UpdatePolicy")
+
+    return [asyncio.run(embedded()), beside_pulsar()]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Every query, and where it stands."""
+    for group in rules()["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+    for panel in json.loads((_DOCS / "monitoring" / "dashboard.json").read_text())["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+
+
+def rules() -> Mapping[str, Any]:
+    """The alert rules."""
+    read: Mapping[str, Any] = YAML(typ="safe").load(_DOCS / "monitoring" / "alerts.yaml")
+    return read
+
+
+def test_each_metric_of_a_query_is_shown(everything: list[Scrape]) -> None:
+    names = set().union(*(scrape.names for scrape in everything))
+    missing = {where: sorted(set(_NAME.findall(query)) - names) for where, query in expressions()}
+    assert {where: name for where, name in missing.items() if name} == {}
+    assert all(_NAME.findall(query) for _, query in expressions()), "each asks for something"
+
+
+def test_each_label_of_a_query_is_explained() -> None:
+    labels = {label.strip(" `") for _, _, labels in _ROW.findall(_PAGE) for label in labels.split(",")} | {"instance"}
+    unknown = {where: sorted(set(_LABELS.findall(query)) - labels) for where, query in expressions()}
+    assert {where: label for where, label in unknown.items() if label} == {}
+
+
+def test_the_page_explains_what_is_shown_and_nothing_else(everything: list[Scrape]) -> None:
+    shown = {name: family.type for scrape in everything for name, family in scrape.families.items()}
+    assert {name: kind for name, kind, _ in _ROW.findall(_PAGE)} == shown
+
+
+def test_the_page_names_the_labels_that_there_are(everything: list[Scrape]) -> None:
+    explained = {name: {label.strip(" `") for label in labels.split(",")} - {""} for name, _, labels in _ROW.findall(_PAGE)}
+    for scrape in everything:
+        for name, family in scrape.families.items():
+            for sample in family.samples:
+                assert set(sample.labels) - {"le"} == explained[name], sample
+
+
+def test_each_alert_has_a_sentence_that_says_what_to_do() -> None:
+    alerts = [rule["alert"] for group in rules()["groups"] for rule in group["rules"]]
+    assert len(alerts) == len(set(alerts)) >= 20
+    assert [name for name, _ in _ALERT.findall(_PAGE)] == alerts
+    assert all(
+        {"severity"} <= set(rule["labels"]) and rule["annotations"]["summary"] for group in rules()["groups"] for rule in group["rules"]
+    )
+
+
+def test_no_panel_covers_another() -> None:
+    panels = json.loads((_DOCS / "monitoring" / "dashboard.json").read_text())["panels"]
+    taken: dict[tuple[int, int], str] = {}
+    for panel in panels:
+        at = panel["gridPos"]
+        for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
+            assert taken.setdefault(cell, panel["title"]) == panel["title"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+@pytest.mark.parametrize("query", ["topicpolicies_unheard_of > 1", "rate(topicpolicies_calls[5m])"])
+def test_a_metric_that_is_not_there_is_found(everything: list[Scrape], query: str) -> None:
+    names = set().union(*(scrape.names for scrape in everything))
+    assert set(_NAME.findall(query)) - names

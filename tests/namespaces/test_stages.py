@@ -1,0 +1,57 @@
+"""How long changes take, stage by stage."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.namespaces.bench import Bench, simulate
+from topicpolicies_server.namespaces import stages
+
+
+def counted(bench: Bench) -> dict[str, float]:
+    """How many ended each stage."""
+    return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.activity.stages.by_name().items()}
+
+
+def test_each_change_that_is_written_ends_each_stage_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        await asyncio.gather(*(bench.set(value) for value in range(1, 31)))
+        assert counted(bench) == {"waiting": 0, "sequencing": 30, "log": 30, "readback": 30}
+
+    simulate(scenario)
+
+
+def test_what_is_not_written_ends_no_stage() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await bench.set(1)
+        assert counted(bench)["sequencing"] == 1
+
+    simulate(scenario)
+
+
+def test_an_event_that_the_reader_delivers_first_ends_both_stages_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.opened.answers[0].hold()
+        await bench.set(2)
+        assert counted(bench)["log"] == counted(bench)["readback"] == 2
+        bench.opened.answers[0].release()
+        await asyncio.sleep(1)
+        assert counted(bench)["log"] == counted(bench)["readback"] == 2
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_what_is_never_acknowledged_is_given_up_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "MOST", 10)
+
+    async def scenario(bench: Bench) -> None:
+        measured = bench.registry.activity.stages
+        for number in range(100):
+            stages._keep(measured._sent, f"event-{number}", 1.0)
+        assert list(measured._sent) == [f"event-{number}" for number in range(90, 100)]
+
+    simulate(scenario)
