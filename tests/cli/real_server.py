@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.faults import Proxy
-from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 
 @contextmanager
-def running(directory: Path | None, *, history: bool = True, show_secrets: bool = False, proxy: Proxy | None = None) -> Iterator[str]:
+def running(
+    directory: Path | None, *, history: bool = True, show_secrets: bool = False, proxy: Proxy | None = None, tls: TlsConfig | None = None
+) -> Iterator[str]:
     """Its address, or the proxy's, as long as it runs.
 
     Args:
@@ -22,10 +24,12 @@ def running(directory: Path | None, *, history: bool = True, show_secrets: bool 
         history: whether it keeps one.
         show_secrets: whether its answers have secrets.
         proxy: what is to stand before it.
+        tls: its TLS.
     """
     config = ServerConfig(
         log=EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
         listen=parse_address("127.0.0.1:0"),
+        tls=tls,
         history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,
         show_secrets=show_secrets,
     )
