@@ -15,6 +15,7 @@ from topicpolicies_server.config import (
     EmbeddedLogConfig,
     HistoryConfig,
     ServerConfig,
+    TlsConfig,
     parse_address,
 )
 from topicpolicies_server.rpc.server import Server
@@ -30,6 +31,7 @@ def running(
     show_secrets: bool = False,
     proxy: Proxy | None = None,
     authentication: AuthenticationConfig = NOBODY_IS_ASKED,
+    tls: TlsConfig | None = None,
 ) -> Iterator[str]:
     """Its address, or the proxy's, as long as it runs.
 
@@ -39,10 +41,12 @@ def running(
         show_secrets: whether its answers have secrets.
         proxy: what is to stand before it.
         authentication: who calls.
+        tls: its TLS.
     """
     config = ServerConfig(
         log=EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
         listen=parse_address("127.0.0.1:0"),
+        tls=tls,
         history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,
         show_secrets=show_secrets,
         authentication=authentication,

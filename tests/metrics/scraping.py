@@ -52,10 +52,10 @@ class Shown:
 
     async def scrape(self) -> Scrape:
         """What it shows now."""
-        endpoint = self.server._metrics
-        assert endpoint is not None
+        address = self.server.metrics_address
+        assert address is not None
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            answer = await client.get(f"http://{endpoint.address}/metrics")
+            answer = await client.get(f"http://{address}/metrics")
         assert answer.status_code == 200
         return Scrape(answer.text)
 

@@ -25,6 +25,7 @@ from .calls.info import info
 from .calls.policies import delete, get, list_, update
 from .calls.watch import watch
 from .declaring.apply import apply, export_, plan
+from .doctor.doctor import doctor
 from .exits import EXIT_CODES, ExitCode
 from .serving.config import config
 from .serving.demo import demo
@@ -212,6 +213,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "export": export_,
     "info": info,
     "health": health,
+    "doctor": doctor,
     "serve": serve,
     "config": config,
     "guard": guard,

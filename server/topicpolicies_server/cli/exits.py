@@ -38,11 +38,14 @@ class ExitCode(enum.IntEnum):
     """``apply``: a part was done before the rest failed."""
     NOT_STARTED = 9
     """``serve``, ``guard`` and ``demo``: an address or a file is in use, or can't be used."""
+    UNWELL = 10
+    """``doctor``: a check failed."""
 
 
 EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--etag, --must-not-exist), 4 not found,
 or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
-8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo)."""
+8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
+10 a check failed (doctor)."""
 
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from platform import python_version
 
+import grpc
 from prometheus_client import PlatformCollector, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -38,7 +39,7 @@ def of_process() -> Iterator[Metric]:
     """The process, and what runs in it."""
     version = metadata.version("topicpolicies")
     build = GaugeMetricFamily(f"{PREFIX}build_info", "What runs; always 1.", labels=["version", "python", "grpc"])
-    build.add_metric([version, python_version(), metadata.version("grpcio")], 1)
+    build.add_metric([version, python_version(), grpc.__version__], 1)
     yield build
     for collector in _PROCESS:
         yield from collector.collect()

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from ..access.deciding import open_authority
 from ..checkpoints import open_checkpoints
 from ..cluster.opening import open_admission
-from ..config import EmbeddedLogConfig, Limits, PulsarLogConfig, Recorded, ServerConfig, insecure
+from ..config import Address, EmbeddedLogConfig, Limits, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
@@ -51,6 +51,8 @@ class Server:
         self.config = config
         self.address = str(config.listen)
         """Where it listens; with the port that the system chose, once started."""
+        self.metrics_address: Address | None = None
+        """Where metrics and probes are shown, once started; None: nowhere."""
         self.rereading = Rereading()
         """What it reads anew while it runs: whoever depends on a file says so there."""
         self._parts = contextlib.AsyncExitStack()
@@ -219,6 +221,7 @@ class Server:
         collector = ServerCollector(self.registry, guard, counts)
         metrics = Endpoint(self.config.metrics_listen, collector, lambda: report(readiness, pulse))
         parts.push_async_callback(metrics.close)
+        self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
     def _listen(self, server: grpc.aio.Server) -> None:

@@ -14,17 +14,21 @@ from ...config.option import Kind, Option, ReadBy
 from ...config.sources import gather
 from ...config.table import options
 from ...config.telling import plain, written_value
-from ..settings import settings
+from ..settings import TlsFlags, settings
 
 Flags: TypeAlias = Mapping[str, Any]
 """By the option's name, what its flag says; None and an empty list where it was not given."""
 _FILE_PARAMETER = "config_file"
 
 
-def configured(by: ReadBy) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of all options that it reads, and calls it with what is in force.
 
     The command takes the context, then what is in force, then parameters of its own, which Typer sees as they are.
+
+    Args:
+        by: whose options it takes.
+        of_server: whether the global options for certificate and key are the server's own; else they are those of a connection to it.
     """
     taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
     arguments = [each for each in taken if each.argument and by is ReadBy.GUARD]
@@ -35,7 +39,7 @@ def configured(by: ReadBy) -> Callable[[Callable[..., None]], Callable[..., None
         def run(context: typer.Context, **given: Any) -> None:
             file = given.pop(_FILE_PARAMETER)
             others = {each.name: given.pop(each.name) for each in own}
-            command(context, gather(_flags(context, given, arguments), os.environ, file), **others)
+            command(context, gather(_flags(context, given, arguments, of_server=of_server), os.environ, file), **others)
 
         parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own]
         parameters += [_parameter(each.name, _argument(each), None) for each in arguments]
@@ -56,9 +60,9 @@ _FILE = Annotated[
 ]
 
 
-def _flags(context: typer.Context, given: Flags, arguments: list[Option]) -> Flags:
+def _flags(context: typer.Context, given: Flags, arguments: list[Option], *, of_server: bool) -> Flags:
     """What the flags say, the global ones too that an option has in common with the commands of clients."""
-    tls = settings(context).tls_flags
+    tls = settings(context).tls_flags if of_server else TlsFlags()
     named = {each.name: tuple(given[each.name] or ()) for each in arguments}
     return {**given, **named, "tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
 

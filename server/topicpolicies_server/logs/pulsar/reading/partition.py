@@ -32,6 +32,7 @@ from ....core.reasons import Reason
 from ...change_log import LogError
 from ..client import OK, Inbox
 from ..ids import NOWHERE, MessageId, border_of
+from . import slices
 from .continuity import Continuity, State
 from .entries import Entries
 from .questions import Questions
@@ -40,11 +41,6 @@ from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
 
-_SLICE_SECONDS = 0.005
-_FEW = 16
-"""Fewer entries than this may be handed over without a turn of the loop for others, but not"""
-_IN_A_ROW = 8
-"""times one after the other: under load, entries of ours come one by one."""
 _QUIET_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _OVERDUE_SECONDS = 0.7
@@ -120,8 +116,7 @@ class PartitionReader:
         self._reopen = reopen
         self._quiet = Quiet(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
-        self._in_a_row = 0
-        """How often something was handed over since others had a turn."""
+        self._slices = slices.Slices()
         self._beside = 0
         """How many entries were read beside the reader and ahead of it."""
         self._given = NOWHERE
@@ -307,7 +302,7 @@ class PartitionReader:
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
         entry_of = entries.entry if deliver.unopened is None else entries.sealed
-        until = clock() + _SLICE_SECONDS
+        until = clock() + slices.SECONDS
         for place, message in batch:
             if not sure and not goes_on(place):
                 if placed:
@@ -326,12 +321,10 @@ class PartitionReader:
                     deliver(placed)
                     placed = []
                 await asyncio.sleep(0)
-                until = clock() + _SLICE_SECONDS
+                until = clock() + slices.SECONDS
         if placed:
             deliver(placed)
-        self._in_a_row += 1
-        if len(placed) >= _FEW or self._in_a_row >= _IN_A_ROW:
-            self._in_a_row = 0
+        if self._slices.ends(len(placed)):
             await asyncio.sleep(0)
 
     async def _make_sure(self, deliver: _Delivery) -> None:

@@ -1,0 +1,310 @@
+"""What the broker behind a sidecar says: whether it answers, who it takes the sidecar for, what it is, and what it is set to.
+
+Nothing is asked that would create a change log: of a namespace without one only the metadata is looked at (``logs/pulsar/admin/topics``).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from topicpolicies import Tls
+
+from ...config import PulsarLogConfig
+from ...logs.avro import Codec, Dialect, UnsupportedSchema
+from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
+from ...logs.pulsar.admin.facts import changes_in_place, dialect_of
+from ...logs.pulsar.credentials import TlsOptions, token_from_file
+from .certificates import certificates
+from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
+from .clocks import judged_clock
+from .reaching import Place, connected
+from .tokens import judged_token
+
+_SECONDS = 5.0
+_CHANGE_EVENTS = "__change_events"
+_UNKNOWN, _FORBIDDEN, _MISSING = 401, 403, 404
+Ask = Callable[..., Awaitable[Answer]]
+
+
+class Asking:
+    """Questions to a broker's admin API, each asked once, whose answers are given as they are."""
+
+    def __init__(self, config: PulsarLogConfig) -> None:
+        """Asks nothing yet.
+
+        Raises:
+            OSError: a TLS file can't be read.
+        """
+        scheme, _, hosts = config.admin_url.rstrip("/").partition("://")
+        self._base = f"{scheme}://{hosts.split(',')[0]}/admin/v2/"
+        self._token = None if config.token_file is None else token_from_file(config.token_file)
+        tls = TlsOptions(trust_certs=config.tls_trust_certs_file)
+        self._http = httpx.AsyncClient(verify=tls.context(), timeout=_SECONDS, trust_env=False)
+
+    async def __call__(self, *path: str) -> Answer:
+        """The answer to GET.
+
+        Raises:
+            OSError: there is none.
+        """
+        token = "" if self._token is None else self._token()
+        url = self._base + "/".join(quote(segment, safe="") for segment in path)
+        try:
+            return await fetch(self._http, url, {"Authorization": f"Bearer {token}"} if token else {})
+        except (httpx.HTTPError, httpx.InvalidURL, TooLargeError) as error:
+            raise OSError(f"{urlsplit(url).netloc}: {str(error) or type(error).__name__}") from error
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+
+def judged_version(version: str) -> Finding:
+    """What is known of the brokers of a version."""
+    faults = []
+    match dialect_of(version):
+        case Dialect.SHARED_KEY:
+            faults.append("LOCAL and GLOBAL policies share one key: removing one removes the other (fixed in 3.0.13, 3.3.8, 4.0.6)")
+        case Dialect.UNKNOWN:
+            faults.append("it is not known how it keeps GLOBAL policies, so that the sidecar writes none")
+    if changes_in_place(version):
+        faults.append("brokers change documents in their cache in place and lose updates of each other (PIP-428, since 4.1)")
+    if not faults:
+        return ok(version)
+    return warning(
+        f"{version}: {'; '.join(faults)}", "Upgrade to 4.0.6 at least, better 4.1; until then run a guard (topicpolicies guard)."
+    )
+
+
+def judged_settings(answer: Answer) -> Finding:
+    """Whether brokers have topic policies at all, by their configuration."""
+    if answer.status in (_UNKNOWN, _FORBIDDEN):
+        told = "the broker does not show its configuration to this role: its limits and defaults are not known"
+        return warning(told, "Give the sidecar a superuser's role, or live without the brokers' limits and defaults.")
+    settings = answer.content
+    if answer.status != httpx.codes.OK or not isinstance(settings, dict):
+        return failed(f"it answers {answer.status}")
+    off = [name for name in ("topicLevelPoliciesEnabled", "systemTopicEnabled") if str(settings.get(name, "true")).lower() != "true"]
+    return failed(f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} false") if off else ok()
+
+
+def judged_schema(definition: str) -> Finding:
+    """Whether a change log's schema is one of policy events."""
+    try:
+        Codec(definition, local_cluster="", dialect=Dialect.UNKNOWN)
+    except UnsupportedSchema as error:
+        return failed(f"it is none of policy events: {error}"[:200])
+    return ok()
+
+
+def judged_entry(answer: Answer, what: str) -> Finding:
+    """Whether a question that only some roles may ask was answered."""
+    if answer.status == _UNKNOWN:
+        return failed(
+            f"the broker does not know the token ({answer.reason('')})", "Give --pulsar-token-file a token that its key has signed."
+        )
+    if answer.status == _FORBIDDEN:
+        return failed(f"the role may not see {what} ({answer.reason('')})")
+    if answer.status >= httpx.codes.BAD_REQUEST and answer.status != _MISSING:
+        return failed(f"it answers {answer.status} ({answer.reason('')})")
+    return ok()
+
+
+def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> list[Check]:
+    """The checks of the broker.
+
+    Args:
+        config: how the sidecar reaches it.
+        ask: its admin API.
+        namespaces: which are looked at.
+    """
+    service, admin = (_place(url, ports) for url, ports in ((config.service_url, _SERVICE_PORTS), (config.admin_url, _ADMIN_PORTS)))
+
+    async def answers() -> Finding:
+        answer = await ask("brokers", "version")
+        if answer.status in (_UNKNOWN, _FORBIDDEN):
+            return ok(f"it answers {answer.status}")
+        told = answer.content
+        is_version = isinstance(told, str) and len(told) < 100 and "<" not in told
+        return (
+            ok(str(told)) if answer.status == httpx.codes.OK and is_version else failed(f"it answers {answer.status}, and tells no version")
+        )
+
+    async def version() -> Finding:
+        answer = await ask("brokers", "version")
+        return judged_version(str(answer.content).strip()) if answer.status == httpx.codes.OK else judged_entry(answer, "the version")
+
+    async def clock() -> Finding:
+        asked = time.time()
+        answer = await ask("brokers", "version")
+        return judged_clock(answer.headers.get("Date"), asked, time.time())
+
+    async def settings() -> Finding:
+        return judged_settings(await ask("brokers", "configuration", "runtime"))
+
+    found = [
+        Check(
+            name="broker.service",
+            holds="the broker takes connections",
+            why="The sidecar reads and writes its change logs there.",
+            run=lambda: connected(service),
+            remedy="Correct --pulsar, and look whether the broker runs and advertises an address that can be reached from here.",
+        ),
+        Check(
+            name="broker.admin",
+            holds="its admin API answers",
+            why="The sidecar asks it what there is.",
+            run=answers,
+            remedy="Correct --admin-url: it is HTTP, port 8080 or 8443 unless it was set otherwise; not the port of --pulsar.",
+        ),
+    ]
+    for group, place, url in (("broker-tls", service, config.service_url), ("admin-tls", admin, config.admin_url)):
+        if url.startswith(("pulsar+ssl", "https")):
+            found += certificates(place, Tls(ca_file=config.tls_trust_certs_file), used=True, group=group, before=None)
+    found += [*_tokens(config, ask), *(check for namespace in namespaces for check in _namespace(namespace, ask))]
+    found += [
+        Check(
+            name="broker.version",
+            holds="no fault of its version is known that matters here",
+            why="Some versions lose policies by themselves.",
+            run=version,
+            remedy="Upgrade the brokers.",
+            needs=("broker.admin",),
+        ),
+        Check(
+            name="broker.policies",
+            holds="the brokers have topic policies switched on",
+            why="Without them nobody obeys what is written.",
+            run=settings,
+            remedy="Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true in broker.conf, and restart the brokers.",
+            needs=("broker.admin",),
+        ),
+        Check(
+            name="clock.broker",
+            holds="the broker's clock agrees with ours",
+            why="Tokens and certificates are judged by it, and events have its times.",
+            run=clock,
+            remedy="Let both keep time by NTP (chronyc tracking, timedatectl).",
+            needs=("broker.admin",),
+        ),
+    ]
+    return found
+
+
+def _tokens(config: PulsarLogConfig, ask: Ask) -> list[Check]:
+    """The checks of what the sidecar shows, and what that may do."""
+    path = config.token_file
+
+    async def own() -> Finding:
+        if path is None:
+            return skipped("the sidecar shows no token")
+        return judged_token(await in_thread(token_from_file(path)), time.time())
+
+    async def accepted() -> Finding:
+        answer = await ask("clusters")
+        return judged_entry(answer, "the clusters") if answer.status == _UNKNOWN else ok("" if path else "without a token")
+
+    async def superuser() -> Finding:
+        answer = await ask("tenants")
+        if answer.status == _FORBIDDEN:
+            return ok("no superuser: it is the admin of single tenants, if of any")
+        judged = judged_entry(answer, "the tenants")
+        return judged if judged.level.value != "ok" else ok("a superuser: it may do everything in this cluster")
+
+    return [
+        Check(
+            name="token.own",
+            holds="the sidecar's own token can be read, and is in force",
+            why="When it ends the broker lets the sidecar in no more.",
+            run=own,
+            remedy="Put a new token into the file of --pulsar-token-file (pulsar tokens create); it is read anew, without a restart.",
+        ),
+        Check(
+            name="token.accepted",
+            holds="the broker takes it",
+            why="Who is not known may do nothing.",
+            run=accepted,
+            remedy="Give --pulsar-token-file a token that the brokers' key has signed, and that has not ended.",
+            needs=("broker.admin",),
+        ),
+        Check(
+            name="token.role",
+            holds="what its role may do is known",
+            why="The less it may do, the less is lost with it.",
+            run=superuser,
+            remedy="Look at the broker's authorization.",
+            needs=("token.accepted",),
+        ),
+    ]
+
+
+def _namespace(namespace: str, ask: Ask) -> list[Check]:
+    """The checks of a namespace."""
+    tenant, _, name = namespace.partition("/")
+
+    async def there() -> Finding:
+        answer = await ask("namespaces", tenant, name)
+        if answer.status == _MISSING:
+            return failed(f"{namespace} does not exist")
+        return judged_entry(answer, namespace)
+
+    async def tenants() -> Finding:
+        return judged_entry(await ask("namespaces", tenant), f"the namespaces of {tenant}")
+
+    async def schema() -> Finding:
+        layout = await ask("persistent", tenant, name, _CHANGE_EVENTS, "partitions")
+        if layout.status == _MISSING:
+            return ok("there is no change log yet")
+        answer = await ask("schemas", tenant, name, _CHANGE_EVENTS, "schema")
+        if answer.status == _MISSING:
+            return ok("nothing was written yet")
+        told: Mapping[str, Any] = answer.content if isinstance(answer.content, dict) else {}
+        if answer.status != httpx.codes.OK or "data" not in told:
+            return judged_entry(answer, "the schema") if answer.status != httpx.codes.OK else failed("the answer is no schema")
+        if told.get("type") != "AVRO":
+            return failed(f"its type is {told.get('type')}")
+        data = told["data"]
+        return judged_schema(data if isinstance(data, str) else json.dumps(data))
+
+    return [
+        Check(
+            name=f"broker.namespace {namespace}",
+            holds=f"{namespace} exists",
+            why="Policies of topics of a namespace that does not exist are refused.",
+            run=there,
+            remedy=f"Create it (pulsar-admin namespaces create {namespace}), or correct its name.",
+            needs=("token.accepted",),
+        ),
+        Check(
+            name=f"token.tenant {namespace}",
+            holds=f"the sidecar is an admin of {tenant}",
+            why="__change_events is a system topic: only a tenant's admins may write it.",
+            run=tenants,
+            remedy=f"pulsar-admin tenants update {tenant} --admin-roles ROLE",
+            needs=("token.accepted",),
+        ),
+        Check(
+            name=f"broker.schema {namespace}",
+            holds=f"the schema of {namespace}'s change log is one of policy events",
+            why="What was registered by somebody else is passed over, and policies with it.",
+            run=schema,
+            remedy=f"See who registered it (pulsar-admin schemas get persistent://{namespace}/{_CHANGE_EVENTS}), and delete that schema.",
+            needs=(f"broker.namespace {namespace}",),
+        ),
+    ]
+
+
+_SERVICE_PORTS, _ADMIN_PORTS = (6650, 6651), (8080, 8443)
+
+
+def _place(url: str, ports: tuple[int, int]) -> Place:
+    """The first host of a URL."""
+    scheme, _, rest = url.partition("://")
+    parts = urlsplit(f"//{rest.rstrip('/').split(',')[0]}")
+    return Place(parts.hostname or "", parts.port or ports[scheme in ("pulsar+ssl", "https")])

@@ -1,0 +1,138 @@
+"""Whether the certificate that a server shows is one that clients believe, and for how long."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from topicpolicies import Tls
+
+from .checks import Check, Finding, failed, ok, skipped, warning
+from .reaching import Place, opened
+
+SOON_DAYS = 14
+"""A certificate that ends within so many days is warned of."""
+_DAY = 86_400.0
+_TIMES = frozenset({9, 10})
+"""OpenSSL's ``X509_V_ERR_CERT_NOT_YET_VALID`` and ``..._HAS_EXPIRED``."""
+_NAMES = frozenset({62, 64})
+"""``X509_V_ERR_HOSTNAME_MISMATCH`` and ``..._IP_ADDRESS_MISMATCH``."""
+
+
+class Shown(NamedTuple):
+    """What became of a handshake."""
+
+    certificate: Mapping[str, Any]
+    """As ``ssl.SSLSocket.getpeercert`` tells it; empty if it is not believed."""
+    code: int = 0
+    """OpenSSL's word for why it is not; 0: it is."""
+    problem: str = ""
+
+
+async def shown(place: Place, tls: Tls, *, named: bool) -> Shown:
+    """Shakes hands with a server.
+
+    Args:
+        place: where it is.
+        tls: what is believed.
+        named: whether the certificate must carry the server's name.
+
+    Raises:
+        OSError: there is no TLS, or a file can't be read.
+    """
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    context.check_hostname = named
+    context.set_alpn_protocols(["h2"])
+    if tls.certificate_file is not None:
+        context.load_cert_chain(tls.certificate_file, tls.key_file)
+    try:
+        _, writer = await opened(place, context, tls.server_name)
+    except ssl.SSLCertVerificationError as error:
+        return Shown({}, error.verify_code, error.verify_message)
+    try:
+        return Shown(writer.get_extra_info("peercert") or {})
+    finally:
+        writer.close()
+
+
+def judged_chain(found: Shown) -> Finding:
+    """Whether an authority that is believed stands above it."""
+    if found.code and found.code not in _TIMES | _NAMES:
+        return failed(f"the certificate is not believed: {found.problem}")
+    return ok()
+
+
+def judged_name(found: Shown, name: str) -> Finding:
+    """Whether it is for the name by which the server is called."""
+    if found.code in _NAMES:
+        return failed(f"the certificate is not for {name}: {found.problem}")
+    names = ", ".join(value for _, value in found.certificate.get("subjectAltName", ()))
+    return ok(f"it is for {names}" if names else "")
+
+
+def judged_times(found: Shown, now: float) -> Finding:
+    """Whether it is in force, and for how long; ``now`` is seconds since 1970."""
+    if found.code in _TIMES:
+        return failed(f"the certificate is out of its time: {found.problem}")
+    until = found.certificate.get("notAfter")
+    if until is None:
+        return skipped("its times are not known: it is not believed")
+    days = (ssl.cert_time_to_seconds(until) - now) / _DAY
+    if days < SOON_DAYS:
+        return warning(f"it ends in {days:.1f} days, at {until}")
+    return ok(f"it ends in {days:.0f} days")
+
+
+def certificates(
+    place: Place, tls: bool | Tls | None, *, used: bool, group: str = "tls", before: str | None = "address.grpc"
+) -> Sequence[Check]:
+    """The checks of a server's certificate.
+
+    Args:
+        place: where the server is.
+        tls: what is believed.
+        used: whether TLS is used at all.
+        group: what they are shown under.
+        before: the check that they need, if any.
+    """
+    trusted = tls if isinstance(tls, Tls) else Tls()
+    name = trusted.server_name or place.host
+
+    async def chain() -> Finding:
+        return judged_chain(await shown(place, trusted, named=False)) if used else skipped("there is no TLS")
+
+    async def right_name() -> Finding:
+        return judged_name(await shown(place, trusted, named=True), name) if used else skipped("there is no TLS")
+
+    async def times() -> Finding:
+        return judged_times(await shown(place, trusted, named=False), time.time()) if used else skipped("there is no TLS")
+
+    needs = () if before is None else (before,)
+    return (
+        Check(
+            name=f"{group}.chain",
+            holds="the certificate comes from an authority that is believed",
+            why="Who is not believed is not talked to.",
+            run=chain,
+            remedy="Name the authority with --tls-ca FILE, or --pulsar-tls-trust-certs for a broker; and give the server the whole chain.",
+            needs=needs,
+        ),
+        Check(
+            name=f"{group}.name",
+            holds="the certificate is for the name that is called",
+            why="A certificate of somebody else proves nothing.",
+            run=right_name,
+            remedy="Call the server by a name in its certificate, say that name with --tls-server-name, or have it issued for this one.",
+            needs=needs,
+        ),
+        Check(
+            name=f"{group}.expiry",
+            holds=f"the certificate is in force, and {SOON_DAYS} days from now too",
+            why="When it ends every new connection fails.",
+            run=times,
+            remedy="Have a new certificate issued, and put it in place of the old one: the server reads it anew. Look at the clock too.",
+            needs=needs,
+        ),
+    )

@@ -1,0 +1,240 @@
+"""The doctor command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, NamedTuple
+
+import typer
+
+from topicpolicies import Tls
+from topicpolicies.aio import AsyncClient
+from topicpolicies.channels import addresses_of
+
+from ...config import ConfigError, Limits, PulsarLogConfig, ServerConfig
+from ...config.making import server_config
+from ...config.option import ReadBy
+from ...config.sources import Gathered
+from ..exits import ExitCode, reporting
+from ..serving.configured import configured
+from ..settings import Settings, settings
+from ..showing.rendering import console
+from .certificates import certificates
+from .checks import Check, Finding, Level, Result, examine, failed, ok
+from .keeping import keeping
+from .reaching import place_of, reaching, wants_tls
+from .report import count, heading, lines, of_results, summary
+from .scratch import Scratch, cleaned
+from .sidecar import metrics, sidecar
+
+ScratchPlace = Annotated[
+    str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
+]
+Namespaces = Annotated[
+    list[str] | None, typer.Option("--namespace", metavar="NAMESPACE", help="Look at this namespace, tenant/namespace; any number.")
+]
+Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="Where the server shows its metrics.")]
+Pre = Annotated[bool, typer.Option("--pre", help="Only what has to hold before the server is started.")]
+_SOURCES = ("pulsar", "data", "admin_url")
+"""Options that tell where a log is: whoever says one runs the server."""
+
+
+class Patient(NamedTuple):
+    """What is looked at."""
+
+    target: str
+    tls: bool | Tls | None
+    namespaces: Sequence[str]
+    scratch: str
+    metrics: str
+    config: ServerConfig | None
+    """The server's own options; None: they are not known, or wrong."""
+    problems: Sequence[str]
+    """What is wrong with them."""
+    pre: bool
+
+
+@configured(ReadBy.SERVE, of_server=False)
+def doctor(
+    context: typer.Context,
+    found: Gathered,
+    *,
+    scratch: ScratchPlace = "",
+    namespaces: Namespaces = None,
+    metrics_at: Metrics = "",
+    pre: Pre = False,
+) -> None:
+    """Look for what is wrong, and say what to do.
+
+    Looks at the server's address and certificate, whether it lives and is ready, and, with --scratch, at a change and its removal. With
+    the options of serve (--config, --pulsar, ...) it also looks at the broker, the sidecar's own token, and the server's disk.
+
+    Ends with exit code 0 if no check fails (warnings are none), and with 10 if one does.
+
+    \b
+    Examples:
+      topicpolicies doctor
+      topicpolicies doctor --server sidecar:6680 --scratch public/default
+      topicpolicies doctor --config sidecar.toml --namespace acme/orders
+      topicpolicies doctor --pre --pulsar pulsar://broker:6650 \\
+          --admin-url http://broker:8080 --pulsar-token-file token
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    patient = _patient(context, chosen, found, namespaces or [], scratch, metrics_at, pre=pre)
+    show = _json if chosen.json else _lines
+    with reporting(chosen.output):
+        results, left_over = asyncio.run(_examined(patient, chosen, *show()))
+    if chosen.json:
+        typer.echo(json.dumps(of_results(results, left_over)))
+    else:
+        typer.echo(f"\n{summary(results)}")
+    if left_over:
+        typer.echo(left_over, err=True)
+    if left_over or count(results, Level.FAILED):
+        raise typer.Exit(ExitCode.UNWELL)
+
+
+def _patient(
+    context: typer.Context, chosen: Settings, found: Gathered, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
+) -> Patient:
+    config, problems = None, list[str]()
+    if found.file is not None or pre or any(found.settings[name].given for name in _SOURCES):
+        try:
+            config = server_config(found, os.environ)
+        except ConfigError as error:
+            problems += error.problems
+    target, tls = chosen.server, chosen.tls
+    said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
+    if config is not None and not said:
+        listen = config.listen
+        target = str(listen._replace(host="127.0.0.1") if listen.unspecified else listen)
+        tls = True if tls is None and config.tls is not None else tls
+    if config is not None and config.metrics_listen is not None and not metrics_at:
+        at = config.metrics_listen
+        metrics_at = str(at._replace(host="127.0.0.1") if at.unspecified else at)
+    try:
+        place_of(addresses_of(target)[0])
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.", param_hint="--server") from None
+    looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
+    if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
+        raise typer.BadParameter(f'"{wrong}" is no namespace: write tenant/namespace.', param_hint="--namespace")
+    return Patient(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
+
+
+async def _examined(
+    patient: Patient, chosen: Settings, begins: Callable[[Check], None], ended: Callable[[Result], None]
+) -> tuple[list[Result], str]:
+    """The findings, and what is left over of a change that could not be taken back."""
+    results: list[Result] = []
+    async with contextlib.AsyncExitStack() as stack:
+        checks = [*_of_options(patient)]
+        scratch = None
+        if not patient.pre:
+            client = await stack.enter_async_context(AsyncClient(patient.target, tls=patient.tls, actor=_sendable(chosen.actor)))
+            checks += _of_server(patient, client)
+            scratch = Scratch(client, patient.scratch) if patient.scratch else None
+            checks += _of_scratch(scratch)
+        if patient.config is not None:
+            checks += await stack.enter_async_context(_of_operator(patient.config, patient.namespaces))
+        try:
+            async for result in examine(checks, begins):
+                results.append(result)
+                ended(result)
+        finally:
+            left_over = "" if scratch is None else await cleaned(scratch)
+            if left_over and sys.exc_info()[0] is not None:
+                typer.echo(left_over, err=True)
+    return results, left_over
+
+
+def _of_options(patient: Patient) -> list[Check]:
+    async def run() -> Finding:
+        return failed(" ".join(patient.problems)) if patient.problems else ok()
+
+    if not patient.problems and patient.config is None:
+        return []
+    check = Check(
+        name="options.valid",
+        holds="the server's options are valid",
+        why="serve refuses to start with others.",
+        run=run,
+        remedy="Correct them: topicpolicies config shows which are in force, and where each came from.",
+    )
+    return [check]
+
+
+def _of_server(patient: Patient, client: AsyncClient) -> list[Check]:
+    target, tls = patient.target, patient.tls
+    place = place_of(addresses_of(target)[0])
+    limits = dataclasses.asdict(patient.config.limits if patient.config is not None else Limits())
+    return [
+        *reaching(target, tls),
+        *certificates(place, tls, used=wants_tls(target, tls)),
+        *sidecar(target, tls, client, patient.namespaces),
+        *metrics(patient.metrics, limits),
+    ]
+
+
+def _of_scratch(scratch: Scratch | None) -> list[Check]:
+    async def run() -> Finding:
+        return Finding(Level.SKIPPED, "name a namespace for it: --scratch TENANT/NAMESPACE")
+
+    if scratch is not None:
+        return scratch.checks()
+    return [Check(name="scratch.change", holds="a change and its removal", why="This is what the server is for.", run=run, remedy="")]
+
+
+@asynccontextmanager
+async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> AsyncIterator[list[Check]]:
+    checks = keeping(config)
+    if not isinstance(config.log, PulsarLogConfig):
+        yield checks
+        return
+    from .brokers import Asking, brokers  # noqa: PLC0415 - what clients have no use for need not be installed
+
+    asking = Asking(config.log)
+    try:
+        yield [*brokers(config.log, asking, namespaces), *checks]
+    finally:
+        await asking.close()
+
+
+def _sendable(actor: str) -> str:
+    return actor if actor.isascii() and actor.isprintable() and actor == actor.strip() else ""
+
+
+def _lines() -> tuple[Callable[[Check], None], Callable[[Result], None]]:
+    """What shows each check as it comes; on a terminal also the one that is under way."""
+    shown = console()
+    marks = "utf" in (shown.encoding or "").lower()
+    status = shown.status("") if shown.is_terminal else None
+    groups: list[str] = []
+
+    def begins(check: Check) -> None:
+        if status is not None:
+            status.update(f"{check.holds} ...")
+            status.start()
+
+    def ended(result: Result) -> None:
+        if status is not None:
+            status.stop()
+        if result.check.group not in groups:
+            typer.echo(("\n" if groups else "") + heading(result.check.group))
+            groups.append(result.check.group)
+        for line in lines(result, marks=marks):
+            typer.echo(line)
+
+    return begins, ended
+
+
+def _json() -> tuple[Callable[[Check], None], Callable[[Result], None]]:
+    """Nothing is shown before the end."""
+    return lambda _check: None, lambda _result: None

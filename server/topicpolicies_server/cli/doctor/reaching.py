@@ -1,0 +1,235 @@
+"""Whether the sidecar's address can be reached, and what speaks there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from topicpolicies import Tls
+from topicpolicies.channels import addresses_of, is_local
+
+from .checks import Check, Finding, failed, in_thread, ok, skipped
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""How a client of HTTP/2 begins: its words, and settings that say nothing."""
+_SETTINGS = 4
+"""The type of the frame with which a server of HTTP/2 begins."""
+_ANSWER_SECONDS = 3.0
+_PORT = 443
+"""What gRPC takes where an address names no port."""
+
+
+class Speech(enum.Enum):
+    """What speaks at an address."""
+
+    HTTP2 = "HTTP/2 without TLS"
+    TLS_HTTP2 = "HTTP/2 over TLS"
+    TLS_OTHER = "TLS, and behind it no HTTP/2"
+    HTTP1 = "HTTP/1"
+    OTHER = "something that is not HTTP/2"
+    SILENT = "nothing: it takes the connection and does not answer"
+
+    @property
+    def tls(self) -> bool:
+        """Whether it begins with TLS."""
+        return self in (Speech.TLS_HTTP2, Speech.TLS_OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server is looked for."""
+
+    host: str
+    port: int
+    path: str = ""
+    """Of a Unix socket."""
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}" if self.path else f"{self.host}:{self.port}"
+
+
+def place_of(target: str) -> Place:
+    """The place that an address of gRPC's names.
+
+    Raises:
+        ValueError: it can't be told.
+    """
+    if target.startswith("unix:"):
+        return Place("", 0, target.removeprefix("unix:").removeprefix("//"))
+    rest = target.rpartition("/")[2] if "://" in target else target
+    for scheme in ("dns:", "ipv4:", "ipv6:"):
+        rest = rest.removeprefix(scheme)
+    parts = urlsplit(f"//{rest}")
+    if not parts.hostname:
+        raise ValueError(f'"{target}" names no host')
+    return Place(parts.hostname, _PORT if parts.port is None else parts.port)
+
+
+def wants_tls(target: str, tls: bool | Tls | None) -> bool:
+    """Whether clients use TLS there."""
+    return not all(map(is_local, addresses_of(target))) if tls is None else tls is not False
+
+
+def judged(speech: Speech, *, tls: bool) -> Finding:
+    """What it means for who wants to call gRPC there, with or without TLS."""
+    if speech is Speech.TLS_HTTP2 and not tls:
+        return failed("the server speaks TLS, and this client does not", "Say --tls; and --tls-ca FILE where its authority is your own.")
+    if speech is Speech.HTTP2 and tls:
+        remedy = "Give the server --tls-certificate and --tls-key; or say --no-tls where the way there is safe."
+        return failed("this client wants TLS, and the server speaks none", remedy)
+    if speech in (Speech.HTTP2, Speech.TLS_HTTP2):
+        return ok(speech.value)
+    return failed(f"there speaks {speech.value}: that is no gRPC")
+
+
+async def speech_at(place: Place) -> Speech:
+    """What speaks at a place.
+
+    Raises:
+        OSError: nobody takes the connection.
+    """
+    answer = await _answer(place)
+    if len(answer) >= 4 and answer[3] == _SETTINGS and not answer.startswith(b"HTTP"):
+        return Speech.HTTP2
+    if answer.startswith((b"HTTP/", b"<")):  # a page without a status line is how some refuse a protocol that they do not know
+        return Speech.HTTP1
+    with contextlib.suppress(OSError, TimeoutError, EOFError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return Speech.TLS_HTTP2 if await _tls_protocol(place) == "h2" else Speech.TLS_OTHER
+    return Speech.OTHER if answer else Speech.SILENT
+
+
+async def _answer(place: Place) -> bytes:
+    """The first bytes that come back for the beginning of HTTP/2."""
+    reader, writer = await opened(place)
+    try:
+        writer.write(_PREFACE)
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await reader.read(64)
+        return b""
+    finally:
+        writer.close()
+
+
+async def _tls_protocol(place: Place) -> str | None:
+    """What a server of TLS chooses to speak; its certificate is looked at elsewhere."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    _, writer = await opened(place, context)
+    try:
+        found: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        return found.selected_alpn_protocol()
+    finally:
+        writer.close()
+
+
+async def opened(
+    place: Place, context: ssl.SSLContext | None = None, name: str | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection.
+
+    Args:
+        place: where.
+        context: with TLS.
+        name: the name that the certificate has to carry; None: the host's.
+
+    Raises:
+        OSError: nobody takes it.
+    """
+    tls_name = None if context is None else name or place.host or "localhost"
+    if place.path:
+        return await asyncio.open_unix_connection(place.path, ssl=context, server_hostname=tls_name)
+    *rest, last = await resolved(place)
+    for address in rest:
+        with contextlib.suppress(ConnectionError):
+            return await asyncio.open_connection(address, place.port, ssl=context, server_hostname=tls_name)
+    return await asyncio.open_connection(last, place.port, ssl=context, server_hostname=tls_name)
+
+
+async def resolved(place: Place) -> list[str]:
+    """The addresses of its host.
+
+    Raises:
+        OSError: it has none.
+    """
+    found = await in_thread(socket.getaddrinfo, place.host, place.port, 0, socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+async def connected(place: Place) -> Finding:
+    """Whether somebody takes connections there."""
+    try:
+        _, writer = await opened(place)
+    except OSError as error:
+        return failed(f"{place}: {error.strerror or error}")
+    writer.close()
+    return ok(str(place))
+
+
+def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
+    """The checks of where the sidecar is.
+
+    Raises:
+        ValueError: its address can't be understood.
+    """
+    place = place_of(addresses_of(target)[0])
+
+    async def name() -> Finding:
+        if place.path:
+            return ok(place.path) if await in_thread(Path(place.path).exists) else failed(f"{place.path} is not there")
+        try:
+            return ok(f"{place.host} is {', '.join(await resolved(place))}")
+        except OSError as error:
+            return failed(f"{place.host}: {error.strerror or error}")
+
+    async def speaks() -> Finding:
+        return judged(await speech_at(place), tls=wants_tls(target, tls))
+
+    async def others() -> Finding:
+        rest = addresses_of(target)[1:]
+        if not rest:
+            return skipped("there is one address")
+        lost = [str(other) for other in map(place_of, rest) if (await connected(other)).level.value != "ok"]
+        return failed(f"nobody takes connections at {', '.join(lost)}") if lost else ok(", ".join(rest))
+
+    return (
+        Check(
+            name="address.name",
+            holds="the address has a name that is known",
+            why="Clients find the server by it.",
+            run=name,
+            remedy="Name the server with --server HOST:PORT or TOPICPOLICIES_SERVER, and look whether DNS knows the host.",
+        ),
+        Check(
+            name="address.connect",
+            holds="somebody takes connections there",
+            why="Without a connection there is no call.",
+            run=lambda: connected(place),
+            remedy="Look whether the server runs, whether it listens there (serve --listen), and whether a firewall is in between.",
+            needs=("address.name",),
+        ),
+        Check(
+            name="address.grpc",
+            holds="what speaks there is gRPC, with or without TLS as wanted",
+            why="Another service at the port, or TLS on one side only, ends every call.",
+            run=speaks,
+            remedy="Name the port that serve says it listens on, 6680 unless it was told otherwise; not that of metrics or of a broker.",
+            needs=("address.connect",),
+        ),
+        Check(
+            name="address.others",
+            holds="the other addresses take connections too",
+            why="They are tried when the first does not answer.",
+            run=others,
+            remedy="Start the servers there, or take the addresses out of --server.",
+        ),
+    )

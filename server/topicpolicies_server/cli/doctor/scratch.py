@@ -1,0 +1,151 @@
+"""A change, its reading back and its removal, in a topic that has no policies: the whole way to the log and back, once.
+
+What was made is removed in any case, also when the command is interrupted. Whether a change that was interrupted was made is learned by
+repeating it with its request id; a document that somebody else has made there is never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from topicpolicies import AlreadyExists, Conflict, TopicPoliciesError
+
+from .checks import Check, Finding, failed, ok
+
+if TYPE_CHECKING:
+    from topicpolicies.aio import AsyncClient
+
+_CALL_SECONDS = 15.0
+_VALUE = 1_000_000
+"""Of ``max_producer_per_topic``: a setting that takes nothing from anybody."""
+_REASON = "topicpolicies doctor: removed again at once"
+
+
+def topic_in(place: str) -> str:
+    """The topic that is changed: the one that is named, or a new one in the namespace that is."""
+    topic = "://" in place or place.count("/") > 1
+    return place if topic else f"persistent://{place}/topicpolicies-doctor-{uuid.uuid4().hex[:12]}"
+
+
+class Scratch:
+    """One topic that is changed and put back."""
+
+    def __init__(self, client: AsyncClient, place: str) -> None:
+        """Changes nothing yet; ``place``: a namespace, or a topic without policies."""
+        self.topic = topic_in(place)
+        self._client = client
+        self._request = str(uuid.uuid4())
+        self._sent = self._removed = False
+        self._version = ""
+
+    def checks(self) -> list[Check]:
+        """The checks, in their order."""
+        return [
+            Check(
+                name="scratch.change",
+                holds=f"a change of {self.topic} is acknowledged",
+                why="This is what the server is for.",
+                run=self._change,
+                remedy="Look at the reason, and at the server's log.",
+                needs=("server.service",),
+                seconds=20,
+            ),
+            Check(
+                name="scratch.readback",
+                holds="what was written is read back",
+                why="A server that acknowledges and does not read back has lost its place in the log.",
+                run=self._read,
+                remedy="Look whether the server reads its log: its log, and topicpolicies_events_total of its metrics.",
+                needs=("scratch.change",),
+                seconds=20,
+            ),
+            Check(
+                name="scratch.removal",
+                holds="and is removed again",
+                why="What a check makes must not stay.",
+                run=self._remove,
+                remedy=f"Remove it: topicpolicies delete {self.topic}",
+                needs=("scratch.change",),
+                seconds=20,
+            ),
+        ]
+
+    async def clean(self) -> None:
+        """Removes what was made and is still there.
+
+        Raises:
+            TopicPoliciesError: it could not be removed.
+        """
+        if self._sent and not self._removed:
+            if not self._version:
+                try:
+                    await self._update()  # the same request id: it tells what became of the first attempt
+                except AlreadyExists:
+                    return
+            await self._delete()
+
+    async def _change(self) -> Finding:
+        began = time.monotonic()
+        try:
+            await self._update()
+        except AlreadyExists:
+            return failed(f"{self.topic} has policies", "Name a topic without policies, or a namespace: --scratch TENANT/NAMESPACE.")
+        except TopicPoliciesError as error:
+            return failed(f"{error.reason or error.code.name}: {error.message}", self._remedy(error))
+        return ok(f"{1000 * (time.monotonic() - began):.0f} ms")
+
+    def _remedy(self, error: TopicPoliciesError) -> str:
+        match error.reason:
+            case "TOPIC_NOT_FOUND":
+                return "Create a topic for it (pulsar-admin topics create), name it with --scratch TOPIC, and delete it afterwards."
+            case "NAMESPACE_NOT_FOUND":
+                return "Create the namespace (pulsar-admin namespaces create), or correct its name in --scratch."
+            case "READ_ONLY":
+                return "The server writes nothing by its options (--read-only): ask another one."
+        return ""
+
+    async def _update(self) -> None:
+        self._sent = True
+        made = await self._client.update(
+            self.topic,
+            max_producer_per_topic=_VALUE,
+            must_not_exist=True,
+            request_id=self._request,
+            reason=_REASON,
+            timeout=_CALL_SECONDS,
+        )
+        self._version = made.version
+
+    async def _read(self) -> Finding:
+        read = await self._client.get(self.topic, at_least_version=self._version, timeout=_CALL_SECONDS)
+        if read.policies is None or read.policies.max_producer_per_topic != _VALUE:
+            return failed("it is not there")
+        return ok()
+
+    async def _remove(self) -> Finding:
+        await self._delete()
+        return ok()
+
+    async def _delete(self) -> None:
+        with contextlib.suppress(Conflict):  # somebody else has changed it since: it is theirs
+            await self._client.delete(self.topic, etag=self._version, reason=_REASON, timeout=_CALL_SECONDS)
+        self._removed = True
+
+
+async def cleaned(scratch: Scratch) -> str:
+    """Removes what is left, also if who waits is cancelled; gives what went wrong, if anything did."""
+    removing = asyncio.ensure_future(scratch.clean())
+    while True:
+        try:
+            await asyncio.shield(removing)
+        except asyncio.CancelledError:
+            if removing.done():
+                return ""
+            continue
+        except TopicPoliciesError as error:
+            return f"{scratch.topic} may still have policies ({error.message}) Remove them: topicpolicies delete {scratch.topic}"
+        return ""

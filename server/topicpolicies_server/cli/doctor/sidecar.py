@@ -1,0 +1,231 @@
+"""What a running sidecar says of itself: what it is, whether it lives and is ready, what a namespace has, how near its limits it is."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import grpc
+
+from topicpolicies import LogKind, ServerInfo, Tls, TopicPoliciesError
+from topicpolicies.channels import credentials_for, options_for
+
+from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
+
+if TYPE_CHECKING:
+    from topicpolicies.aio import AsyncClient
+
+_CALL_SECONDS = 6.0
+_FULL = 0.8
+"""A limit that is used so far is warned of."""
+_MOST_BYTES = 8 << 20
+_BOUNDED = {"namespaces": "max_loaded_namespaces", "documents": "max_loaded_keys", "document_bytes": "max_loaded_document_bytes"}
+"""Metrics of what is in use, each with the option that bounds it."""
+
+
+def judged_info(info: ServerInfo) -> Finding:
+    """What a server says of itself."""
+    told = f"version {info.version}, log {info.log.name.lower()}, writers {info.writer_mode.name.lower()}"
+    if info.log is LogKind.MEMORY:
+        return warning(f"{told}: what is written is gone when the server ends", "Give the server --data FILE.db or --pulsar.")
+    return ok(told)
+
+
+def judged_refusal(error: TopicPoliciesError) -> Finding:
+    """What it means that a server does not say what it is."""
+    told = f"{error.code.name}: {error.message}"
+    if error.code is grpc.StatusCode.UNIMPLEMENTED:
+        return failed(f"there is another gRPC service ({told})", "Name the port that serve says it listens on.")
+    if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        return failed(told, "Show who you are: --tls-certificate and --tls-key, or the credentials that the server asks for.")
+    return failed(told)
+
+
+def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Finding:
+    """How near a server is to its limits; both by the option's name."""
+    shares = {name: used[name] / limits[name] for name in limits if name in used and limits[name] > 0}
+    if not shares:
+        return skipped("the metrics tell of nothing that is bounded")
+    told = ", ".join(f"{name}: {used[name]:,.0f} of {limits[name]:,.0f}" for name in shares)
+    full = [name for name, share in shares.items() if share >= 1]
+    near = [name for name, share in shares.items() if share >= _FULL]
+    if full:
+        return failed(told, f"Raise {', '.join(full)} if there is memory for it, or share the namespaces among several servers.")
+    if near:
+        return warning(told, f"Raise {', '.join(near)} before it is met, or share the namespaces among several servers.")
+    return ok(told)
+
+
+def gauges(text: str) -> dict[str, float]:
+    """The numbers without labels in what Prometheus is shown, by their names."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name and not line.startswith("#") and "{" not in name:
+            try:
+                found[name.removeprefix("topicpolicies_")] = float(value)
+            except ValueError:
+                continue
+    return found
+
+
+def fetched(address: str, path: str) -> tuple[int, str]:
+    """The status and the text of a page of the metrics port.
+
+    Raises:
+        OSError: there is none.
+    """
+    connection = http.client.HTTPConnection(address, timeout=_CALL_SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(_MOST_BYTES).decode(errors="replace")
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP: {type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces: Sequence[str]) -> list[Check]:
+    """The checks of a running sidecar.
+
+    Args:
+        target: its address.
+        tls: how it is reached.
+        client: a client of it.
+        namespaces: which are read.
+    """
+
+    async def service() -> Finding:
+        try:
+            return judged_info(await client.server_info(timeout=_CALL_SECONDS))
+        except TopicPoliciesError as error:
+            return judged_refusal(error)
+
+    async def health(name: str) -> Finding:
+        status = await _status(target, tls, name)
+        return ok(status) if status == "SERVING" else failed(status)
+
+    def reading(namespace: str) -> Check:
+        async def read() -> Finding:
+            try:
+                has = await _has_documents(client, namespace)
+            except TopicPoliciesError as error:
+                return failed(f"{error.reason or error.code.name}: {error.message}", _REMEDIES.get(error.reason, ""))
+            return ok("it has documents" if has else "it has no document")
+
+        return Check(
+            name=f"server.namespace {namespace}",
+            holds=f"{namespace} can be read",
+            why="A namespace that can't be loaded answers nothing.",
+            run=read,
+            remedy="Look at the server's log for what keeps it from reading the namespace, and whether the broker serves it.",
+            needs=("server.service",),
+            seconds=15,
+        )
+
+    return [
+        Check(
+            name="server.service",
+            holds="the service answers",
+            why="Something between here and the server, such as a proxy, may take calls and not pass them on.",
+            run=service,
+            remedy="Look at the server's log, and at what stands in between.",
+            needs=("address.grpc",),
+        ),
+        Check(
+            name="server.liveness",
+            holds="the process lives",
+            why="What hangs has to be started again.",
+            run=lambda: health("liveness"),
+            remedy="Start the server again, and keep its log.",
+            needs=("server.service",),
+        ),
+        Check(
+            name="server.readiness",
+            holds="it is ready: its change log can be reached",
+            why="Without the log changes are refused, and answers are as old as the last reading.",
+            run=lambda: health("readiness"),
+            remedy="Its log says why; with the server's own options (--config FILE, --pulsar ...) this command looks at the broker too.",
+            needs=("server.service",),
+        ),
+        *map(reading, namespaces),
+    ]
+
+
+_REMEDIES = {
+    "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
+    "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
+    "PULSAR_ADMIN_REFUSED": "Give the server's role the tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+}
+
+
+async def _has_documents(client: AsyncClient, namespace: str) -> bool:
+    async for _ in client.list(namespace, page_size=1, timeout=_CALL_SECONDS):
+        return True
+    return False
+
+
+async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
+    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for these checks only
+
+    credentials, options = credentials_for(target, tls), options_for(tls, ())
+    address = target.partition(",")[0]
+    opened = grpc.aio.insecure_channel(address, options) if credentials is None else grpc.aio.secure_channel(address, credentials, options)
+    async with opened as channel:
+        try:
+            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=_CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name}: {error.details()}"
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+
+def metrics(address: str, limits: Mapping[str, float]) -> list[Check]:
+    """The checks of what the metrics port of a server tells; ``limits`` are those of its options, by their names."""
+
+    async def shown() -> Finding:
+        if not address:
+            return skipped("no address of metrics is known: say --metrics HOST:PORT")
+        status, text = await in_thread(fetched, address, "/metrics")
+        if status != http.client.OK or "topicpolicies_" not in text:
+            return failed(f"{address} answers {status}, and shows no metrics of this server")
+        return ok(address)
+
+    async def use() -> Finding:
+        _, text = await in_thread(fetched, address, "/metrics")
+        numbers = gauges(text)
+        return judged_limits({option: numbers[name] for name, option in _BOUNDED.items() if name in numbers}, limits)
+
+    async def repairs() -> Finding:
+        _, text = await in_thread(fetched, address, "/metrics")
+        numbers = gauges(text)
+        if numbers.get("repairs_paused"):
+            return warning("repairs are paused", "Send the server SIGUSR2, or start it without --pause-repairs.")
+        return ok(f"{numbers.get('repairs_due', 0):.0f} documents wait for a repair")
+
+    return [
+        Check(
+            name="limits.metrics",
+            holds="metrics are shown",
+            why="Without them nobody sees a limit before it is met.",
+            run=shown,
+            remedy="Name the address with --metrics HOST:PORT, and start the server with --metrics-listen.",
+        ),
+        Check(
+            name="limits.use",
+            holds="what is in use is well below the limits",
+            why="At its limit a server refuses what comes on top.",
+            run=use,
+            remedy="Raise the limit, or share the namespaces among several servers.",
+            needs=("limits.metrics",),
+        ),
+        Check(
+            name="limits.repairs",
+            holds="repairs are made",
+            why="Without repairs brokers keep showing a stale document.",
+            run=repairs,
+            remedy="Send the server SIGUSR2.",
+            needs=("limits.metrics",),
+        ),
+    ]

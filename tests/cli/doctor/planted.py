@@ -1,0 +1,114 @@
+"""What faults are planted in: brokers' admin APIs that answer as they are told, and servers that are no gRPC servers."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.client.certificates import Authority
+
+SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
+WELL: Mapping[str, tuple[int, Any]] = {
+    "brokers/version": (200, "4.2.4"),
+    "brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "true", "systemTopicEnabled": "true"}),
+    "clusters": (200, ["standalone"]),
+    "tenants": (200, ["public"]),
+    "namespaces/public": (200, ["public/default"]),
+    "namespaces/public/default": (200, {}),
+}
+"""What a broker answers that has nothing wrong with it; everything else is 404."""
+
+
+class Api:
+    """An admin API."""
+
+    def __init__(self, answers: Mapping[str, tuple[int, Any]], date: str | None) -> None:
+        self.asked: list[str] = []
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.removeprefix("/admin/v2/")
+                api.asked.append(path)
+                status, content = answers.get(path, (404, {"reason": "not found"}))
+                body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return date if date is not None else super().date_time_string(timestamp)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = int(self._server.server_address[1])
+        self.thread = threading.Thread(target=lambda: self._server.serve_forever(0.01), daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self.thread.join(20)
+
+
+@contextmanager
+def admin_api(changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None) -> Iterator[Api]:
+    """An admin API whose answers are those of ``WELL`` but for some; ``date``: its header Date."""
+    api = Api({**WELL, **(changed or {})}, date)
+    api.start()
+    try:
+        yield api
+    finally:
+        api.stop()
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield int(listening.getsockname()[1])
+
+
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def web_token(**claims: object) -> str:
+    """A JSON Web Token that nobody has signed."""
+    parts = ({"alg": "HS256"}, claims)
+    return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), "c2ln"])
+
+
+class Past(Authority):
+    """An authority whose certificates have ended; its own has not."""
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = dt.datetime.now(dt.UTC)
+        end = now + dt.timedelta(hours=1) if subject == self._name else now - dt.timedelta(minutes=1)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=2))
+            .not_valid_after(end)
+        )

@@ -1,0 +1,239 @@
+"""The doctor finds each fault that is planted, by the check that it belongs to, and says what to do."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Terminal
+from tests.cli.doctor.planted import Past, admin_api, free_port, silent, web_token
+from tests.cli.real_server import running
+from tests.client.certificates import Authority, Identity
+from topicpolicies import Client
+from topicpolicies_server.config import TlsConfig
+
+UNWELL = 10
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal that no environment tells where a server is."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    terminal = Terminal("127.0.0.1:1")
+    terminal.environment["XDG_DATA_HOME"] = str(tmp_path / "data")
+    return terminal
+
+
+def examined(terminal: Terminal, *arguments: str) -> dict[str, Any]:
+    """The checks by their names."""
+    result = terminal.run("doctor", *arguments, "--output", "json")
+    assert result.exit_code in (0, UNWELL), result.output
+    told = json.loads(result.stdout)
+    assert (result.exit_code == UNWELL) == (told["counts"]["failed"] > 0) == (not told["well"])
+    for check in told["checks"]:
+        assert bool(check["remedy"]) == (check["level"] in ("warning", "failed")), check
+    return {check["check"]: check for check in told["checks"]}
+
+
+def levels(found: dict[str, Any]) -> dict[str, str]:
+    return {name: check["level"] for name, check in found.items()}
+
+
+def bad(found: dict[str, Any]) -> set[str]:
+    return {name for name, check in found.items() if check["level"] == "failed"}
+
+
+def before_the_broker(port: int, *more: str) -> tuple[str, ...]:
+    """The arguments for a look at a broker only."""
+    return ("--pre", "--pulsar", f"pulsar://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{port}", "--no-history", *more)
+
+
+def test_nothing_is_wrong_with_a_server_that_is_well(recorded: Terminal) -> None:
+    found = examined(recorded, "--scratch", "public/a")
+    assert bad(found) == set()
+    assert levels(found) | {"server.service": ""} == {
+        **dict.fromkeys(("address.name", "address.connect", "address.grpc", "server.liveness", "server.readiness"), "ok"),
+        **dict.fromkeys(("server.namespace public/a", "scratch.change", "scratch.readback", "scratch.removal"), "ok"),
+        **dict.fromkeys(("address.others", "tls.chain", "tls.name", "tls.expiry"), "skipped"),
+        **dict.fromkeys(("limits.metrics", "limits.use", "limits.repairs"), "skipped"),
+        "server.service": "",
+    }
+    with Client(recorded.address) as client:
+        assert list(client.list("public/a")) == []
+
+
+def test_nobody_listens_at_the_port(doctor: Terminal) -> None:
+    found = examined(doctor, "--server", f"127.0.0.1:{free_port()}")
+    assert bad(found) == {"address.connect"}
+    assert "--listen" in found["address.connect"]["remedy"]
+
+
+def test_the_name_is_not_known(doctor: Terminal) -> None:
+    found = examined(doctor, "--server", "nowhere.invalid:6680")
+    assert bad(found) == {"address.name"}
+    assert "DNS" in found["address.name"]["remedy"]
+
+
+def test_the_server_is_no_grpc_server(doctor: Terminal) -> None:
+    with admin_api() as api:
+        found = examined(doctor, "--server", f"127.0.0.1:{api.port}")
+    assert bad(found) == {"address.grpc"}
+    assert "HTTP/1" in found["address.grpc"]["told"] and "6680" in found["address.grpc"]["remedy"]
+
+
+def test_the_server_takes_connections_and_hangs(doctor: Terminal) -> None:
+    with silent() as port:
+        found = examined(doctor, "--server", f"127.0.0.1:{port}")
+    assert bad(found) == {"address.grpc"}
+    assert found["address.grpc"]["remedy"]
+
+
+def test_tls_is_wanted_and_the_server_has_none(terminal: Terminal) -> None:
+    found = examined(terminal, "--tls")
+    assert bad(found) == {"address.grpc"}
+    assert "--no-tls" in found["address.grpc"]["remedy"]
+
+
+def secured(identity: Identity) -> TlsConfig:
+    return TlsConfig(certificate_file=identity.certificate, key_file=identity.key)
+
+
+def test_the_server_has_tls_and_the_client_does_not(doctor: Terminal, tmp_path: Path) -> None:
+    with running(None, tls=secured(Authority(tmp_path, "ours").identity("server", "localhost", "127.0.0.1"))) as address:
+        found = examined(doctor, "--server", address)
+    assert bad(found) == {"address.grpc"}
+    assert "--tls" in found["address.grpc"]["remedy"]
+
+
+def test_a_certificate_that_is_well_but_for_its_near_end_is_warned_of(doctor: Terminal, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    with running(None, tls=secured(authority.identity("server", "127.0.0.1"))) as address:
+        found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
+    assert bad(found) == set()
+    assert [found[f"tls.{name}"]["level"] for name in ("chain", "name", "expiry")] == ["ok", "ok", "warning"]
+
+
+def test_the_certificate_has_ended(doctor: Terminal, tmp_path: Path) -> None:
+    authority = Past(tmp_path, "past")
+    with running(None, tls=secured(authority.identity("server", "127.0.0.1"))) as address:
+        found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
+    assert {"tls.expiry", "server.service"} == bad(found)
+    assert "new certificate" in found["tls.expiry"]["remedy"]
+
+
+def test_the_certificate_is_for_another_name(doctor: Terminal, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    with running(None, tls=secured(authority.identity("elsewhere.test"))) as address:
+        found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
+        named = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate), "--tls-server-name", "elsewhere.test")
+    assert {"tls.name", "server.service"} == bad(found)
+    assert "--tls-server-name" in found["tls.name"]["remedy"]
+    assert bad(named) == set()
+
+
+def test_the_authority_is_not_believed(doctor: Terminal, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other")
+    with running(None, tls=secured(Authority(tmp_path, "ours").identity("server", "127.0.0.1"))) as address:
+        found = examined(doctor, "--server", address, "--tls-ca", str(other.certificate))
+    assert {"tls.chain", "server.service"} == bad(found)
+    assert "--tls-ca" in found["tls.chain"]["remedy"]
+
+
+def test_nothing_is_wrong_with_a_broker_that_is_well(doctor: Terminal) -> None:
+    with admin_api() as api:
+        found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/default"))
+    assert bad(found) == set()
+    assert not any("schema" in path for path in api.asked), "asking for the schema creates the log"
+
+
+def test_the_brokers_token_has_ended(doctor: Terminal, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(web_token(sub="sidecar", exp=time.time() - 7200))
+    no_entry = (401, {"reason": "Token expired"})
+    with admin_api({"clusters": no_entry, "tenants": no_entry}) as api:
+        found = examined(doctor, *before_the_broker(api.port, "--pulsar-token-file", str(token)))
+    assert bad(found) == {"token.own", "token.accepted"}
+    assert "sidecar" in found["token.own"]["told"] and "--pulsar-token-file" in found["token.own"]["remedy"]
+    assert "Token expired" in found["token.accepted"]["told"]
+
+
+def test_the_brokers_have_topic_policies_switched_off(doctor: Terminal) -> None:
+    with admin_api({"brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "false"})}) as api:
+        found = examined(doctor, *before_the_broker(api.port))
+    assert bad(found) == {"broker.policies"}
+    assert "topicLevelPoliciesEnabled=true" in found["broker.policies"]["remedy"]
+
+
+def test_the_role_may_not_do_what_it_has_to(doctor: Terminal) -> None:
+    forbidden = (403, {"reason": "no"})
+    refused = {"tenants": forbidden, "namespaces/public": forbidden, "brokers/configuration/runtime": forbidden}
+    with admin_api(refused) as api:
+        found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/default"))
+    assert bad(found) == {"token.tenant public/default"}
+    assert "--admin-roles" in found["token.tenant public/default"]["remedy"]
+    assert found["broker.policies"]["level"] == "warning"
+
+
+def test_the_brokers_clock_is_off(doctor: Terminal) -> None:
+    with admin_api(date=email.utils.formatdate(time.time() + 3600, usegmt=True)) as api:
+        found = examined(doctor, *before_the_broker(api.port))
+    assert bad(found) == {"clock.broker"}
+    assert "ahead" in found["clock.broker"]["told"] and "NTP" in found["clock.broker"]["remedy"]
+
+
+def test_the_brokers_version_has_known_faults(doctor: Terminal) -> None:
+    with admin_api({"brokers/version": (200, "4.0.0")}) as api:
+        found = examined(doctor, *before_the_broker(api.port))
+    assert bad(found) == set()
+    assert found["broker.version"]["level"] == "warning"
+    assert "PIP-428" in found["broker.version"]["told"] and "4.0.6" in found["broker.version"]["remedy"]
+
+
+def test_the_namespace_does_not_exist(doctor: Terminal) -> None:
+    with admin_api() as api:
+        found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/none"))
+    assert bad(found) == {"broker.namespace public/none"}
+    assert "namespaces create public/none" in found["broker.namespace public/none"]["remedy"]
+
+
+def test_somebody_else_has_registered_a_schema(doctor: Terminal) -> None:
+    log = "public/default/__change_events"
+    answers = {f"persistent/{log}/partitions": (200, {"partitions": 0}), f"schemas/{log}/schema": (200, {"type": "STRING", "data": ""})}
+    with admin_api(answers) as api:
+        found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/default"))
+    assert bad(found) == {"broker.schema public/default"}
+    assert "schemas get" in found["broker.schema public/default"]["remedy"]
+
+
+def test_the_admin_url_is_that_of_something_else(doctor: Terminal) -> None:
+    with silent() as port, admin_api({"brokers/version": (200, "<html>a proxy</html>")}) as api:
+        lost = examined(doctor, "--pre", "--pulsar", f"pulsar://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{free_port()}")
+        proxy = examined(doctor, *before_the_broker(api.port))
+    assert bad(lost) == bad(proxy) == {"broker.admin"}
+    assert "--admin-url" in lost["broker.admin"]["remedy"]
+
+
+def test_the_disk_can_not_be_written(doctor: Terminal, tmp_path: Path) -> None:
+    read_only = "/proc/self/history.db"  # a place where not even root can make files
+    found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--history", read_only, "--no-checkpoints")
+    assert bad(found) == {"disk.history"}
+    assert "--history" in found["disk.history"]["remedy"]
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+
+
+def test_the_options_are_wrong(doctor: Terminal, tmp_path: Path) -> None:
+    found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--max-watches", "0", "--guard", "a/b")
+    assert bad(found) == {"options.valid"}
+    assert "topicpolicies config" in found["options.valid"]["remedy"]
+
+
+def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
+    result = terminal.run("doctor", "--tls")
+    assert result.exit_code == UNWELL
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
+    assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("14 checks: 1 failed")
