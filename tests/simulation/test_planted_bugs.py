@@ -35,6 +35,7 @@ from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.namespaces.ends import Ends
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.repairs import Repairs
+from topicpolicies_server.namespaces.versions import Versions
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
 
@@ -227,7 +228,7 @@ def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
     async def planted(*_: object) -> None:
         return None
 
-    patch.setattr(Namespace, "_reached", planted)
+    patch.setattr(Versions, "reached", planted)
 
 
 def no_repairs(patch: pytest.MonkeyPatch) -> None:

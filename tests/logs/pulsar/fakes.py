@@ -74,8 +74,10 @@ class FakeMessage:
 _CODEC = Codec()
 
 
-def a_message(entry: int, event: Event, *, ledger: int = 7, version: int = 0, producer: str = "standalone-0-1") -> FakeMessage:
-    encoded = _CODEC.encode(event)
+def a_message(
+    entry: int, event: Event, *, ledger: int = 7, version: int = 0, producer: str = "standalone-0-1", codec: Codec = _CODEC
+) -> FakeMessage:
+    encoded = codec.encode(event)
     return FakeMessage(FakeMessageId(ledger, entry), encoded.key, encoded.payload, encoded.properties, version, producer)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.logs.pulsar.fakes import FakeMessage, a_message
 from tests.logs.samples import a_key, an_update
+from tests.logs.test_avro_schemas import newer_schema
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
@@ -30,8 +31,8 @@ def placed(number: int) -> Placed:
 
 
 class _Schemas:
-    def __init__(self) -> None:
-        self.codec = Codec()
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
 
     def known(self, _version: int) -> Codec:
         return self.codec
@@ -40,10 +41,10 @@ class _Schemas:
 class Reading:
     """Entries as they are read, and how many were decoded."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, codec: Codec | None = None) -> None:
         self.acknowledged = Acknowledged()
         self.decoded: list[str] = []
-        schemas = _Schemas()
+        schemas = _Schemas(codec or Codec())
         read = schemas.codec.read
 
         def counted(key: str, payload: bytes | None, properties: Any) -> tuple[Event | None, str]:
@@ -75,6 +76,15 @@ def test_what_was_acknowledged_is_not_decoded_when_it_is_read_and_is_what_decodi
         assert dict(ours.event.document or {}) == dict(decoded.event.document or {})
     assert reading.decoded == ["2"]
     assert beside.decoded == ["0", "1", "2"]
+
+
+def test_what_was_acknowledged_in_a_schema_of_other_families_is_what_decoding_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, beside = (Reading(monkeypatch, Codec(newer_schema())) for _ in range(2))
+    reading.acknowledged.note([placed(0)])
+    message = a_message(0, an_event(0), codec=Codec(newer_schema()))
+    ours, decoded = reading.read(message), beside.read(message)
+    assert ours == decoded
+    assert ours is not None and ours.event is not None and ours.event.known is not None
 
 
 @pytest.mark.parametrize("properties", [{}, {"tp-v": "1", "tp-id": "another"}, {"tp-v": "2", "tp-id": "0"}, {"tp-id": "0"}])

@@ -143,7 +143,8 @@ class Entries:
         self.newest_schema = max(self.newest_schema, version)
         position = position_of(place)
         ours = self._acknowledged.read(position)
-        if ours is not None and ours.stamp is not None and event_id_of(message.properties()) == ours.stamp.event_id:
+        as_read = codec.known is None  # otherwise its schema has a say in what is read
+        if as_read and ours is not None and ours.stamp is not None and event_id_of(message.properties()) == ours.stamp.event_id:
             return Placed(self._partition, position, ours, self._published, message.producer_name())
         return self._read(position, self._published, message, codec)
 
