@@ -164,6 +164,7 @@ class _MessageLog:
     partitions = 1
     shared = True
     in_place = False
+    resumed = False
     leadership: Leadership = ANYBODY
 
     def __init__(self, messages: Sequence[Message]) -> None:
