@@ -38,7 +38,7 @@ from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from . import glances
 from .frozen import freeze, thaw, thaw_head
-from .glances import document_size, glance, has_leftovers, renumbered, trimmed
+from .glances import document_size, glance, has_leftovers, renumbered, sighted, trimmed
 from .heads import Cell, Head, told_of
 from .lately import Lately
 
@@ -140,10 +140,12 @@ class Cells:
         """What there is of a name, as it is; None: nothing."""
         return self._cells.get(name)
 
-    def joined(self) -> Iterator[KeyState]:
-        """The states, live, of all keys of which something may be missing."""
+    def joined(self, now: int, window_ms: int) -> Iterator[KeyState]:
+        """The states, live, of all keys of which something may be missing: of frozen ones only those of which something is, by ``now``."""
         for name, kept in self.items():
-            if isinstance(kept, bytes) and not has_leftovers(kept):
+            if isinstance(kept, bytes) and (rest := sighted(kept, now, window_ms)) is not None:
+                if rest is not kept:
+                    self._cells[name] = rest
                 continue
             if self.state_of(name, kept).joined not in (None, ALONE):
                 cell = self.change(name)
