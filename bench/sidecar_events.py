@@ -13,6 +13,7 @@ from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import Action, Event, Position, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 
 SETTING = "max_producer_per_topic"
 _DIGEST = "0" * 16
@@ -26,8 +27,9 @@ def a_document(value: int) -> Settings:
 class Events:
     """The next events of each key. A key's next one is made when the one before it has been acknowledged."""
 
-    def __init__(self) -> None:
-        """Nothing was written."""
+    def __init__(self, before: int = 0) -> None:
+        """Nothing was written but so many requests of each key, whose events were compacted away."""
+        self._before = before
         self._last: dict[PolicyKey, Position] = {}
         self._requests: dict[PolicyKey, tuple[Remembered, ...]] = {}
 
@@ -37,6 +39,8 @@ class Events:
 
     def of_sidecar(self, key: PolicyKey, value: int) -> Event:
         """A sidecar's."""
+        if self._before and key not in self._last:
+            self._begin(key)
         base = self._last.get(key, "")
         stamp = Stamp(
             str(uuid.uuid4()),
@@ -49,6 +53,12 @@ class Events:
             seen=Seen("", base) if base else None,
         )
         return Event(key, Action.UPDATE, a_document(value), stamp)
+
+    def _begin(self, key: PolicyKey) -> None:
+        places = [position_of(MessageId(1, number)) for number in range(self._before)]
+        self._last[key] = places[-1]
+        pairs = zip(places, ["", *places], strict=False)
+        self._requests[key] = tuple(Remembered(str(uuid.uuid4()), _DIGEST, place, before) for place, before in pairs)
 
     def acknowledged(self, event: Event, position: Position) -> None:
         """An event stands in the log."""

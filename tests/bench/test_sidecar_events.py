@@ -14,10 +14,10 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 
 
-@pytest.mark.parametrize("joining", [False, True])
+@pytest.mark.parametrize(("joining", "before"), [(False, 0), (True, 0), (True, 16)])
 @pytest.mark.parametrize("kinds", ["sidecar", "broker", "both"])
-def test_whoever_writes_nothing_is_to_be_repaired(kinds: str, joining: bool) -> None:
-    chance, events, state, key = random.Random(5), Events(), KeyState(), a_key("public/default")
+def test_whoever_writes_nothing_is_to_be_repaired(kinds: str, joining: bool, before: int) -> None:
+    chance, events, state, key = random.Random(5), Events(before), KeyState(), a_key("public/default")
     for number in range(60):
         sidecars = kinds == "sidecar" or (kinds == "both" and chance.random() < 0.5)
         event = (events.of_sidecar if sidecars else events.of_broker)(key, number)
