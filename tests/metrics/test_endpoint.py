@@ -56,6 +56,12 @@ def test_with_verbose_each_check_is_told(asked: Asked, query: str) -> None:
     assert asked.ask(f"/readyz?{query}").text == "[+]loop ok\n[+]log ok\nreadyz check passed\n"
 
 
+@pytest.mark.parametrize("query", ["&".join("x" * 20), "verbose&" * 20, "%ff=%00&" * 100, ";" * 50])
+def test_no_query_makes_a_probe_fail(asked: Asked, query: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert asked.ask(f"/readyz?{query}").status_code == asked.ask(f"/livez?{query}").status_code == 200
+    assert capfd.readouterr().err == ""
+
+
 def test_what_is_not_ready_says_why_in_a_line_and_is_alive(asked: Asked) -> None:
     asked.report = ILL
     answer = asked.ask("/readyz")

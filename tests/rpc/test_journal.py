@@ -151,6 +151,14 @@ async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording
     assert told(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
 
 
+@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
+async def test_what_another_service_refuses_is_recorded_as_refused(recording: Recording) -> None:
+    async with grpc.aio.insecure_channel(recording.server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
+    assert [told(line, "call", "outcome") for line in await recording.lines()] == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
+
+
 async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Recording, client: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=77_123)
     offload = policies.offload_policies

@@ -22,6 +22,7 @@ class Counted(Protocol):
 
     method: str
     error: PolicyError | None
+    code: str
     given_up: bool
     started: float
     """When it came, by ``time.perf_counter``."""
@@ -53,7 +54,7 @@ class CallCounts:
         if error is not None:
             self._ended[method, error.kind.value, error.reason] += 1
         else:
-            self._ended[method, "CANCELLED" if call.given_up else "OK", ""] += 1
+            self._ended[method, call.code or ("CANCELLED" if call.given_up else "OK"), ""] += 1
         histogram = self._durations.get(method)
         if histogram is None:
             histogram = self._durations[method] = Histogram()

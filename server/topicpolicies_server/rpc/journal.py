@@ -65,6 +65,7 @@ class _Noted(NamedTuple):
     request: Request | None
     outcome: Outcome | None
     error: PolicyError | None
+    code: str
     given_up: bool
     changes: int
 
@@ -109,6 +110,7 @@ class Journal:
                     call.request,
                     call.outcome,
                     call.error,
+                    call.code,
                     call.given_up,
                     call.changes,
                 )
@@ -118,7 +120,7 @@ class Journal:
         """A change of a stream has its outcome; ``request``: None, if it could not be read."""
         error = answer if isinstance(answer, PolicyError) else None
         outcome = answer.outcome if not isinstance(answer, PolicyError) else None
-        self._note(_Noted(time.time(), seconds, "change", method, caller, "", request, outcome, error, False, 0))
+        self._note(_Noted(time.time(), seconds, "change", method, caller, "", request, outcome, error, "", False, 0))
 
     def close(self) -> None:
         """Records what waits, in bounded time. It blocks meanwhile."""
@@ -220,6 +222,8 @@ class _Writing:
 def _outcome(noted: _Noted) -> str:
     if noted.error is not None:
         return noted.error.kind.value
+    if noted.code:
+        return noted.code
     if noted.given_up:
         return "GIVEN_UP"
     return _OUTCOMES[noted.outcome]
