@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from ..config import Address
 from ..health import Report
 from .probes import probe
-from .web import App, Web, routed
+from .web import App, Web, one_at_a_time, routed
 
 
 class Endpoint:
@@ -34,7 +34,7 @@ class Endpoint:
         """
         registry = CollectorRegistry()
         registry.register(collector)
-        apps: dict[str, App] = {"/metrics": make_wsgi_app(registry)}
+        apps: dict[str, App] = {"/metrics": one_at_a_time(make_wsgi_app(registry))}  # so many threads would hold up the event loop
         if health is not None:
             apps |= {"/livez": probe("livez", lambda: health().live), "/readyz": probe("readyz", lambda: health().ready)}
         self._web = Web(address.host, address.port, routed(apps))
