@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from time import perf_counter
 from typing import Protocol
 
 from prometheus_client.metrics_core import Metric
 
-from ..core.errors import PolicyError
+from topicpolicies.v1 import service_pb2
+
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..histograms import Histogram
 from .families import durations, gauge, gauges, several
+
+_METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
+_FAULTS = (Reason.INTERNAL, Reason.LOAD_BROKEN)
+"""Reasons of INTERNAL. They are shown from the beginning: a counter that is 1 when Prometheus first sees it has not increased for it, and an
+alert on its increase would miss the first fault."""
 
 
 class Counted(Protocol):
@@ -39,6 +48,8 @@ class CallCounts:
     def __init__(self, watches: Callable[[], Sequence[int]] = tuple, unread_seconds: Callable[[], float] = float) -> None:
         self._in_progress: Counter[str] = Counter()
         self._ended: Counter[tuple[str, str, str]] = Counter()
+        for fault in product(_METHODS, [Kind.INTERNAL.value], _FAULTS):
+            self._ended[fault] = 0
         self._durations: dict[str, Histogram] = {}
         self._watches = watches
         self._unread_seconds = unread_seconds
