@@ -22,7 +22,7 @@ from .families import durations, gauge, gauges, several
 
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
 _FAULTS = (Reason.INTERNAL, Reason.LOAD_BROKEN)
-"""Reasons of INTERNAL. They are shown from the beginning: a counter that is 1 when Prometheus first sees it has not increased for it, and an
+"""Reasons of INTERNAL. They are shown from the beginning: a counter that is 1 when Prometheus first sees it has not increased for it, so an
 alert on its increase would miss the first fault."""
 
 
