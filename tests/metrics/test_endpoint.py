@@ -90,6 +90,23 @@ def test_metrics_are_shown(asked: Asked) -> None:
     assert answer.status_code == 200 and "one_total 1.0" in answer.text
 
 
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/plain;version=abc",
+        "application/openmetrics-text;version=1.x.0",
+        "application/openmetrics-text;version=",
+        "text/plain;version=99999999999999999999.0;escaping=zzz",
+        ";,;=" * 100,
+    ],
+)
+def test_whatever_is_asked_for_all_metrics_are_shown(asked: Asked, accept: str, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"http://127.0.0.1:{asked.port}/metrics?name[]=none&name[]=%00"
+    answer = httpx.get(url, headers={"accept": accept}, trust_env=False)
+    assert answer.status_code == 200 and "one_total 1.0" in answer.text
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods_are_not_allowed(asked: Asked, method: str) -> None:
     answer = asked.ask("/metrics", method)
