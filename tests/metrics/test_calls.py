@@ -93,6 +93,19 @@ async def test_what_fails_for_a_fault_of_ours_is_counted_as_that_wherever_it_is(
     assert sum("ValueError" in record.getMessage() for record in caplog.records) == 2
 
 
+async def test_who_has_gone_when_he_is_written_to_is_counted_as_that(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with showing(tmp_path) as shown:
+
+        def gone(_: object) -> None:
+            raise grpc.aio.InternalError("as gRPC tells of what it could not write")
+
+        shown.server.calls.doors = (gone,)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await shown.stub.GetServerInfo(GetServerInfoRequest())
+        await shown.until("topicpolicies_calls_total", 1, method="GetServerInfo", code="CANCELLED")
+    assert not [record for record in caplog.records if record.name.startswith("topicpolicies_server.rpc.failures")]
+
+
 async def test_a_stage_of_a_change_takes_part_of_its_call(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         await asyncio.gather(*(shown.stub.UpdatePolicy(update(value)) for value in range(1, 21)))

@@ -162,10 +162,13 @@ class _Methods:
             calls.over(call)
 
     async def _tell(self, call: Call, error: Exception) -> NoReturn:
-        """A call ends with an error: one for its caller, the end of one that was told it already, or one that nobody foresaw."""
+        """A call ends with an error: one for its caller, the end of one that was told it, or has gone, or one that nobody foresaw."""
         if isinstance(error, PolicyError):
             await abort(call, error)
         if isinstance(error, grpc.aio.AbortError):
+            raise error
+        if isinstance(error, grpc.aio.InternalError):  # gRPC's word for what could not be written: there is nobody who reads it
+            call.given_up = True
             raise error
         self._failures.tell(call.method, error)
         await abort(call, internal())
