@@ -1,7 +1,7 @@
 """What a running process is told by signals.
 
 SIGTERM and SIGINT to stop, SIGUSR1 to pause repairs, SIGUSR2 to go on with them, SIGHUP to read its certificates and other files anew.
-SIGHUP never ends it, not while it starts or stops either: who says it wants it to go on.
+The last three never end it, not while it starts or stops either: who says them wants it to go on.
 
 Signals, and no call of the service: pausing is for whoever operates the process, in a moment in which he may not trust what it does, and
 the system lets nobody else send them. They can be sent twice; what holds is shown in the log and in the metrics.
@@ -10,24 +10,45 @@ the system lets nobody else send them. They can be sent twice; what holds is sho
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import signal
 from collections.abc import Callable
+from types import FrameType
 
 from .namespaces.gate import Gate
 
 _LOG = logging.getLogger(__name__)
+_ASKING = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+"""Signals that ask for something. Windows has none of them."""
 
 
 def outlive_hangups() -> None:
-    """SIGHUP ends the process no more; what it asks for is done while ``until_told_to_stop`` waits."""
-    with contextlib.suppress(AttributeError, ValueError):  # a system without it (Windows), or a thread that is not the main one
-        signal.signal(signal.SIGHUP, _outlived)
+    """SIGHUP ends the process no more, nor do SIGUSR1 and SIGUSR2; what they ask for is done while ``until_told_to_stop`` waits."""
+    for each in _ASKING:
+        _hear(each, _outlived)
+
+
+def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int) -> None:
+    """Has a signal handled. Its handler is replaced at once: there is no moment in which the signal would end the process.
+
+    An event loop that is to forget a signal gives it back its usual effect first, so none is asked to handle it.
+    """
+    with contextlib.suppress(ValueError):  # a thread that is not the main one
+        signal.signal(number, handler)
 
 
 def _outlived(_number: int, _frame: object) -> None:
     """A handler, and not ``SIG_IGN``, which processes that are begun from here would inherit."""
+
+
+@atexit.register
+def _outlive_the_end() -> None:
+    """The interpreter gives all signals but those that are ignored their usual effect back, before it has ended."""
+    for each in _ASKING:
+        if signal.getsignal(each) is _outlived:
+            _hear(each, signal.SIG_IGN)
 
 
 async def until_told_to_stop(
@@ -57,18 +78,18 @@ async def until_told_to_stop(
         _LOG.info("files are read anew")
         read_anew()
 
-    handlers = {signal.SIGTERM: asked.set, signal.SIGINT: asked.set}
-    if hasattr(signal, "SIGUSR1"):
-        handlers |= {signal.SIGUSR1: pause, signal.SIGUSR2: resume, signal.SIGHUP: reread}
+    stopping = (signal.SIGTERM, signal.SIGINT)
     with contextlib.suppress(NotImplementedError):
-        for each, handler in handlers.items():
-            loop.add_signal_handler(each, handler)
+        for each in stopping:
+            loop.add_signal_handler(each, asked.set)
+    for number, handler in zip(_ASKING, (reread, pause, resume), strict=False):
+        _hear(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
     try:
         listening()
         await asked.wait()
         _LOG.info("stopping: finishing what was accepted")
     finally:
-        with contextlib.suppress(NotImplementedError):
-            for each in handlers:
-                loop.remove_signal_handler(each)
         outlive_hangups()
+        with contextlib.suppress(NotImplementedError):
+            for each in stopping:
+                loop.remove_signal_handler(each)

@@ -97,3 +97,23 @@ def test_for_people_the_record_of_calls_is_on_standard_error_or_in_a_file_or_now
     assert b"msg=call" not in told and record.read_text().count("outcome=APPLIED") == 1
     _, told = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
     assert b"msg=call" not in told
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_who_does_not_read_what_a_server_tells_holds_it_up_in_nothing(form: str, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--data", str(tmp_path / "p.db")]
+    with subprocess.Popen([*command, "--log-format", form], env=_PATHS, stderr=subprocess.PIPE) as process:
+        try:
+            with grpc.insecure_channel(address) as channel:
+                stub = TopicPoliciesServiceStub(channel)
+                stub.UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
+                for _ in range(1_000):  # a pipe has room for some hundred lines
+                    stub.UpdatePolicy(UPDATE, timeout=30)
+                for _ in range(20):
+                    process.send_signal(signal.SIGHUP)  # a line by the event loop itself
+                    stub.UpdatePolicy(UPDATE, timeout=30)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest, UpdatePolicyRequest, WatchPoliciesRequest
@@ -15,6 +16,8 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.metrics import CallCounts
 
 from .scraping import PATIENCE, TOPIC, showing
+
+CHECK = "grpc.health.v1.Health/Check"
 
 
 def update(value: int) -> UpdatePolicyRequest:
@@ -31,7 +34,8 @@ async def test_each_call_is_counted_by_how_it_ends_and_how_long_it_took(tmp_path
             await shown.stub.GetPolicy(GetPolicyRequest(topic="nonsense//"))
         scrape = await shown.until("topicpolicies_calls_total", 1, method="GetPolicy")
         assert scrape.value("topicpolicies_calls_total", method="UpdatePolicy", code="OK", reason="") == 2
-        refused = [each for each in scrape.labels("topicpolicies_calls_total") if each["method"] == "GetPolicy"]
+        calls = [each for each in scrape.labels("topicpolicies_calls_total") if each["method"] == "GetPolicy"]
+        refused = [each for each in calls if scrape.value("topicpolicies_calls_total", **each)]
         assert refused == [{"method": "GetPolicy", "code": "INVALID_ARGUMENT", "reason": "MALFORMED_NAME"}]
         assert scrape.value("topicpolicies_call_seconds_count", method="UpdatePolicy") == 2
         assert scrape.value("topicpolicies_call_seconds_bucket", method="UpdatePolicy", le="+Inf") == 2
@@ -63,6 +67,43 @@ async def test_calls_that_are_refused_before_they_begin_are_counted(tmp_path: Pa
 
 def _shut(_: object) -> None:
     raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+
+
+async def test_what_the_health_service_refuses_is_counted_as_refused(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown, grpc.aio.insecure_channel(shown.server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
+        await shown.until("topicpolicies_calls_total", 1, method=CHECK, code="NOT_FOUND")
+
+
+async def test_what_fails_for_a_fault_of_ours_is_counted_as_that_wherever_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with showing(tmp_path) as shown:
+
+        def broken(_: object) -> None:
+            raise ValueError("a token")
+
+        shown.server.calls.doors = (broken,)
+        calls = (lambda: shown.stub.GetServerInfo(GetServerInfoRequest()), lambda: shown.stub.WatchPolicies(WatchPoliciesRequest()).read())
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call()
+            assert caught.value.code() is grpc.StatusCode.INTERNAL and "a token" not in str(caught.value.details())
+        for method in ("GetServerInfo", "WatchPolicies"):
+            await shown.until("topicpolicies_calls_total", 1, method=method, code="INTERNAL", reason="INTERNAL")
+    assert sum("ValueError" in record.getMessage() for record in caplog.records) == 2
+
+
+async def test_who_has_gone_when_he_is_written_to_is_counted_as_that(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with showing(tmp_path) as shown:
+
+        def gone(_: object) -> None:
+            raise grpc.aio.InternalError("as gRPC tells of what it could not write")
+
+        shown.server.calls.doors = (gone,)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await shown.stub.GetServerInfo(GetServerInfoRequest())
+        await shown.until("topicpolicies_calls_total", 1, method="GetServerInfo", code="CANCELLED")
+    assert not [record for record in caplog.records if record.name.startswith("topicpolicies_server.rpc.failures")]
 
 
 async def test_a_stage_of_a_change_takes_part_of_its_call(tmp_path: Path) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from topicpolicies_server.config import parse_address
 from topicpolicies_server.health import Check, Report
@@ -56,6 +64,12 @@ def test_with_verbose_each_check_is_told(asked: Asked, query: str) -> None:
     assert asked.ask(f"/readyz?{query}").text == "[+]loop ok\n[+]log ok\nreadyz check passed\n"
 
 
+@pytest.mark.parametrize("query", ["&".join("x" * 20), "verbose&" * 20, "%ff=%00&" * 100, ";" * 50])
+def test_no_query_makes_a_probe_fail(asked: Asked, query: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert asked.ask(f"/readyz?{query}").status_code == asked.ask(f"/livez?{query}").status_code == 200
+    assert capfd.readouterr().err == ""
+
+
 def test_what_is_not_ready_says_why_in_a_line_and_is_alive(asked: Asked) -> None:
     asked.report = ILL
     answer = asked.ask("/readyz")
@@ -74,6 +88,23 @@ def test_everything_else_is_not_found(asked: Asked, path: str) -> None:
 def test_metrics_are_shown(asked: Asked) -> None:
     answer = asked.ask("/metrics")
     assert answer.status_code == 200 and "one_total 1.0" in answer.text
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/plain;version=abc",
+        "application/openmetrics-text;version=1.x.0",
+        "application/openmetrics-text;version=",
+        "text/plain;version=99999999999999999999.0;escaping=zzz",
+        ";,;=" * 100,
+    ],
+)
+def test_whatever_is_asked_for_all_metrics_are_shown(asked: Asked, accept: str, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"http://127.0.0.1:{asked.port}/metrics?name[]=none&name[]=%00"
+    answer = httpx.get(url, headers={"accept": accept}, trust_env=False)
+    assert answer.status_code == 200 and "one_total 1.0" in answer.text
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -114,3 +145,121 @@ def test_nonsense_is_refused(asked: Asked) -> None:
             while peer.recv(65536):
                 pass
     assert asked.ask("/livez").text == "ok"
+
+
+class Slow(Collector):
+    """Notes how many ask it at once."""
+
+    def __init__(self) -> None:
+        self.at_once = self.most = 0
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Takes its time."""
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        time.sleep(0.05)
+        self.at_once -= 1
+        yield GaugeMetricFamily("one", "Something.", value=1)
+
+
+def test_scrapes_are_made_one_after_the_other_and_no_probe_waits_for_them() -> None:
+    slow = Slow()
+    endpoint = Endpoint(parse_address("127.0.0.1:0"), slow, lambda: WELL)
+    try:
+        with ThreadPoolExecutor(9) as threads:
+            url = f"http://{endpoint.address}"
+            scrapes = [threads.submit(httpx.get, f"{url}/metrics", trust_env=False, timeout=10) for _ in range(8)]
+            probed = threads.submit(httpx.get, f"{url}/livez", trust_env=False, timeout=10)
+            assert probed.result().text == "ok"
+            assert all("one 1.0" in each.result().text for each in scrapes)
+    finally:
+        endpoint._close()
+    assert slow.most == 1, "threads that compute hold up the event loop, each of them"
+
+
+def test_nobody_is_asked_for_the_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> str:
+        raise AssertionError("a resolver that does not answer holds up the start")
+
+    monkeypatch.setattr(socket, "getfqdn", asked)
+    monkeypatch.setattr(socket, "gethostbyaddr", asked)
+    endpoint = Endpoint(parse_address("0.0.0.0:0"), Slow(), lambda: WELL)
+    try:
+        assert httpx.get(f"http://127.0.0.1:{endpoint.address.port}/livez", trust_env=False).text == "ok"
+    finally:
+        endpoint._close()
+
+
+def test_who_does_not_read_the_answer_leaves_no_traceback_behind(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(web._Handler, "timeout", 0.2)
+    ended = threading.Event()
+    close = web._Server.close_request
+
+    def closed(server: web._Server, request: socket.socket) -> None:
+        close(server, request)
+        ended.set()
+
+    monkeypatch.setattr(web._Server, "close_request", closed)
+    made = web.Web("127.0.0.1", 0, lambda _, respond: (respond("200 OK", []), [b"x" * 50_000_000])[1])
+    try:
+        with socket.create_connection(("127.0.0.1", made.port), timeout=10) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert ended.wait(20)
+    finally:
+        made.close()
+    assert "Traceback" not in capfd.readouterr().err and caplog.records == []
+
+
+def test_a_fault_of_ours_is_a_line_of_the_log(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: object, __: object) -> list[bytes]:
+        raise KeyError("a fault")
+
+    made = web.Web("127.0.0.1", 0, broken)
+    try:
+        assert httpx.get(f"http://127.0.0.1:{made.port}/", trust_env=False).status_code == 500
+    finally:
+        made.close()
+    assert [record.getMessage() for record in caplog.records] == ["a request over HTTP failed: KeyError('a fault')"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_process_without_file_descriptors_is_not_kept_busy(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_WITHOUT_DESCRIPTORS)
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True)
+    seconds, answer = ran.stdout.split()
+    assert float(seconds) < 0.5 and answer == "ok", "it took no processor meanwhile, and goes on"
+
+
+_WITHOUT_DESCRIPTORS = """
+import os, resource, socket, time
+from topicpolicies_server.metrics.web import Web, text
+from http import HTTPStatus
+made = Web("127.0.0.1", 0, lambda _, respond: text(respond, HTTPStatus.OK, "ok"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+peer, held = socket.socket(), []
+try:
+    while True:
+        held.append(os.dup(1))
+except OSError:
+    pass
+peer.connect(("127.0.0.1", made.port))
+before = time.process_time()
+time.sleep(2)
+used = time.process_time() - before
+for each in held:
+    os.close(each)
+peer.settimeout(20)
+peer.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+answer = b""
+while more := peer.recv(1000):
+    answer += more
+print(used, answer.rpartition(b"\\n")[2].decode())
+made.close()
+"""

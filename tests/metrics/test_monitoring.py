@@ -15,7 +15,9 @@ from ruamel.yaml import YAML
 
 from tests.guard.told import Told
 from tests.namespaces.bench import Bench, simulate
+from topicpolicies.v1 import service_pb2
 from topicpolicies_server.guard import Guard
+from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.metrics import CallCounts, ServerCollector
 
@@ -117,6 +119,26 @@ def test_each_alert_has_a_sentence_that_says_what_to_do() -> None:
     assert all(
         {"severity"} <= set(rule["labels"]) and rule["annotations"]["summary"] for group in rules()["groups"] for rule in group["rules"]
     )
+
+
+_ONE_INCREASE = re.compile(r"increase\((\w+)(?:\{([^}]*)\})?\[\w+\]\)\)? > 0$")
+
+
+async def test_what_an_alert_wants_one_increase_of_is_shown_before_it_happens(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown:
+        idle = await shown.scrape()
+    wanted = {
+        rule["alert"]: _ONE_INCREASE.search(rule["expr"]) for group in rules()["groups"] for rule in group["rules"] if "for" not in rule
+    }
+    found = {alert: match for alert, match in wanted.items() if match is not None}
+    assert set(found) == {"TopicPoliciesInternalErrors", "TopicPoliciesUnreadableEntries", "TopicPoliciesHistoryGaps"}
+    for alert, match in found.items():
+        labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
+        zeros = [each for each in idle.labels(match[1]) if labels.items() <= each.items()]
+        assert zeros and idle.value(match[1], **labels) == 0, f"{alert} would miss the first one: Prometheus knows no 0 before it"
+    methods = {each["method"] for each in idle.labels("topicpolicies_calls_total")}
+    assert methods == {method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
+    assert {each["reason"] for each in idle.labels("topicpolicies_history_gaps_total")} == {reason.name for reason in GapReason}
 
 
 def test_no_panel_covers_another() -> None:

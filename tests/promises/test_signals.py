@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,41 @@ async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:
     )
     told, _ = await asyncio.wait_for(ended.communicate(), 60)
     assert (told, ended.returncode) == (b"stopped\n", 0)
+
+
+_STOPS = """
+import asyncio, sys
+from types import SimpleNamespace as Some
+from topicpolicies_server import process
+from topicpolicies_server.namespaces.activity import Activity
+from topicpolicies_server.namespaces.gate import Gate
+from topicpolicies_server.rereading import Rereading
+
+class Service:
+    async def start(self):
+        self.rereading = Rereading()
+        self.registry = Some(activity=Activity(), gate=Gate(asyncio.get_running_loop(), 1))
+
+    async def stop(self):
+        await asyncio.sleep(0.05)
+        print("stopped", flush=True)
+
+if sys.argv[1] == "asyncio":
+    sys.modules["uvloop"] = None
+process.run(Service, lambda _: print("runs", flush=True))
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_no_moment_of_a_stop_is_one_in_which_a_signal_that_asks_for_something_ends_it(loop: str, number: signal.Signals) -> None:
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    command = [sys.executable, "-c", _STOPS, loop]
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "runs\n"
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            process.send_signal(number)
+        assert (process.stdout.read(), process.returncode) == ("stopped\n", 0)

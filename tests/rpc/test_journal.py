@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -28,9 +29,11 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc import journal as journal_module
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.journal import Journal
+from topicpolicies_server.rpc.recordfile import RecordFile
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, refused
@@ -151,6 +154,14 @@ async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording
     assert told(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
 
 
+@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
+async def test_what_another_service_refuses_is_recorded_as_refused(recording: Recording) -> None:
+    async with grpc.aio.insecure_channel(recording.server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
+    assert [told(line, "call", "outcome") for line in await recording.lines()] == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
+
+
 async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Recording, client: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=77_123)
     offload = policies.offload_policies
@@ -179,11 +190,12 @@ class Stuck:
     """A place that takes nothing before it is let go."""
 
     def __init__(self) -> None:
-        self.go = threading.Event()
+        self.began, self.go = threading.Event(), threading.Event()
         self.written: list[bytes] = []
 
     def write(self, raw: bytes) -> None:
         """Writes, in the end."""
+        self.began.set()
         self.go.wait(PATIENCE)
         self.written.append(raw)
 
@@ -234,6 +246,63 @@ async def test_a_full_disk_is_told_once_and_calls_go_on(
     lines = await recording.lines()
     assert [line["msg"] for line in lines] == ["call", "not recorded"] and lines[1]["calls"] == 3
     assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
+
+
+async def test_a_line_that_the_disk_took_in_part_spoils_no_other_and_is_counted(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, real, room = recording.server._journal, os.write, 350
+    assert journal is not None
+
+    def full(descriptor: int, raw: memoryview) -> int:
+        nonlocal room
+        if threading.current_thread() is not journal._thread:
+            return real(descriptor, raw)
+        if room == 0:
+            raise OSError(28, os.strerror(28))
+        written = real(descriptor, raw[:room])
+        room -= written
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        await asyncio.gather(*(client.UpdatePolicy(update(value)) for value in range(3)))
+        await until(lambda: journal.dropped)
+    await client.UpdatePolicy(update(4))
+    await recording.server.stop()
+    first, torn, *rest = recording.path.read_text().splitlines()
+    assert json.loads(first)["call"] == "UpdatePolicy" and not torn.endswith("}")
+    assert [json.loads(line)["msg"] for line in rest] == ["call", "not recorded"]
+    assert json.loads(rest[1])["calls"] == journal.dropped == 2
+
+
+def test_a_file_that_ends_in_the_middle_of_a_line_is_gone_on_with_in_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "calls"
+    for before, after in (("", "new\n"), ("a line\n", "a line\nnew\n"), ("a li", "a li\nnew\n")):
+        path.write_text(before)
+        file = RecordFile(path)
+        file.write(b"new\n")
+        file.close()
+        assert path.read_text() == after
+
+
+async def test_what_waits_for_a_disk_holds_no_documents(recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, stuck = recording.server._journal, Stuck()
+    assert journal is not None
+    journal._write = stuck.write
+    await client.UpdatePolicy(update(1))
+    await until(stuck.began.is_set)
+    for value in range(300):
+        await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
+    await until(lambda: len(journal._waiting) == 300)
+    await until(lambda: len(requests_in_memory()) < 100)
+    assert len(journal._waiting) == 300, "they still wait"
+    stuck.go.set()
+
+
+def requests_in_memory() -> list[Request]:
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, Request)]
 
 
 def test_a_file_that_can_not_be_opened_is_said_at_once(tmp_path: Path) -> None:

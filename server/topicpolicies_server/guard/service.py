@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from functools import partial
@@ -29,6 +30,8 @@ class GuardService:
         self.rereading = Rereading()
         """What it reads anew."""
         self._registry: Registry | None = None
+        self._turn = asyncio.Lock()
+        """Whose it is starts it, or stops it: whoever stops one that starts, or stops, waits for the end of that."""
         self._parts = contextlib.AsyncExitStack()
         """How its parts are closed: the last one first, and each of them whatever becomes of the others."""
 
@@ -46,7 +49,7 @@ class GuardService:
             OSError: the metrics' address can't be listened on, or a file can't be read.
         """
         config = self.config
-        async with contextlib.AsyncExitStack() as parts:
+        async with self._turn, contextlib.AsyncExitStack() as parts:
             admin = admin_api(config.log)
             parts.push_async_callback(admin.close)
             log = pulsar_log(config.log, config.limits)
@@ -74,4 +77,5 @@ class GuardService:
 
     async def stop(self) -> None:
         """Lets all namespaces go, and closes the log."""
-        await self._parts.aclose()
+        async with self._turn:
+            await self._parts.aclose()

@@ -6,6 +6,6 @@
 
 from .formats import line_maker
 from .setup import tell_lines
-from .sink import STANDARD_ERROR, Sink
+from .sink import STANDARD_ERROR, Sink, UnwrittenError
 
-__all__ = ["STANDARD_ERROR", "Sink", "line_maker", "tell_lines"]
+__all__ = ["STANDARD_ERROR", "Sink", "UnwrittenError", "line_maker", "tell_lines"]

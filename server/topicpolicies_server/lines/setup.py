@@ -22,12 +22,11 @@ def tell_lines(level: LogLevel, form: LogFormat) -> None:
     error by themselves become lines like all others.
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every question to Pulsar's admin API
-    if form is LogFormat.TEXT:
-        logging.basicConfig(level=level.name, stream=sys.stderr, format=TEXT, force=True)
-        return
     handler = Handler(STANDARD_ERROR)
-    handler.setFormatter(Structured(line_maker(form)))
+    handler.setFormatter(logging.Formatter(TEXT) if form is LogFormat.TEXT else Structured(line_maker(form)))
     logging.basicConfig(level=level.name, handlers=[handler], force=True)
+    if form is LogFormat.TEXT:
+        return
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from time import perf_counter
 from typing import Protocol
 
 from prometheus_client.metrics_core import Metric
 
-from ..core.errors import PolicyError
+from topicpolicies.v1 import service_pb2
+
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..histograms import Histogram
 from .families import durations, gauge, gauges, several
+
+_METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
+_FAULTS = (Reason.INTERNAL, Reason.LOAD_BROKEN)
+"""Reasons of INTERNAL. They are shown from the beginning: a counter that is 1 when Prometheus first sees it has not increased for it, so an
+alert on its increase would miss the first fault."""
 
 
 class Counted(Protocol):
@@ -22,6 +31,7 @@ class Counted(Protocol):
 
     method: str
     error: PolicyError | None
+    code: str
     given_up: bool
     started: float
     """When it came, by ``time.perf_counter``."""
@@ -38,6 +48,8 @@ class CallCounts:
     def __init__(self, watches: Callable[[], Sequence[int]] = tuple, unread_seconds: Callable[[], float] = float) -> None:
         self._in_progress: Counter[str] = Counter()
         self._ended: Counter[tuple[str, str, str]] = Counter()
+        for fault in product(_METHODS, [Kind.INTERNAL.value], _FAULTS):
+            self._ended[fault] = 0
         self._durations: dict[str, Histogram] = {}
         self._watches = watches
         self._unread_seconds = unread_seconds
@@ -53,7 +65,7 @@ class CallCounts:
         if error is not None:
             self._ended[method, error.kind.value, error.reason] += 1
         else:
-            self._ended[method, "CANCELLED" if call.given_up else "OK", ""] += 1
+            self._ended[method, call.code or ("CANCELLED" if call.given_up else "OK"), ""] += 1
         histogram = self._durations.get(method)
         if histogram is None:
             histogram = self._durations[method] = Histogram()

@@ -7,15 +7,20 @@ of topics or people. Everything else is 404.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ..config import Address
 from ..health import Report
 from .probes import probe
-from .web import App, Web, routed
+from .web import App, Web, one_at_a_time, routed
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 
 class Endpoint:
@@ -34,7 +39,7 @@ class Endpoint:
         """
         registry = CollectorRegistry()
         registry.register(collector)
-        apps: dict[str, App] = {"/metrics": make_wsgi_app(registry)}
+        apps: dict[str, App] = {"/metrics": one_at_a_time(_exposition(registry))}  # so many threads would hold up the event loop
         if health is not None:
             apps |= {"/livez": probe("livez", lambda: health().live), "/readyz": probe("readyz", lambda: health().ready)}
         self._web = Web(address.host, address.port, routed(apps))
@@ -46,3 +51,23 @@ class Endpoint:
 
     def _close(self) -> None:
         self._web.close()
+
+
+def _exposition(registry: CollectorRegistry) -> App:
+    """Shows all that is collected, in the format that is asked for; in plain text if that is none.
+
+    What is asked for beside that counts for nothing: Prometheus' client would show none of families that nobody has described, and fails at
+    versions that are no numbers.
+    """
+    shown = make_wsgi_app(registry)
+
+    def app(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        accepted = environment.get("HTTP_ACCEPT", "")
+        try:
+            choose_encoder(accepted)
+        except (TypeError, ValueError):
+            accepted = ""
+        answer: Iterable[bytes] = shown({**environment, "QUERY_STRING": "", "HTTP_ACCEPT": accepted}, respond)
+        return answer
+
+    return app

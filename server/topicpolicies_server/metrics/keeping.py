@@ -13,9 +13,13 @@ from prometheus_client.metrics_core import Metric
 
 from ..checkpoints import Checkpoints
 from ..history import History
+from ..history.entries import GapReason
 from .families import PREFIX, counter, counters, gauge
 
 _PROCESS = (ProcessCollector(registry=None), PlatformCollector(registry=None))
+
+_NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
+"""All reasons are shown from the beginning, as in ``calls``: an alert is on the first increase."""
 
 
 def of_history(history: History) -> Iterator[Metric]:
@@ -24,7 +28,7 @@ def of_history(history: History) -> Iterator[Metric]:
     yield gauge("history_waiting_events", "Entries that wait to be written into the history.", figures.waiting)
     yield gauge("history_waiting_bytes", "The same in bytes, by estimate.", figures.waiting_bytes)
     yield gauge("history_failing", "Whether the history's file can't be written now.", int(figures.failing))
-    yield counters("history_gaps", "Times found in which the history may lack events, by reason.", "reason", figures.gaps)
+    yield counters("history_gaps", "Times found in which the history may lack events, by reason.", "reason", {**_NO_GAPS, **figures.gaps})
 
 
 def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:

@@ -7,21 +7,28 @@ goes. So who sends or reads slowly delays nobody, and for a short time only.
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, TypeAlias
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer, make_server
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
+_LOG = logging.getLogger(__name__)
 CONNECTIONS = 32
 """How many have a place at once."""
 SILENT_SECONDS = 5.0
 """How long a peer may send nothing, or read nothing."""
+_PAUSE_SECONDS = 0.2
+"""How long nothing is accepted after that has failed, for example because the process has no file descriptor left: trying again at once
+would keep a processor busy."""
+_LONGEST_LINE = 65_536
 _METHODS = ("GET", "HEAD")
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 
@@ -33,6 +40,17 @@ def text(respond: StartResponse, status: HTTPStatus, body: str, *headers: tuple[
     raw = body.encode()
     respond(f"{status.value} {status.phrase}", [_TEXT, ("Content-Length", str(len(raw))), ("Cache-Control", "no-store"), *headers])
     return [raw]
+
+
+def one_at_a_time(app: App) -> App:
+    """An app that answers one request after the other; one that has its answer when it returns."""
+    turn = threading.Lock()
+
+    def alone(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+        with turn:
+            return app(environment, respond)
+
+    return alone
 
 
 def routed(apps: Mapping[str, App]) -> App:
@@ -85,6 +103,28 @@ class _Handler(WSGIRequestHandler):
     def log_message(self, *_: object) -> None:
         """Nothing is logged of requests: probes come every few seconds."""
 
+    def handle(self) -> None:
+        """As ``WSGIRequestHandler`` has it, but for what becomes of failures."""
+        self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
+        if len(self.raw_requestline) > _LONGEST_LINE:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+            return
+        if not self.parse_request():
+            return
+        answering = _Answering(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)  # type: ignore[arg-type]
+        answering.request_handler = self  # type: ignore[attr-defined]
+        application = self.server.get_app()  # type: ignore[attr-defined]
+        assert application is not None, "there is one from the beginning"
+        answering.run(application)
+
+
+class _Answering(ServerHandler):
+    def log_exception(self, exc_info: Any) -> None:
+        """A fault of ours is a line of the log; a peer that goes away, or does not read, is no concern of ours."""
+        if not isinstance(exc_info[1], OSError):
+            _LOG.error("a request over HTTP failed: %r", exc_info[1], exc_info=exc_info)
+
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
@@ -95,6 +135,18 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._open: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
         super().__init__(*arguments, **options)
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # the class between asks for the host's name, and waits where nobody answers that
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_PAUSE_SECONDS)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:

@@ -67,6 +67,7 @@ class Call:
         "began",
         "caller",
         "changes",
+        "code",
         "error",
         "expired",
         "given_up",
@@ -98,6 +99,8 @@ class Call:
         """Who makes it, once a door has found that out."""
         self.error: PolicyError | None = None
         """What it was told at its end; None: nothing went wrong, or it has not ended."""
+        self.code = ""
+        """gRPC's code of the error that it ended with, also where that is none of ours; "" is none."""
         self.given_up = False
         """Whether its caller went away, or did not read, before its end."""
         self.size = size
@@ -145,6 +148,7 @@ class Call:
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""
+        self.code = code.name
         return await self._context.abort(code, details, trailing_metadata)
 
     def note(self, key: str, value: str) -> None:

@@ -17,7 +17,8 @@ from topicpolicies.v1 import service_pb2
 from ..core.errors import PolicyError
 from .calls import Call, Calls, State
 from .decoding import Parse, batches, decode, decoded
-from .errors import abort
+from .errors import abort, internal
+from .failures import Failures
 from .servicer import SERVICE, Servicer
 from .watching.stream import Write
 
@@ -93,6 +94,7 @@ class _Methods:
         self._calls = calls
         self._most = most
         self._endless = endless
+        self._failures = Failures()
 
     def unary_unary(
         self, name: str, method: Callable[[Any, Call], Awaitable[Any]], parse: Parse[Any]
@@ -112,8 +114,8 @@ class _Methods:
                     return await _tell_end(call)
                 finally:
                     calls.end(call)
-            except PolicyError as error:
-                return await abort(call, error)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
+                return await self._tell(call, error)
             finally:
                 calls.over(call)
 
@@ -154,10 +156,22 @@ class _Methods:
                 await _tell_end(call)
             finally:
                 calls.end(call, endless=endless)
-        except PolicyError as error:
-            await abort(call, error)
+        except Exception as error:  # noqa: BLE001 (as above)
+            await self._tell(call, error)
         finally:
             calls.over(call)
+
+    async def _tell(self, call: Call, error: Exception) -> NoReturn:
+        """A call ends with an error: one for its caller, the end of one that was told it, or has gone, or one that nobody foresaw."""
+        if isinstance(error, PolicyError):
+            await abort(call, error)
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        if isinstance(error, grpc.aio.InternalError):  # gRPC's word for what could not be written: there is nobody who reads it
+            call.given_up = True
+            raise error
+        self._failures.tell(call.method, error)
+        await abort(call, internal())
 
 
 async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call) -> None:

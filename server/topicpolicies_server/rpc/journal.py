@@ -35,7 +35,7 @@ from ..config import CallRecordConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.names import Scope
-from ..lines import STANDARD_ERROR, line_maker
+from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
 from ..lines.formats import logfmt_value, moment
 from .calls import Call
 from .recordfile import RecordFile
@@ -53,8 +53,18 @@ _OUTCOMES: dict[Outcome | None, str] = {None: "OK", **{outcome: outcome.name for
 _CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "UpdatePolicies"})
 
 
+class _Change(NamedTuple):
+    """What is recorded of a change. The change itself, and the document in it, is held by nobody who waits for a disk."""
+
+    claimed: str
+    topic: str
+    scope: Scope
+    request_id: str
+    dry_run: bool
+
+
 class _Noted(NamedTuple):
-    """A call, or a change of a stream, that has ended. What it says of documents is not looked at."""
+    """A call, or a change of a stream, that has ended."""
 
     at: float
     seconds: float
@@ -62,9 +72,10 @@ class _Noted(NamedTuple):
     method: str
     caller: Caller
     target: str
-    request: Request | None
+    change: _Change | None
     outcome: Outcome | None
     error: PolicyError | None
+    code: str
     given_up: bool
     changes: int
 
@@ -78,12 +89,14 @@ class Journal:
         Raises:
             OSError: the file can't be opened.
         """
-        self.dropped = 0
-        """What was not recorded."""
+        self._overflowed = 0
+        """For how many there was no room; the event loop counts them."""
+        self._unwritten = 0
+        """How many could not be written; the thread counts them."""
         self._all = config.which is Recorded.ALL
         self._line, self._writing = line_maker(form), _Writing(form)
         self._file = RecordFile(config.path) if config.path is not None else None
-        self._write: Callable[[bytes], None] = self._file.write if self._file is not None else STANDARD_ERROR.write
+        self._write: Callable[[bytes], None] = self._file.write if self._file is not None else STANDARD_ERROR.put
         self._waiting: deque[_Noted] = deque()
         self._some = threading.Event()
         self._ending = False
@@ -91,6 +104,11 @@ class Journal:
         self._troubled = False
         self._thread = threading.Thread(target=self._run, name="record of calls", daemon=True)
         self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """How many were not recorded."""
+        return self._overflowed + self._unwritten
 
     def began(self, call: Call) -> None:
         """Nothing: it is recorded when it has ended."""
@@ -106,9 +124,10 @@ class Journal:
                     call.method,
                     call.caller,
                     call.target,
-                    call.request,
+                    _change(call.request, call.caller),
                     call.outcome,
                     call.error,
+                    call.code,
                     call.given_up,
                     call.changes,
                 )
@@ -118,7 +137,7 @@ class Journal:
         """A change of a stream has its outcome; ``request``: None, if it could not be read."""
         error = answer if isinstance(answer, PolicyError) else None
         outcome = answer.outcome if not isinstance(answer, PolicyError) else None
-        self._note(_Noted(time.time(), seconds, "change", method, caller, "", request, outcome, error, False, 0))
+        self._note(_Noted(time.time(), seconds, "change", method, caller, "", _change(request, caller), outcome, error, "", False, 0))
 
     def close(self) -> None:
         """Records what waits, in bounded time. It blocks meanwhile."""
@@ -129,7 +148,7 @@ class Journal:
     def _note(self, noted: _Noted) -> None:
         waiting = self._waiting
         if len(waiting) >= MOST:
-            self.dropped += 1
+            self._overflowed += 1
             return
         waiting.append(noted)
         if len(waiting) == 1:
@@ -154,7 +173,7 @@ class Journal:
             try:
                 lines.append(self._writing.line(waiting.popleft()))
             except Exception:  # noqa: BLE001 (whatever is wrong with one, the others are recorded)
-                self.dropped += 1
+                self._unwritten += 1
                 _LOG.exception("a call could not be recorded")
         count = len(lines)
         if (dropped := self.dropped) > self._told:
@@ -165,7 +184,7 @@ class Journal:
         try:
             self._write(("\n".join(lines) + "\n").encode(errors="backslashreplace"))
         except OSError as error:
-            self.dropped += count
+            self._unwritten += count - min(count, error.lines if isinstance(error, UnwrittenError) else 0)
             if not self._troubled:
                 self._troubled = True
                 _LOG.error("the record of calls can't be written: %s", error.strerror or error)
@@ -198,17 +217,17 @@ class _Writing:
         )
         if noted.error is not None:
             text += key["reason"] + quote(noted.error.reason)
-        caller, request = noted.caller, noted.request
+        caller, change = noted.caller, noted.change
         if caller.principal:
             text += key["principal"] + quote(caller.principal) + key["way"] + quote(caller.way.value)
             if caller.speaks_for:
                 text += key["speaks_for"] + quote(caller.speaks_for)
-        if request is not None:
-            if claimed := request.claimed if request.principal or caller.principal else request.actor:
-                text += key["actor"] + quote(claimed)
-            topic, scope = request.key
-            text += f"{key['topic']}{quote(topic)}{key['scope']}{quote(_SCOPES[scope])}{key['request_id']}{quote(request.request_id)}"
-            if request.validate_only:
+        if change is not None:
+            if change.claimed:
+                text += key["actor"] + quote(change.claimed)
+            scope = _SCOPES[change.scope]
+            text += f"{key['topic']}{quote(change.topic)}{key['scope']}{quote(scope)}{key['request_id']}{quote(change.request_id)}"
+            if change.dry_run:
                 text += key["dry_run"] + self._yes
         elif noted.target:
             text += key["namespace" if noted.target.count("/") == 1 else "topic"] + quote(noted.target[:_LONGEST])
@@ -217,9 +236,18 @@ class _Writing:
         return text + self._end
 
 
+def _change(request: Request | None, caller: Caller) -> _Change | None:
+    if request is None:
+        return None
+    claimed = request.claimed if request.principal or caller.principal else request.actor
+    return _Change(claimed, request.key.topic, request.key.scope, request.request_id, request.validate_only)
+
+
 def _outcome(noted: _Noted) -> str:
     if noted.error is not None:
         return noted.error.kind.value
+    if noted.code:
+        return noted.code
     if noted.given_up:
         return "GIVEN_UP"
     return _OUTCOMES[noted.outcome]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+from ..lines import Sink
 
 _MODE = 0o600
 
@@ -18,33 +21,44 @@ class RecordFile:
             OSError: it can't be opened.
         """
         self._path = path
-        self._descriptor = self._open()
+        self._sink = self._open()
 
     def write(self, raw: bytes) -> None:
         """Adds lines, with their ends.
 
         Raises:
-            OSError: they can't be, or not all of them.
+            OSError: they can't be, or not all of them (``lines.UnwrittenError``).
         """
         if not self._stands_there():
-            descriptor = self._open()
-            os.close(self._descriptor)
-            self._descriptor = descriptor
-        left = memoryview(raw)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+            sink = self._open()
+            self.close()
+            self._sink = sink
+        self._sink.put(raw)
 
     def close(self) -> None:
         """Closes it."""
-        os.close(self._descriptor)
+        os.close(self._sink.descriptor)
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    def _open(self) -> Sink:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        return Sink(descriptor, torn=self._is_torn(descriptor))
+
+    def _is_torn(self, descriptor: int) -> bool:
+        """Whether the file ends in the middle of a line, as a process that was killed may have left it."""
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+            return False
+        try:
+            with self._path.open("rb") as file:
+                file.seek(-1, os.SEEK_END)
+                return file.read(1) != b"\n"
+        except OSError:
+            return False  # it may be written, and not read
 
     def _stands_there(self) -> bool:
         try:
             there = self._path.stat()
         except OSError:
             return False
-        mine = os.fstat(self._descriptor)
+        mine = os.fstat(self._sink.descriptor)
         return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)

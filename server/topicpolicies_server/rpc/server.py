@@ -8,7 +8,6 @@ import logging
 import time
 from typing import Self
 
-import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
@@ -16,7 +15,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from ..access.deciding import open_authority
 from ..checkpoints import open_checkpoints
 from ..cluster.opening import open_admission
-from ..config import Address, EmbeddedLogConfig, Limits, PulsarLogConfig, Recorded, ServerConfig, insecure
+from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
@@ -26,11 +25,11 @@ from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls
 from .certificates import Certificates
-from .decoding import RECEIVED_TIMES
 from .handlers import Others, handlers
 from .health import HealthService
 from .info import info
 from .journal import Journal
+from .listening import Listening
 from .log_opening import open_log
 from .permitting import Permitting
 from .rationing import ration
@@ -39,8 +38,6 @@ from .stopping import stop_calls
 from .watching.warrants import Warrants
 
 _LOG = logging.getLogger(__name__)
-_LEAST_PENDING = 3_000
-"""Calls that may have arrived and not begun: gRPC's own hard limit."""
 
 
 class Server:
@@ -55,6 +52,8 @@ class Server:
         """Where metrics and probes are shown, once started; None: nowhere."""
         self.rereading = Rereading()
         """What it reads anew while it runs: whoever depends on a file says so there."""
+        self._turn = asyncio.Lock()
+        """Whose it is starts it, or stops it: whoever stops one that starts, or stops, waits for the end of that."""
         self._parts = contextlib.AsyncExitStack()
         """What is open: closed when it stops, the last one first, each of them whatever becomes of the others."""
         self._registry: Registry | None = None
@@ -96,7 +95,7 @@ class Server:
         """
         for sentence in insecure(self.config):
             _LOG.warning("insecure: %s", sentence)
-        async with contextlib.AsyncExitStack() as parts:
+        async with self._turn, contextlib.AsyncExitStack() as parts:
             await self._open(parts)
             self._parts = parts.pop_all()
 
@@ -122,26 +121,32 @@ class Server:
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.rereading.close)
-        server = _grpc_server(limits)
+        listening = Listening(limits)
+        parts.push_async_callback(listening.close)
+        server = listening.server
         server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
         others = Others(server, calls, limits.max_message_bytes)
         health_pb2_grpc.add_HealthServicer_to_server(HealthService(watch.readiness, registry, SERVICE, permitting), others)
         if config.reflection:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
-        self._listen(server)
+        self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
-        await watch.start()
         parts.push_async_callback(watch.stop)
-        await server.start()
+        await watch.start()
+        await listening.start()
         self.rereading.start()
 
     async def stop(self) -> None:
-        """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed."""
+        """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed.
+
+        One that starts is stopped once it has started. Whoever stops it again meanwhile waits for the end, too.
+        """
         if self._watch is not None:
             self._watch.readiness.drained(time.monotonic())
-        await self._parts.aclose()
+        async with self._turn:
+            await self._parts.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -224,30 +229,9 @@ class Server:
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
-    def _listen(self, server: grpc.aio.Server) -> None:
+    def _listen(self, listening: Listening) -> None:
         config = self.config
-        if config.tls is not None:
-            certificates = Certificates(config.tls)
-            port = server.add_secure_port(str(config.listen), certificates.credentials())
+        certificates = Certificates(config.tls) if config.tls is not None else None
+        self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
+        if certificates is not None:
             certificates.follow(self.rereading)
-        else:
-            port = server.add_insecure_port(str(config.listen))
-        if not config.listen.path:
-            self.address = str(config.listen._replace(port=port))
-
-
-def _grpc_server(limits: Limits) -> grpc.aio.Server:
-    pending = max(limits.max_concurrent_calls, _LEAST_PENDING)
-    return grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", RECEIVED_TIMES * limits.max_message_bytes),
-            # Unless told otherwise, gRPC cancels calls of a burst, without a reason, before this limit is met.
-            ("grpc.server.max_pending_requests", pending),
-            ("grpc.server.max_pending_requests_hard_limit", pending),
-            ("grpc.so_reuseport", 0),
-            ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 5000),
-        ],
-        maximum_concurrent_rpcs=2 * limits.max_concurrent_calls,  # those beyond the limit are told why
-    )

@@ -1,0 +1,38 @@
+"""What doctor says of metrics that are not, or not all, those of a server: nothing is well of which they tell nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from topicpolicies_server.cli.doctor.sidecar import metrics
+from topicpolicies_server.metrics import web
+
+
+@contextmanager
+def showing(shown: str) -> Iterator[str]:
+    """An address at which that is shown."""
+    made = web.Web("127.0.0.1", 0, lambda _, respond: web.text(respond, HTTPStatus.OK, shown))
+    try:
+        yield f"127.0.0.1:{made.port}"
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("shown", "verdicts"),
+    [
+        ("", ["failed", "skipped", "skipped"]),
+        ("pulsar_topics_count 3\n", ["failed", "skipped", "skipped"]),
+        ('topicpolicies_ready{a="b NaN}\n\x01 topicpolicies_x nan nan\n', ["ok", "skipped", "skipped"]),
+        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 0\n", ["ok", "skipped", "ok"]),
+        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 1\n", ["ok", "skipped", "warning"]),
+    ],
+)
+async def test_nothing_is_well_of_which_the_metrics_tell_nothing(shown: str, verdicts: list[str]) -> None:
+    with showing(shown) as address:
+        found = [await check.run() for check in metrics(address, {})]
+    assert [each.level.value for each in found] == verdicts

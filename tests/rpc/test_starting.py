@@ -1,0 +1,158 @@
+"""A server that starts, and one that is stopped meanwhile, or twice: what was opened is closed, once, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.stubs import async_stub
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
+from topicpolicies_server.config import Address, CallRecordConfig, EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.policies.events import Event
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC
+
+PATIENCE = 20.0
+NEVER = 600.0
+
+
+class Silent(MemoryLog):
+    """A log that does not say whether it can be reached."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.answers = asyncio.Event()
+        self.closed = False
+
+    async def reach(self) -> None:
+        """Says nothing, until it is let."""
+        self.asked += 1
+        await self.answers.wait()
+
+    def cut_off(self, error: Exception) -> None:
+        """Nobody waits."""
+
+    async def close(self) -> None:
+        """It is closed."""
+        self.closed = True
+        await super().close()
+
+
+def config(listen: str = "127.0.0.1:0", **rest: object) -> ServerConfig:
+    limits = replace(Limits(), drain_seconds=NEVER, update_timeout_seconds=NEVER)
+    made = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address(listen), limits=limits)
+    return replace(made, **rest)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
+    """The log of every server here."""
+    log = Silent()
+
+    async def opened(*_: object) -> Silent:
+        return log
+
+    monkeypatch.setattr("topicpolicies_server.rpc.server.open_log", opened)
+    return log
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0.01)
+
+
+def tasks() -> set[str]:
+    """What runs on this loop besides the test."""
+    return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+def taken() -> tuple[socket.socket, Address]:
+    """An address at which somebody listens already."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    return listener, Address("127.0.0.1", listener.getsockname()[1])
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+async def test_a_start_that_is_cancelled_gives_back_everything(silent: Silent, tmp_path: Path) -> None:
+    before, port = tasks(), free_port()
+    server = Server(
+        config(f"127.0.0.1:{port}", metrics_listen=Address("127.0.0.1", 0), call_record=CallRecordConfig(path=tmp_path / "calls"))
+    )
+    starting = asyncio.create_task(server.start())
+    await until(lambda: silent.asked > 0)
+    starting.cancel()
+    await asyncio.wait({starting}, timeout=PATIENCE)
+    assert starting.cancelled() and silent.closed
+    assert tasks() <= before
+    assert not [thread.name for thread in threading.enumerate() if thread.name in ("http", "record of calls")]
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+async def test_a_start_that_fails_behind_its_address_gives_that_back() -> None:
+    port = free_port()
+    listener, address = taken()
+    with listener, pytest.raises(OSError, match="in use"):
+        await Server(config(f"127.0.0.1:{port}", metrics_listen=address)).start()
+    async with Server(config(f"127.0.0.1:{port}")) as server, grpc.aio.insecure_channel(server.address) as channel:
+        await async_stub(channel).UpdatePolicy(update(), timeout=PATIENCE)
+
+
+async def test_who_stops_a_server_that_starts_finds_it_stopped(silent: Silent) -> None:
+    before = tasks()
+    server = Server(config())
+    starting = asyncio.create_task(server.start())
+    await until(lambda: silent.asked > 0)
+    stopping = asyncio.create_task(server.stop())
+    await asyncio.sleep(0.05)
+    silent.answers.set()
+    await asyncio.wait_for(asyncio.gather(starting, stopping), PATIENCE)
+    assert silent.closed
+    assert tasks() <= before
+
+
+async def test_who_stops_it_a_second_time_waits_for_the_end_and_takes_nothing_from_what_is_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[tuple[MemoryNamespaceLog, Event]] = []
+    closed: list[int] = []
+    append, close = MemoryNamespaceLog.append, MemoryLog.close
+
+    async def noted(log: MemoryLog) -> None:
+        closed.append(len(held))
+        await close(log)
+
+    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda log, event: held.append((log, event)))
+    monkeypatch.setattr(MemoryLog, "close", noted)
+    server = Server(config())
+    await server.start()
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        call = asyncio.ensure_future(async_stub(channel).UpdatePolicy(update(), timeout=PATIENCE))
+        await until(lambda: bool(held))
+        stops = [asyncio.create_task(server.stop()) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        assert not any(stop.done() for stop in stops), "what was accepted is not finished"
+        assert closed == []
+        append(*held.pop())
+        assert (await call).document.version
+        await asyncio.wait_for(asyncio.gather(*stops), PATIENCE)
+    assert closed == [0]
+
+
+def update() -> UpdatePolicyRequest:
+    return UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
