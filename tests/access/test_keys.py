@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509 import load_pem_x509_certificate
 
 from topicpolicies_server.access.keys import PUBLIC_ALGORITHMS, Key, KeyUnusable, public_key, secret_key
 from topicpolicies_server.config.authentication import ALGORITHMS
 
+from .certificates import certificate
 from .signing import SECRET, curve_key, der, edwards_key, pem, rsa_key
 
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -47,12 +49,23 @@ def test_what_is_no_secret_is_refused(content: bytes, why: str) -> None:
     assert SECRET.decode() not in str(caught.value)
 
 
-def test_a_public_key_is_no_secret() -> None:
+_FORMS = pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64," + base64.b64encode(der(key))], ids=["der", "pem", "data"])
+
+
+@_FORMS
+@pytest.mark.parametrize("key", [rsa_key(), curve_key(), edwards_key()], ids=["rsa", "curve", "edwards"])
+def test_a_public_key_is_no_secret_in_any_form(form: Callable[[object], bytes], key: object) -> None:
     with pytest.raises(KeyUnusable, match="no secret key"):
-        secret_key(pem(rsa_key()))
+        secret_key(form(key))
 
 
-@pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64," + base64.b64encode(der(key))], ids=["der", "pem", "data"])
+def test_what_everybody_is_shown_is_no_secret() -> None:
+    for made in (certificate("server"), load_pem_x509_certificate(certificate("server")).public_bytes(Encoding.DER)):
+        with pytest.raises(KeyUnusable, match="no secret key"):
+            secret_key(made)
+
+
+@_FORMS
 @pytest.mark.parametrize(
     ("key", "algorithms"), [(rsa_key(), RSA), (curve_key(), ("ES256",)), (edwards_key(), ("EdDSA",))], ids=["rsa", "curve", "edwards"]
 )

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+from cryptography.x509 import load_der_x509_certificate
 
 Public: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 LEAST_SECRET_BYTES = 32
@@ -59,6 +60,8 @@ def secret_key(content: bytes) -> Key:
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key in it, which is no secret key")
+    if _is_public(secret):
+        raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
         raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
     return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
@@ -103,6 +106,17 @@ def of_public(loaded: object) -> Key:
     if isinstance(loaded, Ed25519PublicKey):
         return Key(loaded, ("EdDSA",))
     raise KeyUnusable("tokens are not signed with keys of its kind")
+
+
+def _is_public(content: bytes) -> bool:
+    """Whether bytes are what its owner shows to everybody, in DER."""
+    for load in (load_der_public_key, load_der_x509_certificate):
+        try:
+            load(content)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        return True
+    return False
 
 
 def _unwrapped(content: bytes) -> bytes:
