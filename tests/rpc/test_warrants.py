@@ -274,3 +274,61 @@ async def test_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> 
         await update(async_stub(channel), 1)
         assert (await kept.change()).document.policies.max_producer_per_topic == 1
         kept.cancel()
+
+
+# Those who do not read
+
+
+COUNT = 150
+"""Documents, of 20 KiB each: many messages."""
+
+
+async def filled(stub: AsyncStub) -> None:
+    """Large documents, each with a secret."""
+    for number in range(COUNT):
+        made = pb.OffloadPolicies(
+            managed_ledger_offload_driver="aws-s3",
+            managed_ledger_offload_bucket="b" * 20_480,
+            s3_managed_ledger_offload_credential_secret="hush",
+        )
+        request = UpdatePolicyRequest(topic=f"{topic()}-{number}", policies=pb.TopicPolicies(offload_policies=made))
+        await stub.UpdatePolicy(request, metadata=of("admin"))
+
+
+@pytest.fixture
+async def unread(server: Server, stub: AsyncStub, table: Table) -> AsyncIterator[Told]:
+    """A watch of all that whose messages are not read for now: its connection takes in no more than it must."""
+    table.may_["reader", ONE] = EVERYTHING
+    await filled(stub)
+    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
+    async with grpc.aio.insecure_channel(server.address, options=options) as channel:
+        told = watching(async_stub(channel), namespaces=[ONE])
+        await told.next()
+        async with asyncio.timeout(PATIENCE):
+            while not server.calls.unread_seconds() > 0.2:  # noqa: ASYNC110 (nobody tells of it)
+                await asyncio.sleep(0.01)
+        yield told
+
+
+async def test_who_did_not_read_while_its_permission_ended_is_told_nothing_more(unread: Told, table: Table) -> None:
+    table.may_.clear()
+    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    events, refusal = await ended(unread)
+    assert refusal.info.reason == "PERMISSION_DENIED"
+    told = len(changes(events))
+    assert told < COUNT / 2, "what was on its way, and no more"
+
+
+async def test_who_did_not_read_while_secrets_were_taken_from_it_is_told_no_more_of_them(
+    unread: Told, table: Table, stub: AsyncStub
+) -> None:
+    table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
+    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    events, refusal = await ended(unread)
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
+    told = len(changes(events))
+    assert told < COUNT / 2
+    again = watching(stub, namespaces=[ONE])
+    shown = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
+    assert [each.s3_managed_ledger_offload_credential_secret for each in shown] == [REDACTED] * COUNT
+    again.cancel()

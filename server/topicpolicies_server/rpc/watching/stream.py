@@ -66,7 +66,8 @@ class WatchStream:
 
         Raises:
             PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
-                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more.
+                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more; what
+                ``_taken`` raises.
         """
         self._parts = [Part(self._desk, name, self._watch, self.stir, warrants.get(name)) for name in self._watch.topics]
         for part in self._parts:
@@ -106,13 +107,19 @@ class WatchStream:
         await asyncio.gather(*(part.close() for part in self._parts))
 
     async def _taken(self, write: Write) -> tuple[list[bytes], bool]:
-        """What is to be told, of which all but the last message is written, and whether there is more to take at once."""
+        """What is to be told, of which all but the last message is written, and whether there is more to take at once.
+
+        Raises:
+            PolicyError: the permission for what was taken ended while its reader did not read.
+        """
         batch: list[bytes] = []
         more, size = False, 0
         for part in self._parts:
+            wire = part.warrant.wire
             for piece in part.take():
                 if size and size + len(piece) > MESSAGE_BYTES:
                     await write(b"".join(batch))
+                    part.warrant.check(part.name, wire)
                     batch, size = [], 0
                 batch.append(piece)
                 size += len(piece)

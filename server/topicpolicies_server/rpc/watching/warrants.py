@@ -10,6 +10,9 @@ unknown   the authority could not tell in time             status FAILED, with  
                                                            ``AUTHORIZATION_UNKNOWN``
 ========  ===============================================  ==========================  ======================================
 
+What was taken while it was allowed, and could not be written because nobody read, is not told once it is not: the stream ends, with what
+is known then; if only secrets may not be seen any more with ``AUTHORIZATION_UNKNOWN``.
+
 A namespace that is told of again goes on where it stood. What its reader has is not taken from him: a status is no ``reset``.
 
 How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
@@ -57,6 +60,13 @@ class Warrant:
         """How documents are shown."""
         self.wakes: dict[object, Callable[[], None]] = {}
         """How to wake whose watches need it."""
+
+    def check(self, name: str, wire: answers.Wire) -> None:
+        """Raises what a stream ends with, if what was taken of a namespace to be shown like that may not be told any more."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.wire is not wire:
+            raise _unknown(f"How the documents of {name} are shown has changed while this watch was not read: go on with its token.")
 
 
 class Warrants:
