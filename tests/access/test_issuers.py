@@ -35,7 +35,7 @@ class World:
         self.waiting: asyncio.Event | None = None
         self.moment = 0.0
         self.issuers = Issuers([ISSUER, OTHER], self.fetch, rules, lambda: NOW + self.moment, lambda: self.moment)
-        self.identification = Identification(issuers=self.issuers, tokens=Tokens(secret_key(SECRET), TokenRules()))
+        self.identification = Identification(issuers=self.issuers, tokens=Tokens((secret_key(SECRET),), TokenRules()))
 
     async def fetch(self, name: str) -> KeySet:
         """Asks an issuer."""
