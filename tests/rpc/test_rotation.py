@@ -17,6 +17,7 @@ from tests.access.signing import jwk, pem, rsa_key, token
 from tests.broker.credentials import Authority
 from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import (
     AuthenticationConfig,
     AuthorizationConfig,
@@ -100,7 +101,7 @@ class Load:
         while not self.ended:
             async with Connection(self._server, self._trust) as stub:
                 while not self.ended:
-                    policies = pb.UpdatePolicyRequest(topic=TOPIC, policies={"max_producer_per_topic": self.done[which] % 100})
+                    policies = pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=self.done[which] % 100))
                     await stub.UpdatePolicy(policies, metadata=self.metadata)
                     self.done[which] += 1
                     if not which:
