@@ -32,6 +32,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching import warrants
 
 PATIENCE = 20.0
@@ -332,3 +333,16 @@ async def test_who_did_not_read_while_secrets_were_taken_from_it_is_told_no_more
     shown = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
     assert [each.s3_managed_ledger_offload_credential_secret for each in shown] == [REDACTED] * COUNT
     again.cancel()
+
+
+async def test_who_never_reads_keeps_no_watch_open_for_which_he_has_no_permission(
+    unread: Told, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
+    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    assert len(server.calls) == 1, "who may watch may also be slow"
+    table.may_.clear()
+    async with asyncio.timeout(PATIENCE):
+        while len(server.calls):  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    unread.cancel()

@@ -88,7 +88,7 @@ class Warrants:
         """Somebody watches namespaces meanwhile. Gives the warrant for each; what nobody watches is not looked at.
 
         Args:
-            wake: called when a warrant has changed.
+            wake: called when a warrant has changed, and at each look while it refuses.
             caller: whose watch it is.
             namespaces: what is watched.
             permissions: what that takes, in each of them.
@@ -193,11 +193,12 @@ def _unknown(problem: str) -> PolicyError:
 
 
 def _judge(warrant: Warrant, refusal: PolicyError | None, wire: answers.Wire) -> None:
-    """The newest verdict; those that it concerns are woken if it is another one."""
+    """The newest verdict; those that it concerns are woken if it is another one, or a refusal: who does not read has still to be left."""
     old = warrant.refusal
     same = (old is None) == (refusal is None) and (old is None or refusal is None or old.reason is refusal.reason)
-    if same and wire is warrant.wire:
+    if not same or wire is not warrant.wire:
+        warrant.refusal, warrant.wire = refusal, wire
+    elif refusal is None:
         return
-    warrant.refusal, warrant.wire = refusal, wire
     for wake in list(warrant.wakes.values()):
         wake()
