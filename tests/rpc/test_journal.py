@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.refusals import invalid
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.rpc import journal as journal_module
 from topicpolicies_server.rpc.calls import Call
@@ -234,6 +236,32 @@ async def test_a_full_disk_is_told_once_and_calls_go_on(
     lines = await recording.lines()
     assert [line["msg"] for line in lines] == ["call", "not recorded"] and lines[1]["calls"] == 3
     assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
+
+
+async def test_strangers_do_not_fill_the_disk_and_what_they_tried_is_counted(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5, raising=False)
+    known = Caller("alice", Way.TOKEN)
+
+    def door(call: Call) -> None:
+        said = dict(call.invocation_metadata() or ())
+        if "topicpolicies-actor" not in said:
+            raise invalid("Nobody.")
+        call.caller = known
+
+    recording.server.calls.doors = (door,)
+    began, count = time.monotonic(), 60
+    for number in range(count):
+        await refused(client.UpdatePolicy(update(1)))
+        if number % 20 == 0:
+            await client.UpdatePolicy(update(number + 1), metadata=(("topicpolicies-actor", "me"),))
+    seconds = time.monotonic() - began
+    lines = await recording.lines()
+    assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "of those who are known all is recorded"
+    strangers = [line for line in lines if line.get("reason") == "CREDENTIALS_INVALID"]
+    assert 5 <= len(strangers) <= 5 * (seconds + 2)
+    assert len(strangers) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
 
 
 def test_a_file_that_can_not_be_opened_is_said_at_once(tmp_path: Path) -> None:
