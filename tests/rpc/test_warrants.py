@@ -284,16 +284,18 @@ COUNT = 150
 """Documents, of 20 KiB each: many messages."""
 
 
+async def hide(stub: AsyncStub, name: str, secret: str, size: int) -> None:
+    """A document of a size with a secret."""
+    made = pb.OffloadPolicies(
+        managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b" * size, s3_managed_ledger_offload_credential_secret=secret
+    )
+    await stub.UpdatePolicy(UpdatePolicyRequest(topic=name, policies=pb.TopicPolicies(offload_policies=made)), metadata=of("admin"))
+
+
 async def filled(stub: AsyncStub) -> None:
     """Large documents, each with a secret."""
     for number in range(COUNT):
-        made = pb.OffloadPolicies(
-            managed_ledger_offload_driver="aws-s3",
-            managed_ledger_offload_bucket="b" * 20_480,
-            s3_managed_ledger_offload_credential_secret="hush",
-        )
-        request = UpdatePolicyRequest(topic=f"{topic()}-{number}", policies=pb.TopicPolicies(offload_policies=made))
-        await stub.UpdatePolicy(request, metadata=of("admin"))
+        await hide(stub, f"{topic()}-{number}", "hush", 20_480)
 
 
 @pytest.fixture
@@ -311,9 +313,11 @@ async def unread(server: Server, stub: AsyncStub, table: Table) -> AsyncIterator
         yield told
 
 
-async def test_who_did_not_read_while_its_permission_ended_is_told_nothing_more(unread: Told, table: Table) -> None:
+async def test_who_did_not_read_while_its_permission_ended_is_told_nothing_more(unread: Told, table: Table, stub: AsyncStub) -> None:
+    witness = watching(stub, topics=[topic()])
+    await witness.until_synced()
     table.may_.clear()
-    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    await ended(witness)
     events, refusal = await ended(unread)
     assert refusal.info.reason == "PERMISSION_DENIED"
     told = len(changes(events))
@@ -323,15 +327,22 @@ async def test_who_did_not_read_while_its_permission_ended_is_told_nothing_more(
 async def test_who_did_not_read_while_secrets_were_taken_from_it_is_told_no_more_of_them(
     unread: Told, table: Table, stub: AsyncStub
 ) -> None:
+    witness = watching(stub, topics=[topic()])
+    await witness.until_synced()
     table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
-    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    shown, number = "", 0
+    while shown != REDACTED:
+        number += 1
+        await hide(stub, topic(), f"hush {number}", 1)
+        shown = (await witness.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret
+    witness.cancel()
     events, refusal = await ended(unread)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
     told = len(changes(events))
     assert told < COUNT / 2
     again = watching(stub, namespaces=[ONE])
-    shown = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
-    assert [each.s3_managed_ledger_offload_credential_secret for each in shown] == [REDACTED] * COUNT
+    documents = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
+    assert [each.s3_managed_ledger_offload_credential_secret for each in documents] == [REDACTED] * (COUNT + 1)
     again.cancel()
 
 
