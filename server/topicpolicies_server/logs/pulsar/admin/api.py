@@ -35,7 +35,7 @@ _REDIRECTS = 5
 _CONNECTIONS = 16
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
-_NO_SEGMENTS = frozenset({"", ".", ".."})
+_NO_SEGMENTS = frozenset({".", ".."})
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
