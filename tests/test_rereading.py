@@ -69,6 +69,37 @@ async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, 
     assert [record.message for record in caplog.records] == [f"the number: read anew from {number.path}, and in force"] * 2
 
 
+@pytest.mark.parametrize("begins", ["", "1", "12"])
+async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(rereading: Rereading, number: Number, begins: str) -> None:
+    def read() -> int:
+        content = number.path.read_text()
+        if content == begins:
+            number.path.write_text("123")  # whoever writes goes on
+        return int(content or "0")
+
+    number.path.write_text("7")
+    rereading.add("the number", [number.path], read, number.taken.append, 7)
+    rereading.start()
+    number.path.write_text(begins)
+    await until(lambda: bool(number.taken))
+    assert number.taken == [123]
+
+
+async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(rereading: Rereading, number: Number) -> None:
+    number.add(rereading)
+    rereading.start()
+    count = 1
+
+    def write() -> bool:
+        nonlocal count
+        count += 1
+        number.path.write_text(str(count))
+        return bool(number.taken)
+
+    await until(write)
+    assert number.taken[0] > 1
+
+
 async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Number) -> None:
     number.age()
     number.add(rereading)

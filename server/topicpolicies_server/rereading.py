@@ -18,6 +18,9 @@ BROKEN   they hold what is in force                  WELL     a line in the log
 any      somebody asks (SIGHUP)                      as above a line in the log in any case
 =======  ==========================================  =======  ==================================================================
 
+What somebody may still be writing is not taken: files that changed a moment ago are read again until they have been left alone for
+``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not in force meanwhile.
+
 While it is BROKEN, and for ``_YOUNG_SECONDS`` after a change, it is read at every look: a file that is written twice within the grain of
 its time of change looks the same.
 """
@@ -27,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +44,9 @@ _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How often the files are looked at."""
 _YOUNG_SECONDS = 3.0
+_SETTLING_SECONDS = 0.1
+_MOST_SETTLING = 20
+"""How often files are read again that somebody goes on writing; then they are taken as they are."""
 
 _T = TypeVar("_T")
 _Signature: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
@@ -145,10 +152,23 @@ class Rereading:
 
 def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
     """The files' signature, what they hold, and why that can't be used; None: they need not be read. It runs in a thread."""
-    signature, now = tuple(map(_signature, source.files)), time.time_ns()
-    young = any(each is not None and abs(now - each[3]) < _YOUNG_SECONDS * 1e9 for each in signature)
-    if not (always or young or signature != source.signature):
+    signature = _signatures(source.files)
+    if not (always or _age(signature) < _YOUNG_SECONDS or signature != source.signature):
         return None
+    value, problem = _value(source)
+    for _ in range(_MOST_SETTLING):
+        if (problem or value != source.present) and _age(signature) < _SETTLING_SECONDS:
+            time.sleep(_SETTLING_SECONDS)
+        now = _signatures(source.files)
+        if now == signature:
+            break
+        signature = now
+        value, problem = _value(source)
+    return signature, value, problem
+
+
+def _value(source: _Source) -> tuple[Any, str]:
+    """What a source's files hold, and why that can't be used."""
     value: Any = None
 
     def read() -> None:
@@ -156,7 +176,7 @@ def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
         value = source.read()
 
     problem = _problem_of(read)
-    return signature, value, problem
+    return value, problem
 
 
 def _problem_of(step: Callable[[], None]) -> str:
@@ -169,6 +189,16 @@ def _problem_of(step: Callable[[], None]) -> str:
         _LOG.debug("reading anew failed", exc_info=error)
         return type(error).__name__
     return ""
+
+
+def _signatures(files: Sequence[Path]) -> _Signature:
+    return tuple(map(_signature, files))
+
+
+def _age(signature: _Signature) -> float:
+    """How many seconds ago the youngest of files was changed, or, by its time, will be."""
+    now = time.time_ns()
+    return min((abs(now - each[3]) / 1e9 for each in signature if each is not None), default=math.inf)
 
 
 def _signature(path: Path) -> tuple[int, int, int, int] | None:

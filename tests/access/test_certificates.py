@@ -11,7 +11,7 @@ from topicpolicies_server.config.authentication import CERTIFICATE_ROLES
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
-from .certificates import certificate
+from .certificates import certificate, with_names
 from .signing import NOW
 
 NAMES: list[x509.GeneralName] = [
@@ -56,6 +56,25 @@ def test_a_certificate_without_a_usable_common_name_is_refused(names: tuple[str,
 @pytest.mark.parametrize("pem", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_what_is_no_certificate_is_refused(pem: bytes) -> None:
     assert refused("cn", pem).reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("rule", RULES[1:])
+@pytest.mark.parametrize(
+    "names",
+    [
+        b"\x30\x04\xa3\x02\x30\x00",  # an X.400 address, which the library does not know
+        b"\x30\x05\x82\x03\xff\xfe\xfd",  # a DNS name that is no ASCII
+        b"\x30\x7f\x82",  # half of a list
+    ],
+)
+def test_alternative_names_that_can_not_be_read_are_refused_as_such(rule: str, names: bytes) -> None:
+    error = refused(rule, with_names(names))
+    assert (error.reason, error.message) == (Reason.CREDENTIALS_INVALID, "The client certificate can't be read.")
+    assert Certificates("cn").caller(with_names(names), NOW).principal == "orders", "whose common name is asked for can be read"
+
+
+def test_a_comma_in_a_name_begins_no_other_name() -> None:
+    assert Certificates("cn").caller(certificate("orders,CN=admin"), NOW).principal == "orders,CN=admin"
 
 
 def test_a_certificate_expires_also_when_it_is_remembered() -> None:

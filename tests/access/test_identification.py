@@ -16,7 +16,7 @@ from .certificates import certificate
 from .signing import NOW, SECRET, token
 
 BOTH = Identification(
-    tokens=Tokens(secret_key(SECRET), TokenRules()), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"})
+    tokens=Tokens((secret_key(SECRET),), TokenRules()), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"})
 )
 CAROL = certificate("carol")
 
@@ -53,7 +53,7 @@ def test_who_gives_nothing_is_told_what_may_be_given() -> None:
     error = refused(Given())
     assert (error.kind, error.reason) == (Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING)
     assert "Bearer TOKEN" in error.message and "client certificate" in error.message
-    only = Identification(tokens=Tokens(secret_key(SECRET), TokenRules()))
+    only = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
     assert "certificate" not in refused(Given(None, CAROL), only).message
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.identification import Given, Identification
-from topicpolicies_server.access.issuers import ASK_SECONDS, LAST_SECONDS, Issuers, OidcRules, Unanswered
+from topicpolicies_server.access.issuers import ASK_SECONDS, LAST_SECONDS, MOST_WAITING, Issuers, OidcRules, Unanswered
 from topicpolicies_server.access.jwks import KeySet, key_set
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
@@ -35,7 +35,7 @@ class World:
         self.waiting: asyncio.Event | None = None
         self.moment = 0.0
         self.issuers = Issuers([ISSUER, OTHER], self.fetch, rules, lambda: NOW + self.moment, lambda: self.moment)
-        self.identification = Identification(issuers=self.issuers, tokens=Tokens(secret_key(SECRET), TokenRules()))
+        self.identification = Identification(issuers=self.issuers, tokens=Tokens((secret_key(SECRET),), TokenRules()))
 
     async def fetch(self, name: str) -> KeySet:
         """Asks an issuer."""
@@ -187,6 +187,21 @@ async def test_who_waits_for_the_same_answer_waits_together(world: World) -> Non
     world.waiting.set()
     done = await asyncio.gather(*asking[1:])
     assert {each.principal for each in done} == {"alice"} and world.asked == [ISSUER]
+
+
+async def test_of_those_who_wait_for_an_issuer_there_are_so_many_at_most(world: World) -> None:
+    await world.ask(id_token())
+    world.moment, world.waiting = ASK_SECONDS, asyncio.Event()
+    flood = [asyncio.create_task(world.refused(id_token("forged", key_id=str(each)))) for each in range(MOST_WAITING + 50)]
+    await world.settled()
+    told = [each.result() for each in flood if each.done()]
+    assert told == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "a call that waits holds the place of another"
+    assert (await world.ask(id_token())).principal == "alice"
+    world.waiting.set()
+    assert set(await asyncio.gather(*flood[:MOST_WAITING])) == {Reason.CREDENTIALS_INVALID}
+    world.moment, world.waiting = 2 * ASK_SECONDS, None
+    world.keys[ISSUER].append("second")
+    assert (await world.ask(id_token("second"))).principal == "alice", "there is room again"
 
 
 async def test_an_issuer_that_is_down_is_told_of_and_asked_again(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509 import load_pem_x509_certificate
 
-from topicpolicies_server.access.keys import PUBLIC_ALGORITHMS, Key, KeyUnusable, public_key, secret_key
+from topicpolicies_server.access.keys import MOST_KEYS, PUBLIC_ALGORITHMS, Key, KeyUnusable, public_key, secret_key, several
 from topicpolicies_server.config.authentication import ALGORITHMS
 
+from .certificates import certificate
 from .signing import SECRET, curve_key, der, edwards_key, pem, rsa_key
 
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -47,12 +49,23 @@ def test_what_is_no_secret_is_refused(content: bytes, why: str) -> None:
     assert SECRET.decode() not in str(caught.value)
 
 
-def test_a_public_key_is_no_secret() -> None:
+_FORMS = pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64," + base64.b64encode(der(key))], ids=["der", "pem", "data"])
+
+
+@_FORMS
+@pytest.mark.parametrize("key", [rsa_key(), curve_key(), edwards_key()], ids=["rsa", "curve", "edwards"])
+def test_a_public_key_is_no_secret_in_any_form(form: Callable[[object], bytes], key: object) -> None:
     with pytest.raises(KeyUnusable, match="no secret key"):
-        secret_key(pem(rsa_key()))
+        secret_key(form(key))
 
 
-@pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64," + base64.b64encode(der(key))], ids=["der", "pem", "data"])
+def test_what_everybody_is_shown_is_no_secret() -> None:
+    for made in (certificate("server"), load_pem_x509_certificate(certificate("server")).public_bytes(Encoding.DER)):
+        with pytest.raises(KeyUnusable, match="no secret key"):
+            secret_key(made)
+
+
+@_FORMS
 @pytest.mark.parametrize(
     ("key", "algorithms"), [(rsa_key(), RSA), (curve_key(), ("ES256",)), (edwards_key(), ("EdDSA",))], ids=["rsa", "curve", "edwards"]
 )
@@ -89,3 +102,38 @@ def test_a_private_key_and_what_is_none_are_no_public_key() -> None:
 
 def test_the_algorithms_that_can_be_configured_are_those_of_keys() -> None:
     assert ALGORITHMS == PUBLIC_ALGORITHMS
+
+
+def in_url(content: bytes) -> bytes:
+    return b"data:;base64," + base64.b64encode(content)
+
+
+def test_a_file_may_have_several_keys() -> None:
+    secrets = [bytes([number]) * 32 for number in range(MOST_KEYS)]
+    for between in (b"\n", b"\r\n", b" "):
+        assert [each.material for each in several(between.join(map(in_url, secrets)) + b"\n", secret_key)] == secrets
+    public = [rsa_key(name) for name in ("", "other")]
+    for content in (b"".join(map(pem, public)), b"# ours\n" + b"\n".join(map(pem, public)), b"\n".join(in_url(der(key)) for key in public)):
+        found = several(content, lambda content: public_key(content, "RS256"))
+        assert [each.material for each in found] == [key.public_key() for key in public]
+
+
+def test_a_file_with_one_key_is_read_as_ever() -> None:
+    for content in (SECRET, SECRET + b"\n", in_url(SECRET), b"a secret with data: in it, and blanks "):
+        assert several(content, secret_key) == (secret_key(content),)
+    for content in (pem(rsa_key()), der(rsa_key()), in_url(der(rsa_key()))):
+        assert len(several(content, lambda content: public_key(content, "RS256"))) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\n".join([in_url(SECRET)] * (MOST_KEYS + 1)),
+        in_url(SECRET) + b"\n" + in_url(b"short"),
+        in_url(SECRET) + b"\n" + in_url(SECRET)[:-5],
+        pem(rsa_key()) + SECRET,
+    ],
+)
+def test_of_several_keys_each_must_be_one(content: bytes) -> None:
+    with pytest.raises(KeyUnusable):
+        several(content, secret_key)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from topicpolicies_server.access import Permission
 from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
@@ -70,6 +74,26 @@ def test_a_superuser_may_do_everything_everywhere() -> None:
 )
 def test_what_was_granted_holds_and_nothing_else(role: str, namespace: str, permissions: set[str]) -> None:
     assert may(role, namespace) == permissions
+
+
+@pytest.mark.parametrize("pattern", ["*-*-*-*-*/x", "x/*-*-*-*-*x", "x/**********x", "*a*a*a*a*a*/*b*b*b*b*b"])
+def test_no_name_that_somebody_asks_for_keeps_a_pattern_busy(pattern: str) -> None:
+    text = f'[[grants]]\nroles = ["*"]\nnamespaces = ["{pattern}"]\npermissions = ["read"]\n'
+    began = time.process_time()
+    for character in "-ab":
+        for namespace in (f"{character * 1_000}/b", f"x/{character * 1_000}", f"{character * 500}/{character * 500}-"):
+            assert not may("stranger", namespace, text)
+    assert time.process_time() - began < 1.0, "everybody else waits for it"
+
+
+@settings(max_examples=300)
+@given(
+    st.text("ab-*", min_size=1, max_size=8), st.text("ab-*", min_size=1, max_size=8), st.text("ab-", max_size=8), st.text("ab-", max_size=8)
+)
+def test_a_star_stands_for_any_characters_but_the_slash(tenant: str, name: str, asked: str, of: str) -> None:
+    text = f'[[grants]]\nroles = ["r"]\nnamespaces = ["{tenant}/{name}"]\npermissions = ["read"]\n'
+    matches = fnmatchcase(asked, tenant) and fnmatchcase(of, name)
+    assert bool(may("r", f"{asked}/{of}", text)) == matches
 
 
 def test_a_dot_in_a_pattern_is_a_dot() -> None:

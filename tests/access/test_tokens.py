@@ -24,7 +24,7 @@ RULES = TokenRules()
 
 
 def tokens(rules: TokenRules = RULES, secret: bytes = SECRET) -> Tokens:
-    return Tokens(secret_key(secret), rules)
+    return Tokens((secret_key(secret),), rules)
 
 
 def ask(verifier: Tokens, shown: str, now: float = NOW) -> Caller:
@@ -52,7 +52,7 @@ def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
 def test_tokens_of_private_keys_are_verified_with_their_public_ones(algorithm: str) -> None:
     key: Any = {"R": rsa_key(), "P": rsa_key(), "E": curve_key()}[algorithm[0]] if algorithm != "EdDSA" else edwards_key()
-    verifier = Tokens(public_key(der(key), algorithm), RULES)
+    verifier = Tokens((public_key(der(key), algorithm),), RULES)
     assert ask(verifier, token(key, algorithm)).principal == "alice"
     other: Any = {"R": rsa_key("other"), "P": rsa_key("other"), "E": curve_key("other")}[algorithm[0]]
     if algorithm != "EdDSA":
@@ -77,7 +77,7 @@ def test_the_header_does_not_choose_the_algorithm(algorithm: object) -> None:
 @pytest.mark.parametrize("form", [pem, der])
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 def test_a_public_key_is_no_secret_whatever_the_header_says(form: Any, algorithm: str) -> None:
-    verifier = Tokens(public_key(der(rsa_key()), "RS256"), RULES)
+    verifier = Tokens((public_key(der(rsa_key()), "RS256"),), RULES)
     forged = signed({"alg": algorithm, "typ": "JWT"}, {"sub": "admin"}, form(rsa_key()), f"sha{algorithm[2:]}")
     assert refused(verifier, forged).reason is Reason.CREDENTIALS_INVALID
 
@@ -182,7 +182,7 @@ def test_with_another_key_what_was_remembered_does_not_hold() -> None:
     verifier = tokens()
     old, new = token(), token(bytes(32))
     ask(verifier, old)
-    verifier.take(secret_key(bytes(32)))
+    verifier.take((secret_key(bytes(32)),))
     assert refused(verifier, old).reason is Reason.CREDENTIALS_INVALID
     assert ask(verifier, new).principal == "alice"
 
@@ -201,3 +201,15 @@ def test_a_bounded_number_of_tokens_is_remembered() -> None:
 def _any_token(claims: dict[str, object]) -> str:
     """Signed, with claims that a library would not sign."""
     return signed({"alg": "HS256"}, {"sub": "alice"} | claims)
+
+
+def test_while_a_key_is_replaced_tokens_of_both_hold_and_of_no_other() -> None:
+    first, second, other = SECRET, bytes([1]) * 32, bytes([2]) * 32
+    verifier = Tokens((secret_key(first), secret_key(second)), RULES)
+    for key in (first, second):
+        assert ask(verifier, token(key)).principal == "alice"
+        assert refused(verifier, token(key, exp=NOW - 1)).reason is Reason.CREDENTIALS_EXPIRED
+    assert refused(verifier, token(other)).reason is Reason.CREDENTIALS_INVALID
+    verifier.take((secret_key(second),))
+    assert refused(verifier, token(first)).reason is Reason.CREDENTIALS_INVALID
+    assert ask(verifier, token(second)).principal == "alice"

@@ -113,12 +113,14 @@ async def test_a_server_tells_them_once_as_it_starts(log: LogConfig, caplog: pyt
 async def test_reflection_can_be_off(on: bool) -> None:
     async with Server(replace(server(), reflection=on)) as running, grpc.aio.insecure_channel(running.address) as channel:
         call: Any = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
-        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
         if on:
+            await call.write(request)
             answer = await call.read()
             assert "topicpolicies.v1.TopicPoliciesService" in [each.name for each in answer.list_services_response.service]
             call.cancel()
             return
         with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.write(request)  # whose end may be known already
             await call.read()
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -16,7 +16,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
-from .conftest import TOPIC, refused
+from .conftest import TOPIC, Refusal, refused
 
 ALICE = Caller("alice", Way.TOKEN)
 SHUT = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
@@ -100,6 +100,27 @@ async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
     assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_door_that_fails_lets_nobody_in_and_tells_nothing_of_why(
+    server: Server, stub: AsyncStub, caplog: pytest.LogCaptureFixture, later: bool
+) -> None:
+    def fails(_: Call) -> None:
+        raise LookupError("what only the log is told")
+
+    async def fails_later(call: Call) -> None:
+        await asyncio.sleep(0)
+        fails(call)
+
+    server.calls.doors = (fails_later if later else fails,)
+    told = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
+    with pytest.raises(grpc.aio.AioRpcError) as watching:
+        await stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC])).read()
+    for each in (told, Refusal(watching.value)):
+        assert (each.code, each.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
+        assert "only the log" not in each.message
+    assert "what only the log is told" in caplog.text
 
 
 async def test_a_call_whose_caller_went_away_is_told_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:

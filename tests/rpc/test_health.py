@@ -19,6 +19,7 @@ from topicpolicies_server.config import Limits, PulsarLogConfig, ServerConfig, p
 from topicpolicies_server.rpc import health as health_module
 from topicpolicies_server.rpc.server import Server
 
+from .callers import believe, of
 from .cluster import FakeCluster
 from .conftest import TOPIC, refused
 
@@ -43,9 +44,9 @@ class Asked:
         statuses = (await self._stub.List(health_pb2.HealthListRequest())).statuses
         return {name: int(each.status) for name, each in statuses.items()}
 
-    def watch(self, name: str = "") -> Any:
+    def watch(self, name: str = "", caller: str = "") -> Any:
         """Follows how something is."""
-        return self._stub.Watch(health_pb2.HealthCheckRequest(service=name))
+        return self._stub.Watch(health_pb2.HealthCheckRequest(service=name), metadata=of(caller))
 
 
 async def told(watch: Any) -> int:
@@ -123,6 +124,26 @@ async def test_watches_have_a_bound_and_are_given_back(server: Server, asked: As
     first.cancel()
     await eventually(lambda: len(server.calls) == 1)
     assert await told(asked.watch()) == SERVING
+
+
+async def test_who_holds_most_of_the_watches_keeps_nobody_else_from_watching(
+    server: Server, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "MOST_WATCHES", 4)
+    server.calls.doors = (believe,)
+    watches = []
+    for caller in ("", "", "", "", "reader", "reader"):
+        watches.append(asked.watch(caller=caller))
+        assert await told(watches[-1]) == SERVING
+    strangers, mine = watches[:4], watches[4:]
+    for each in strangers[:2]:  # those that were there longest
+        assert (await refused(each.read())).info.reason == "TOO_MANY_WATCHES"
+    assert (await refused(asked.watch().read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (await refused(asked.watch(caller="reader").read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED, "he would have more than others"
+    await eventually(lambda: len(server.calls) == 4)
+    server.readiness.drained(0.0)
+    for each in (*mine, *strangers[2:]):
+        assert await told(each) == NOT_SERVING
 
 
 async def test_a_server_that_stops_is_not_ready_and_alive(server: Server, asked: Asked) -> None:

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.refusals import invalid
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc import journal as journal_module
@@ -303,6 +305,32 @@ async def test_what_waits_for_a_disk_holds_no_documents(recording: Recording, cl
 def requests_in_memory() -> list[Request]:
     gc.collect()
     return [each for each in gc.get_objects() if isinstance(each, Request)]
+
+
+async def test_strangers_do_not_fill_the_disk_and_what_they_tried_is_counted(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5, raising=False)
+    known = Caller("alice", Way.TOKEN)
+
+    def door(call: Call) -> None:
+        said = dict(call.invocation_metadata() or ())
+        if "topicpolicies-actor" not in said:
+            raise invalid("Nobody.")
+        call.caller = known
+
+    recording.server.calls.doors = (door,)
+    began, count = time.monotonic(), 60
+    for number in range(count):
+        await refused(client.UpdatePolicy(update(1)))
+        if number % 20 == 0:
+            await client.UpdatePolicy(update(number + 1), metadata=(("topicpolicies-actor", "me"),))
+    seconds = time.monotonic() - began
+    lines = await recording.lines()
+    assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "of those who are known all is recorded"
+    strangers = [line for line in lines if line.get("reason") == "CREDENTIALS_INVALID"]
+    assert 5 <= len(strangers) <= 5 * (seconds + 2)
+    assert len(strangers) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
 
 
 def test_a_file_that_can_not_be_opened_is_said_at_once(tmp_path: Path) -> None:

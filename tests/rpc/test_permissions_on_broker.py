@@ -151,7 +151,7 @@ async def test_a_token_that_does_not_hold_is_refused_as_the_broker_refuses_it(
     for name, token in tokens(await asyncio.to_thread(key.read_bytes)).items():
         shown = (("authorization", f"Bearer {token}"),)
         theirs = await asyncio.to_thread(lets, secured, shown, "GET", f"persistent/{NAMESPACE}/one/maxProducers")
-        for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
+        for call in CALLS:
             ours = await refusal_of(CALLS[call][0], channel, name, lambda _, given=shown: given) is None  # type: ignore[misc]
             assert (ours, theirs) == (name.startswith("good"),) * 2, (name, call)
 

@@ -32,6 +32,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching import warrants
 
 PATIENCE = 20.0
@@ -274,3 +275,85 @@ async def test_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> 
         await update(async_stub(channel), 1)
         assert (await kept.change()).document.policies.max_producer_per_topic == 1
         kept.cancel()
+
+
+# Those who do not read
+
+
+COUNT = 150
+"""Documents, of 20 KiB each: many messages."""
+
+
+async def hide(stub: AsyncStub, name: str, secret: str, size: int) -> None:
+    """A document of a size with a secret."""
+    made = pb.OffloadPolicies(
+        managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b" * size, s3_managed_ledger_offload_credential_secret=secret
+    )
+    await stub.UpdatePolicy(UpdatePolicyRequest(topic=name, policies=pb.TopicPolicies(offload_policies=made)), metadata=of("admin"))
+
+
+async def filled(stub: AsyncStub) -> None:
+    """Large documents, each with a secret."""
+    for number in range(COUNT):
+        await hide(stub, f"{topic()}-{number}", "hush", 20_480)
+
+
+@pytest.fixture
+async def unread(server: Server, stub: AsyncStub, table: Table) -> AsyncIterator[Told]:
+    """A watch of all that whose messages are not read for now: its connection takes in no more than it must."""
+    table.may_["reader", ONE] = EVERYTHING
+    await filled(stub)
+    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
+    async with grpc.aio.insecure_channel(server.address, options=options) as channel:
+        told = watching(async_stub(channel), namespaces=[ONE])
+        await told.next()
+        async with asyncio.timeout(PATIENCE):
+            while not server.calls.unread_seconds() > 0.2:  # noqa: ASYNC110 (nobody tells of it)
+                await asyncio.sleep(0.01)
+        yield told
+
+
+async def test_who_did_not_read_while_its_permission_ended_is_told_nothing_more(unread: Told, table: Table, stub: AsyncStub) -> None:
+    witness = watching(stub, topics=[topic()])
+    await witness.until_synced()
+    table.may_.clear()
+    await ended(witness)
+    events, refusal = await ended(unread)
+    assert refusal.info.reason == "PERMISSION_DENIED"
+    told = len(changes(events))
+    assert told < COUNT / 2, "what was on its way, and no more"
+
+
+async def test_who_did_not_read_while_secrets_were_taken_from_it_is_told_no_more_of_them(
+    unread: Told, table: Table, stub: AsyncStub
+) -> None:
+    witness = watching(stub, topics=[topic()])
+    await witness.until_synced()
+    table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
+    shown, number = "", 0
+    while shown != REDACTED:
+        number += 1
+        await hide(stub, topic(), f"hush {number}", 1)
+        shown = (await witness.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret
+    witness.cancel()
+    events, refusal = await ended(unread)
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
+    told = len(changes(events))
+    assert told < COUNT / 2
+    again = watching(stub, namespaces=[ONE])
+    documents = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
+    assert [each.s3_managed_ledger_offload_credential_secret for each in documents] == [REDACTED] * (COUNT + 1)
+    again.cancel()
+
+
+async def test_who_never_reads_keeps_no_watch_open_for_which_he_has_no_permission(
+    unread: Told, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
+    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    assert len(server.calls) == 1, "who may watch may also be slow"
+    table.may_.clear()
+    async with asyncio.timeout(PATIENCE):
+        while len(server.calls):  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    unread.cancel()

@@ -55,7 +55,7 @@ class Certificates:
         try:
             certificate = x509.load_pem_x509_certificate(pem)
             roles = self._role(certificate)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
             raise invalid("The client certificate can't be read.") from error
         if len(roles) != 1:
             raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")

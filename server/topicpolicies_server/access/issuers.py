@@ -1,7 +1,8 @@
 """Tokens of OpenID Connect: verified with keys that their issuers publish, which are asked for, kept, and asked for again.
 
 The keys of one issuer, by how long ago they came. It is asked at most once in ``ASK_SECONDS``, whatever anybody sends. Keys that were given
-(``take``: they stand in a file) stay FRESH, and their issuer is not asked.
+(``take``: they stand in a file) stay FRESH, and their issuer is not asked. At most ``MOST_WAITING`` calls wait for its
+answer; more are told CREDENTIALS_UNVERIFIABLE.
 
 | state | age of the keys | a token of a known key | a token of another key |
 |---|---|---|---|
@@ -35,6 +36,8 @@ from .remembered import Remembered
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
 """The least between two questions to an issuer."""
+MOST_WAITING = 1_000
+"""Calls that wait for the answer of an issuer. Nobody knows yet who makes them, and each takes the place of another."""
 LAST_SECONDS = 86_400.0
 """How old keys get that can't be had anew."""
 
@@ -74,6 +77,8 @@ class _Issuer:
     def __init__(self, name: str, fetch: Fetch, rules: OidcRules, owned: Owned, steady: Callable[[], float]) -> None:
         self.name = name
         self.remembered = Remembered()
+        self.waiting = 0
+        """Calls that wait for its answer."""
         self._fetch = fetch
         self._rules = rules
         self._owned = owned
@@ -216,13 +221,19 @@ class Issuers:
         state, key = issuer.state(moment), issuer.key(said)
         may_ask = issuer.may_ask(moment)
         if may_ask and (key is None or state in (State.NONE, State.OLD, State.OUT)):
+            if issuer.waiting >= MOST_WAITING:
+                raise unverifiable(f"{MOST_WAITING:,} calls wait for the keys of {issuer.name}, which is the most: try again.")
             return self._asked(issuer, token, said, issuer.ask(moment))
         if may_ask and state is State.AGING:
             issuer.ask(moment)
         return self._verified(issuer, token, said, now, moment)
 
     async def _asked(self, issuer: _Issuer, token: str, said: signed.Look, asking: asyncio.Task[None]) -> Caller:
-        await asyncio.wait([asking])  # whose end does not depend on who waits for it
+        issuer.waiting += 1
+        try:
+            await asyncio.wait([asking])  # whose end does not depend on who waits for it
+        finally:
+            issuer.waiting -= 1
         return self._verified(issuer, token, said, self._wall(), self._steady())
 
     def _verified(self, issuer: _Issuer, token: str, said: signed.Look, now: float, moment: float) -> Caller:

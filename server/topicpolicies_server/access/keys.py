@@ -7,6 +7,9 @@
 | public, elliptic curve | the same | the one of its curve: ES256, ES384, ES512 |
 | public, Ed25519 | the same | EdDSA |
 
+A file may have several of them, so that one takes the place of another without a moment in which tokens of either do not hold: PEM blocks
+one behind the other, or lines of ``data:;base64,...``. Brokers read one.
+
 The key says which algorithms there are, never the token: a public key is no secret of an HMAC, whatever a token's header says.
 
 Source: ``AuthTokenUtils`` of Pulsar's brokers; RFC 7518 for the lengths of secrets.
@@ -16,6 +19,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -23,12 +28,15 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+from cryptography.x509 import load_der_x509_certificate
 
 Public: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 LEAST_SECRET_BYTES = 32
 """Of a secret: as many as HS256 makes (RFC 7518, 3.2)."""
 LEAST_RSA_BITS = 2048
 """Of an RSA key (RFC 7518, 3.3)."""
+MOST_KEYS = 4
+"""In a file: a token that does not hold is tried with each."""
 _SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
@@ -36,6 +44,7 @@ PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
 """Every algorithm whose tokens can be verified with a public key."""
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
+_NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
 
 
 class Key(NamedTuple):
@@ -50,6 +59,27 @@ class KeyUnusable(ValueError):
     """Bytes are no key; the text is a clause that says why."""
 
 
+def several(content: bytes, read: Callable[[bytes], Key]) -> tuple[Key, ...]:
+    """All keys of a file's bytes; most have one.
+
+    Args:
+        content: the bytes.
+        read: reads one.
+
+    Raises:
+        KeyUnusable: there are too many, or one is none.
+    """
+    if content.startswith(_DATA):
+        parts = _NEXT_DATA.split(content)
+    elif _MARK in content:
+        parts = _NEXT_MARK.split(content)[1:]
+    else:
+        parts = [content]
+    if len(parts) > MOST_KEYS:
+        raise KeyUnusable(f"it has {len(parts)} keys, and {MOST_KEYS} are the most")
+    return tuple(map(read, parts))
+
+
 def secret_key(content: bytes) -> Key:
     """The key of a file's bytes, where who verifies can also sign.
 
@@ -59,6 +89,8 @@ def secret_key(content: bytes) -> Key:
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key in it, which is no secret key")
+    if _is_public(secret):
+        raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
         raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
     return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
@@ -103,6 +135,17 @@ def of_public(loaded: object) -> Key:
     if isinstance(loaded, Ed25519PublicKey):
         return Key(loaded, ("EdDSA",))
     raise KeyUnusable("tokens are not signed with keys of its kind")
+
+
+def _is_public(content: bytes) -> bool:
+    """Whether bytes are what its owner shows to everybody, in DER."""
+    for load in (load_der_public_key, load_der_x509_certificate):
+        try:
+            load(content)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        return True
+    return False
 
 
 def _unwrapped(content: bytes) -> bytes:

@@ -68,13 +68,17 @@ class Opened:
         rules = TokenRules(config.role_claim, config.audience_claim, config.audience, leeway)
         secret, public = config.secret_key_file, config.public_key_file
         if secret is not None:
-            name, path, read = "token secret key", secret, keys.secret_key
+            name, path, one = "token secret key", secret, keys.secret_key
         else:
             assert public is not None, "the configuration has one of them"
-            name, path, read = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
-        key = _first(name, path, read)
-        tokens = Tokens(key, rules)
-        self.sources.append(Source(name, (path,), lambda: read(path.read_bytes()), tokens.take, key))
+            name, path, one = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
+
+        def read(content: bytes) -> tuple[keys.Key, ...]:
+            return keys.several(content, one)
+
+        found = _first(name, path, read)
+        tokens = Tokens(found, rules)
+        self.sources.append(Source(name, (path,), lambda: read(path.read_bytes()), tokens.take, found))
         return tokens
 
     def _open_issuers(self, config: OidcConfig, leeway: float) -> Issuers:

@@ -204,4 +204,9 @@ def _texts(table: Mapping[str, Any], name: str, before: str, problems: list[str]
 def _compiled(pattern: str) -> re.Pattern[str]:
     if pattern == _EVERYBODY:
         return re.compile(".*")
-    return re.compile("[^/]*".join(map(re.escape, pattern.split("*"))))
+    first, *rest = map(re.escape, pattern.split("*"))
+    if not rest:
+        return re.compile(first)
+    # What a star has stood for once is not tried anew (as in ``fnmatch``): callers choose the names, and everybody waits for the answer.
+    between = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
+    return re.compile(f"{first}{between}[^/]*{rest[-1]}")

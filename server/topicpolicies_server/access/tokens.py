@@ -1,9 +1,14 @@
-"""Pulsar's own tokens: signed with a key that the server has, as brokers verify them (``AuthenticationProviderToken``)."""
+"""Pulsar's own tokens: signed with a key that the server has, as brokers verify them (``AuthenticationProviderToken``).
+
+While one key takes the place of another there are two, and a token of either holds.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import contextlib
+from typing import Any, NamedTuple
 
+from ..core.errors import PolicyError
 from . import signed
 from .caller import Caller, Way
 from .keys import Key
@@ -22,21 +27,21 @@ class TokenRules(NamedTuple):
 
 
 class Tokens:
-    """Verifies them with one key."""
+    """Verifies them."""
 
-    def __init__(self, key: Key, rules: TokenRules) -> None:
-        """``key``: the one that is in force, until another is (``take``)."""
-        self._key = key
+    def __init__(self, keys: tuple[Key, ...], rules: TokenRules) -> None:
+        """``keys``: those that are in force, until others are (``take``); one at least."""
+        self._keys = keys
         self._rules = rules
         self._remembered = Remembered()
 
-    def take(self, key: Key) -> None:
-        """Another key is in force: what was signed with the one before does not hold any more."""
-        self._key = key
+    def take(self, keys: tuple[Key, ...]) -> None:
+        """Other keys are in force: what was signed with one that is not among them does not hold any more."""
+        self._keys = keys
         self._remembered.clear()
 
     def known(self, token: str, now: float) -> Caller | None:
-        """Whose token it is, if it was verified before, with the key that is in force.
+        """Whose token it is, if it was verified before, with a key that is in force.
 
         Args:
             token: the token.
@@ -54,8 +59,18 @@ class Tokens:
             PolicyError: UNAUTHENTICATED, nobody's, or not any more.
         """
         rules = self._rules
-        claims = signed.verified(token, self._key)
+        claims = self._verified(token)
         expires_at = signed.expiry(claims, now, rules.leeway)
         if rules.audience_claim:
             signed.check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
         return self._remembered.put(token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at))
+
+    def _verified(self, token: str) -> dict[str, Any]:
+        first, *others = self._keys
+        try:
+            return signed.verified(token, first)
+        except PolicyError:
+            for key in others:
+                with contextlib.suppress(PolicyError):
+                    return signed.verified(token, key)
+            raise

@@ -29,6 +29,8 @@ from ..access import NOBODY, Caller
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
+from .errors import internal
+from .failures import Failures
 from .lateness import Lateness
 
 if TYPE_CHECKING:
@@ -234,6 +236,7 @@ class Calls:
         """Who is told of each."""
         self.change_observers: tuple[ChangeObserver, ...] = ()
         """Who is told of each change of a stream."""
+        self._failures = Failures()
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
@@ -287,11 +290,17 @@ class Calls:
         """A call in progress passes the doors.
 
         Raises:
-            PolicyError: one refuses it.
+            PolicyError: one refuses it; INTERNAL, one fails: the log says why.
         """
-        for door in self.doors:
-            if (passing := door(call)) is not None:
-                await passing
+        try:
+            for door in self.doors:
+                if (passing := door(call)) is not None:
+                    await passing
+        except PolicyError:
+            raise
+        except Exception as error:
+            self._failures.tell(f"A door of {call.method}", error)
+            raise internal() from error
 
     def end(self, call: Call, *, endless: bool = False) -> None:
         """A call that was begun so has ended."""

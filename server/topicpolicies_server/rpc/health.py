@@ -11,35 +11,49 @@ name                                    what is told
 anything else                           NOT_FOUND; a watch is told SERVICE_UNKNOWN
 ======================================  ==========================================================================================
 
-Watches have a bound, and so has a name. A peer that does not read holds up nobody: each watch has its own task, and is told the newest.
+Watches have a bound, and so has a name. Who holds most of them keeps nobody else from watching: his oldest makes room. A peer that does not
+read holds up nobody: each watch has its own task, and is told the newest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ..access import Permission
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
 from ..core.names import parse_namespace
+from ..core.reasons import Reason
 from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
 from .calls import Call
 from .permitting import Permitting
+from .rationing import principal
 
 MOST_WATCHES = 1_000
-"""Open watches of the health; beyond them RESOURCE_EXHAUSTED."""
+"""Open watches of the health."""
 _LONGEST_NAME = 512
 _LOOK_SECONDS = 1.0
 """How often it is looked how a watched namespace is."""
 _ALIVE = "liveness"
 _Status = health_pb2.HealthCheckResponse
 SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SERVING, _Status.UNKNOWN, _Status.SERVICE_UNKNOWN
+
+
+class _Watch(NamedTuple):
+    """One that is open."""
+
+    who: Hashable
+    """Whose it is."""
+    changed: asyncio.Event
+    """Set when something has changed."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
@@ -58,14 +72,14 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._registry = registry
         self._permitting = permitting
         self._of_all = ("", "readiness", service)
-        self._changed: set[asyncio.Event] = set()
-        """Set when something has changed; one of each watch."""
+        self._watches: dict[Call, _Watch] = {}
+        """Those that are open; the one that has been there longest comes first."""
         readiness.tell(self._wake)
 
     @property
     def watches(self) -> int:
         """Open watches."""
-        return len(self._changed)
+        return len(self._watches)
 
     def status(self, name: str) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
         """How something is; None: there is no such thing."""
@@ -106,12 +120,11 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Call) -> None:  # noqa: N802
         """How something is, now and whenever that changes."""
-        if len(self._changed) >= MOST_WATCHES:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MOST_WATCHES:,} watches of the health are open, which is the most.")
         name, told = request.service, None
         looks = _LOOK_SECONDS if _is_namespace(name) else None
-        changed = asyncio.Event()
-        self._changed.add(changed)
+        who, changed = principal(context), asyncio.Event()
+        self._make_room(who)
+        self._watches[context] = _Watch(who, changed)
         try:
             while True:
                 changed.clear()
@@ -125,11 +138,29 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
                     async with asyncio.timeout(looks):
                         await changed.wait()
         finally:
-            self._changed.discard(changed)
+            self._watches.pop(context, None)
+
+    def _make_room(self, who: Hashable) -> None:
+        """Ends the oldest watch of whoever has most of them, if there are as many as there may be.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, nobody has more than the newcomer would have.
+        """
+        if len(self._watches) < MOST_WATCHES:
+            return
+        problem = f"{len(self._watches):,} watches of the health are open, which is the most."
+        error = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_WATCHES, problem)
+        counts = Counter(watch.who for watch in self._watches.values())
+        fullest, most = counts.most_common(1)[0]
+        if counts[who] + 1 >= most:
+            raise error
+        oldest = next(call for call, watch in self._watches.items() if watch.who == fullest)
+        del self._watches[oldest]
+        oldest.expire(error)
 
     def _wake(self, _: Transition) -> None:
-        for changed in self._changed:
-            changed.set()
+        for watch in self._watches.values():
+            watch.changed.set()
 
 
 def _is_namespace(name: str) -> bool:

@@ -17,7 +17,7 @@ thing:
 
 Nothing of a document, and no credentials, are in it. Whoever makes a call does not wait for its line: a thread writes it, soon. What may
 wait has a bound; what is beyond it, or can't be written, is counted, and told in a line of its own (``not recorded``) as soon as there is
-room.
+room. Calls of strangers (UNAUTHENTICATED) are counted in the same way beyond ``MOST_STRANGERS`` in a second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import NamedTuple
 from ..access import Caller
 from ..config import CallRecordConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
 from ..core.names import Scope
 from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
 from ..lines.formats import logfmt_value, moment
@@ -43,6 +43,8 @@ from .recordfile import RecordFile
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
 """Lines that may wait to be written."""
+MOST_STRANGERS = 100
+"""Calls in a second that are recorded of those whose callers could not be told: strangers may not fill the disk."""
 _GATHER_SECONDS = 0.1
 """How long lines are gathered before they are written together."""
 _CLOSE_SECONDS = 2.0
@@ -90,9 +92,11 @@ class Journal:
             OSError: the file can't be opened.
         """
         self._overflowed = 0
-        """For how many there was no room; the event loop counts them."""
+        """For how many there was no room, or that were a stranger's too many; the event loop counts them."""
         self._unwritten = 0
         """How many could not be written; the thread counts them."""
+        self._strangers = (0, 0)
+        """A second, and how many calls of strangers ended in it."""
         self._all = config.which is Recorded.ALL
         self._line, self._writing = line_maker(form), _Writing(form)
         self._file = RecordFile(config.path) if config.path is not None else None
@@ -116,6 +120,9 @@ class Journal:
     def ended(self, call: Call) -> None:
         """A call has ended."""
         if self._all or call.method in _CHANGES:
+            if call.error is not None and call.error.kind is Kind.UNAUTHENTICATED and self._is_beyond():
+                self._overflowed += 1
+                return
             self._note(
                 _Noted(
                     time.time(),
@@ -144,6 +151,12 @@ class Journal:
         self._ending = True
         self._some.set()
         self._thread.join(_CLOSE_SECONDS)
+
+    def _is_beyond(self) -> bool:
+        """Whether one more stranger's call is more than is recorded in this second."""
+        second = int(time.monotonic())
+        self._strangers = (second, self._strangers[1] + 1 if self._strangers[0] == second else 1)
+        return self._strangers[1] > MOST_STRANGERS
 
     def _note(self, noted: _Noted) -> None:
         waiting = self._waiting

@@ -307,7 +307,7 @@ class Servicer:
                 if self.warrants is None:
                     await stream.tell(write)
                 else:
-                    async with self.warrants.joined(stream.stir, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
+                    async with self.warrants.joined(stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
                         await stream.tell(write, warrants)
             finally:
                 self._watching.pop(stream, None)

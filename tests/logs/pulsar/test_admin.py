@@ -107,6 +107,14 @@ async def test_path_segments_are_quoted() -> None:
     assert server.asked[0].path == "/admin/v2/persistent/a%20b/c%2Fd%3Fe"
 
 
+@pytest.mark.parametrize("path", ["tenants ..", "tenants .", "namespaces acme .. permissions", "persistent a b .. x"])
+async def test_a_name_that_no_path_can_have_asks_for_nothing_else(path: str) -> None:
+    async with serving(Answer(200, "{}")) as server, admin_of(server.url) as admin:
+        assert await admin.get(*path.split(" ")) is None
+        assert await admin.headers(*path.split(" ")) is None
+    assert server.asked == [], "as acme/.. it would be another resource, with the token of this server"
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_passing_faults_are_tried_again(status: int) -> None:
     async with serving(Answer(status), Answer(status), Answer(200, "{}")) as server, admin_of(server.url) as admin:

@@ -55,7 +55,8 @@ class Part:
         self.more = False
         """Whether there is more to take at once."""
         self.stage = Stage.LOADING
-        self._warrant = warrant if warrant is not None else Warrant(desk.wire)
+        self.warrant = warrant if warrant is not None else Warrant(desk.wire)
+        """What is known of its permission."""
         self._desk = desk
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -88,7 +89,7 @@ class Part:
     @property
     def refusal(self) -> PolicyError | None:
         """Why nothing may be told; None: it may."""
-        return self._warrant.refusal
+        return self.warrant.refusal
 
     @property
     def synced(self) -> bool:
@@ -296,7 +297,7 @@ class Part:
         board, outbox = self._board, self.outbox
         if batch.changes:
             before = len(taken)
-            wire, before_too = self._warrant.wire, self._watch.include_previous
+            wire, before_too = self.warrant.wire, self._watch.include_previous
             taken += told(self.name, batch, wire, board, with_before=before_too, own=wire is not self._desk.wire)
             if board is not None and not outbox.synced and self._selection.topics is not None:
                 taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if board.disabled(change.key.topic)]

@@ -19,6 +19,8 @@ from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
 """A message has no more; only one document may make it longer."""
+UNREAD_SECONDS = 10.0
+"""How long a stream to which nothing may be told any more waits for its reader to take what is written."""
 NO_WARRANTS: Mapping[str, Warrant] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next."""
@@ -46,6 +48,10 @@ class WatchStream:
         self._desk = desk
         self._watch = watch
         self._parts: list[Part] = []
+        self._task: asyncio.Task[object] | None = None
+        """Tells, once it does."""
+        self._writes_since: float | None = None
+        """The loop's time since when it waits for its reader; None: it does not."""
 
     @property
     def waiting(self) -> int:
@@ -57,6 +63,14 @@ class WatchStream:
         self._stops = True
         self.stir()
 
+    def reconsider(self) -> None:
+        """A permission has changed, or is still missing: a reader that takes nothing can't be told so, and is left."""
+        self.stir()
+        if self._writes_since is None or self._task is None or self._denied() is None:
+            return
+        if asyncio.get_running_loop().time() >= self._writes_since + UNREAD_SECONDS:
+            self._task.cancel()
+
     async def tell(self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS) -> None:
         """Writes serialized ``WatchPoliciesResponse`` messages, until all was told that was asked for.
 
@@ -66,8 +80,10 @@ class WatchStream:
 
         Raises:
             PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
-                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more.
+                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more; what
+                ``_taken`` raises.
         """
+        self._task, write = asyncio.current_task(), self._timed(write)
         self._parts = [Part(self._desk, name, self._watch, self.stir, warrants.get(name)) for name in self._watch.topics]
         for part in self._parts:
             part.begin()
@@ -96,23 +112,43 @@ class WatchStream:
             self._bookmarks.forget(self._is_due, slot)
 
     def _end_if_denied(self) -> None:
-        """Raises PERMISSION_DENIED if nothing may be told any more; or one of what is to be told once, for it would not end otherwise."""
+        if (denied := self._denied()) is not None:
+            raise denied
+
+    def _denied(self) -> PolicyError | None:
+        """PERMISSION_DENIED if nothing may be told any more; or one of what is to be told once, for it would not end otherwise."""
         denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
-        if denied and (self._ends or len(denied) == len(self._parts)):
-            raise denied[0]
+        return denied[0] if denied and (self._ends or len(denied) == len(self._parts)) else None
+
+    def _timed(self, write: Write) -> Write:
+        """The same, of which it is known since when it waits."""
+        now = asyncio.get_running_loop().time
+
+        async def timed(message: bytes) -> None:
+            self._writes_since = now()
+            await write(message)
+            self._writes_since = None
+
+        return timed
 
     async def close(self) -> None:
         """Gives back what it was told from."""
         await asyncio.gather(*(part.close() for part in self._parts))
 
     async def _taken(self, write: Write) -> tuple[list[bytes], bool]:
-        """What is to be told, of which all but the last message is written, and whether there is more to take at once."""
+        """What is to be told, of which all but the last message is written, and whether there is more to take at once.
+
+        Raises:
+            PolicyError: the permission for what was taken ended while its reader did not read.
+        """
         batch: list[bytes] = []
         more, size = False, 0
         for part in self._parts:
+            wire = part.warrant.wire
             for piece in part.take():
                 if size and size + len(piece) > MESSAGE_BYTES:
                     await write(b"".join(batch))
+                    part.warrant.check(part.name, wire)
                     batch, size = [], 0
                 batch.append(piece)
                 size += len(piece)

@@ -10,6 +10,9 @@ unknown   the authority could not tell in time             status FAILED, with  
                                                            ``AUTHORIZATION_UNKNOWN``
 ========  ===============================================  ==========================  ======================================
 
+What was taken while it was allowed, and could not be written because nobody read, is not told once it is not: the stream ends, with what
+is known then; if only secrets may not be seen any more with ``AUTHORIZATION_UNKNOWN``.
+
 A namespace that is told of again goes on where it stood. What its reader has is not taken from him: a status is no ``reset``.
 
 How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
@@ -58,6 +61,13 @@ class Warrant:
         self.wakes: dict[object, Callable[[], None]] = {}
         """How to wake whose watches need it."""
 
+    def check(self, name: str, wire: answers.Wire) -> None:
+        """Raises what a stream ends with, if what was taken of a namespace to be shown like that may not be told any more."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.wire is not wire:
+            raise _unknown(f"How the documents of {name} are shown has changed while this watch was not read: go on with its token.")
+
 
 class Warrants:
     """What all open watches need. It belongs to one event loop."""
@@ -78,7 +88,7 @@ class Warrants:
         """Somebody watches namespaces meanwhile. Gives the warrant for each; what nobody watches is not looked at.
 
         Args:
-            wake: called when a warrant has changed.
+            wake: called when a warrant has changed, and at each look while it refuses.
             caller: whose watch it is.
             namespaces: what is watched.
             permissions: what that takes, in each of them.
@@ -183,11 +193,12 @@ def _unknown(problem: str) -> PolicyError:
 
 
 def _judge(warrant: Warrant, refusal: PolicyError | None, wire: answers.Wire) -> None:
-    """The newest verdict; those that it concerns are woken if it is another one."""
+    """The newest verdict; those that it concerns are woken if it is another one, or a refusal: who does not read has still to be left."""
     old = warrant.refusal
     same = (old is None) == (refusal is None) and (old is None or refusal is None or old.reason is refusal.reason)
-    if same and wire is warrant.wire:
+    if not same or wire is not warrant.wire:
+        warrant.refusal, warrant.wire = refusal, wire
+    elif refusal is None:
         return
-    warrant.refusal, warrant.wire = refusal, wire
     for wake in list(warrant.wakes.values()):
         wake()

@@ -35,6 +35,7 @@ _REDIRECTS = 5
 _CONNECTIONS = 16
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
+_NO_SEGMENTS = frozenset({".", ".."})
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
@@ -74,6 +75,8 @@ class Admin:
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
         """
+        if _is_nowhere(path):
+            return None
         resource = _resource(path)
         answer = await self._answer(resource, seconds)
         try:
@@ -87,7 +90,7 @@ class Admin:
         Raises:
             LogError: as ``get``.
         """
-        answer = await self._answer(_resource(path), seconds)
+        answer = None if _is_nowhere(path) else await self._answer(_resource(path), seconds)
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
@@ -295,6 +298,11 @@ def _useless(resource: str, what: str) -> LogError:
 def _host_of(url: str) -> str:
     """The host and port of a URL, for people."""
     return urlsplit(url).netloc.rpartition("@")[2][:200]
+
+
+def _is_nowhere(path: Sequence[str]) -> bool:
+    """Whether no resource can have a path: of ``.`` and ``..``, which Pulsar allows as names, URLs make another one (RFC 3986, 5.2.4)."""
+    return any(segment in _NO_SEGMENTS for segment in path)
 
 
 def _resource(path: Sequence[str]) -> str:
