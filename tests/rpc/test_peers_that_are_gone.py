@@ -102,3 +102,17 @@ async def test_a_peer_that_goes_while_it_is_written_to_is_no_failure(
         assert call.error.kind.name == grpc.StatusCode.INVALID_ARGUMENT.name
     assert [record.getMessage() for record in caplog.records] == []
     assert len(server.calls) == 0
+
+
+async def test_grpc_says_nothing_of_peers_that_are_gone_and_goes_on_telling_of_failures(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("grpc._cython.cygrpc")
+    for error in (InternalError("Failed to execute a batch"), ValueError("another")):
+        try:
+            raise error
+        except Exception:
+            log.exception("raised in a method of %s", server.address)
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
