@@ -23,6 +23,7 @@ from .calls.health import health
 from .calls.history import diff, history
 from .calls.info import info
 from .calls.policies import delete, get, list_, update
+from .calls.top import top
 from .calls.watch import watch
 from .declaring.apply import apply, export_, plan
 from .doctor.doctor import doctor
@@ -206,6 +207,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "effective": effective,
     "list": list_,
     "watch": watch,
+    "top": top,
     "history": history,
     "diff": diff,
     "plan": plan,

@@ -19,7 +19,9 @@ def health(
     context: typer.Context,
     service: Annotated[str, typer.Option("--service", help="liveness, readiness, or a namespace; empty: readiness.")] = "",
 ) -> None:
-    """Ask whether the server is ready: it is not where its change log can't be reached, and not while it stops.
+    """Ask whether the server is ready.
+
+    It is not where its change log can't be reached, and not while it stops.
 
     Ends with exit code 0 if it is, 5 if it is not.
 
