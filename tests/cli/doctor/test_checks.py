@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import gc
 import json
 import re
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import grpc
 import pytest
 
-from tests.cli.doctor.planted import web_token
-from topicpolicies import TopicPoliciesError
+from tests.cli.doctor.planted import web_token, without_a_goodbye
+from tests.client.certificates import Authority
+from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema, judged_settings, judged_version
-from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, judged_name, judged_times
+from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, judged_name, judged_times, shown
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning
 from topicpolicies_server.cli.doctor.clocks import judged_clock
 from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
@@ -135,12 +138,22 @@ def test_certificates() -> None:
     assert judged_times(good, NOW - 90 * 86_400).level is Level.OK
     assert judged_name(good, "a").level is judged_chain(good).level is Level.OK
     for code, chain, name, times in ((10, "ok", "ok", "failed"), (62, "ok", "failed", "skipped"), (20, "failed", "ok", "skipped")):
-        shown = Shown({}, code, "why")
-        assert [each.level.value for each in (judged_chain(shown), judged_name(shown, "a"), judged_times(shown, NOW))] == [
+        refused = Shown({}, code, "why")
+        assert [each.level.value for each in (judged_chain(refused), judged_name(refused, "a"), judged_times(refused, NOW))] == [
             chain,
             name,
             times,
         ]
+
+
+def test_a_peer_that_says_no_goodbye_keeps_no_connection_open(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    with without_a_goodbye(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always")
+        seen = asyncio.run(shown(Place("127.0.0.1", port), Tls(ca_file=authority.certificate), named=True))
+        gc.collect()
+    assert (seen.code, judged_chain(seen).level) == (0, Level.OK)
+    assert [str(each.message) for each in left] == []
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from .reaching import place_of, reaching, wants_tls
 from .report import count, heading, lines, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import metrics, sidecar
+from .tokens import Shown
 
 ScratchPlace = Annotated[
     str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
@@ -138,8 +139,11 @@ async def _examined(
         checks = [*_of_options(patient)]
         scratch = None
         if not patient.pre:
-            client = await stack.enter_async_context(AsyncClient(patient.target, tls=patient.tls, actor=_sendable(chosen.actor)))
-            checks += _of_server(patient, client)
+            shown = Shown(chosen.token_file)
+            client = await stack.enter_async_context(
+                AsyncClient(patient.target, tls=patient.tls, token=shown.token, actor=_sendable(chosen.actor))
+            )
+            checks += _of_server(patient, client, shown)
             scratch = Scratch(client, patient.scratch) if patient.scratch else None
             checks += _of_scratch(scratch)
         if patient.config is not None:
@@ -171,13 +175,14 @@ def _of_options(patient: Patient) -> list[Check]:
     return [check]
 
 
-def _of_server(patient: Patient, client: AsyncClient) -> list[Check]:
+def _of_server(patient: Patient, client: AsyncClient, shown: Shown) -> list[Check]:
     target, tls = patient.target, patient.tls
     place = place_of(addresses_of(target)[0])
     limits = dataclasses.asdict(patient.config.limits if patient.config is not None else Limits())
     return [
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
+        *shown.checks(),
         *sidecar(target, tls, client, patient.namespaces),
         *metrics(patient.metrics, limits),
     ]

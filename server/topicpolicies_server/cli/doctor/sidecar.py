@@ -38,7 +38,9 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
     if error.code is grpc.StatusCode.UNIMPLEMENTED:
         return failed(f"there is another gRPC service ({told})", "Name the port that serve says it listens on.")
     if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        return failed(told, "Show who you are: --tls-certificate and --tls-key, or the credentials that the server asks for.")
+        return failed(told, "Show who you are: --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
+    if error.reason == "TOKEN_IN_THE_CLEAR":
+        return failed(told, "Say --tls: without it others could read the token on its way.")
     return failed(told)
 
 
