@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import errno
 import gc
 import json
 import re
+import socket
+import ssl
 import time
 import warnings
 from collections.abc import Awaitable, Callable
@@ -20,7 +23,7 @@ from tests.client.certificates import Authority
 from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema, judged_settings, judged_version
 from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, judged_name, judged_times, shown
-from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning
+from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
 from topicpolicies_server.cli.doctor.clocks import judged_clock
 from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
 from topicpolicies_server.cli.doctor.reaching import Place, Speech, judged, place_of
@@ -257,3 +260,18 @@ def test_the_time_of_a_check_is_told() -> None:
     began = time.monotonic()
     (found,) = asyncio.run(results(check("a.hangs", hanging, seconds=0.05))).values()
     assert 0.05 <= found.seconds <= time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"), "/a: No such file or directory"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        (OSError("no HTTP:\nnothing"), "no HTTP: nothing"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_errors_are_told_in_the_systems_words(error: OSError, told: str) -> None:
+    assert why(error) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -302,3 +303,25 @@ def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("14 checks: 1 failed")
+
+
+def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:
+    lines = terminal.run("doctor", "--tls").stdout.splitlines()
+    assert "- tls.chain, tls.name, tls.expiry: not looked at: it needs address.grpc" in [line.replace("[skipped]", "-") for line in lines]
+    groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
+    assert groups == ["address", "tls", "server", "limits", "scratch"]
+
+
+def test_each_group_is_shown_in_one_place_but_what_needs_another(doctor: Terminal) -> None:
+    with admin_api() as api:
+        result = doctor.run("doctor", *before_the_broker(api.port, "--namespace", "public/a", "--namespace", "public/b"))
+    lines = result.stdout.splitlines()
+    groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
+    assert groups == ["options", "broker", "token", "broker", "clock", "disk"]
+
+
+def test_a_port_of_metrics_that_is_another_is_named(recorded: Terminal) -> None:
+    port = free_port()
+    found = examined(recorded, "--metrics", f"127.0.0.1:{port}")
+    assert bad(found) == {"limits.metrics"}
+    assert found["limits.metrics"]["told"] == f"127.0.0.1:{port}: Connection refused"

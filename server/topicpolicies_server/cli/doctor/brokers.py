@@ -118,12 +118,8 @@ def judged_schema(definition: str) -> Finding:
 
 
 def judged_entry(answer: Answer, what: str) -> Finding:
-    """Whether a question that only some roles may ask was answered."""
-    if answer.status == _UNKNOWN:
-        return failed(
-            f"the broker does not know the token ({answer.reason('')})", "Give --pulsar-token-file a token that its key has signed."
-        )
-    if answer.status == _FORBIDDEN:
+    """Whether a question that only some roles may ask was answered. Brokers refuse a role that they know with 401 as well as with 403."""
+    if answer.status in (_UNKNOWN, _FORBIDDEN):
         return failed(f"the role may not see {what} ({answer.reason('')})")
     if answer.status >= httpx.codes.BAD_REQUEST and answer.status != _MISSING:
         return failed(f"it answers {answer.status} ({answer.reason('')})")
@@ -182,7 +178,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> 
     for group, place, url in (("broker-tls", service, config.service_url), ("admin-tls", admin, config.admin_url)):
         if url.startswith(("pulsar+ssl", "https")):
             found += certificates(place, tls, used=True, group=group, before=None, named=config.tls_validate_hostname)
-    found += [*_tokens(config, ask), *(check for namespace in namespaces for check in _namespace(namespace, ask))]
+    found += [*_tokens(config, ask), *(_tenant(namespace, ask) for namespace in namespaces)]
     found += [
         Check(
             name="broker.version",
@@ -190,7 +186,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> 
             why="Some versions lose policies by themselves.",
             run=version,
             remedy="Upgrade the brokers.",
-            needs=("broker.admin",),
+            needs=("token.accepted",),
         ),
         Check(
             name="broker.policies",
@@ -198,8 +194,11 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> 
             why="Without them nobody obeys what is written.",
             run=settings,
             remedy="Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true in broker.conf, and restart the brokers.",
-            needs=("broker.admin",),
+            needs=("token.accepted",),
         ),
+    ]
+    found += [check for namespace in namespaces for check in _namespace(namespace, ask)]
+    found += [
         Check(
             name="clock.broker",
             holds="the broker's clock agrees with ours",
@@ -224,11 +223,13 @@ def _tokens(config: PulsarLogConfig, ask: Asking) -> list[Check]:
 
     async def accepted() -> Finding:
         answer = await ask("clusters")
-        return judged_entry(answer, "the clusters") if answer.status == _UNKNOWN else ok("" if await ask.token() else nothing)
+        if answer.status == _UNKNOWN:
+            return failed(f"the broker does not know the token ({answer.reason('')})")
+        return ok("" if await ask.token() else nothing)
 
     async def superuser() -> Finding:
         answer = await ask("tenants")
-        if answer.status == _FORBIDDEN:
+        if answer.status in (_UNKNOWN, _FORBIDDEN):
             return ok("no superuser: it is the admin of single tenants, if of any")
         judged = judged_entry(answer, "the tenants")
         return judged if judged.level.value != "ok" else ok("a superuser: it may do everything in this cluster")
@@ -264,6 +265,23 @@ def _tokens(config: PulsarLogConfig, ask: Asking) -> list[Check]:
     ]
 
 
+def _tenant(namespace: str, ask: Asking) -> Check:
+    """The check of what the sidecar is to the tenant of a namespace."""
+    tenant = namespace.partition("/")[0]
+
+    async def run() -> Finding:
+        return judged_entry(await ask("namespaces", tenant), f"the namespaces of {tenant}")
+
+    return Check(
+        name=f"token.tenant {namespace}",
+        holds=f"the sidecar is an admin of {tenant}",
+        why="__change_events is a system topic: only a tenant's admins may write it.",
+        run=run,
+        remedy=f"pulsar-admin tenants update {tenant} --admin-roles ROLE",
+        needs=("token.accepted",),
+    )
+
+
 def _namespace(namespace: str, ask: Asking) -> list[Check]:
     """The checks of a namespace."""
     tenant, _, name = namespace.partition("/")
@@ -272,10 +290,9 @@ def _namespace(namespace: str, ask: Asking) -> list[Check]:
         answer = await ask("namespaces", tenant, name)
         if answer.status == _MISSING:
             return failed(f"{namespace} does not exist")
+        if answer.status in (_UNKNOWN, _FORBIDDEN):
+            return skipped(f"the role may not see it: see token.tenant {namespace}")
         return judged_entry(answer, namespace)
-
-    async def tenants() -> Finding:
-        return judged_entry(await ask("namespaces", tenant), f"the namespaces of {tenant}")
 
     async def schema() -> Finding:
         layout = await ask("persistent", tenant, name, _CHANGE_EVENTS, "partitions")
@@ -299,14 +316,6 @@ def _namespace(namespace: str, ask: Asking) -> list[Check]:
             why="Policies of topics of a namespace that does not exist are refused.",
             run=there,
             remedy=f"Create it (pulsar-admin namespaces create {namespace}), or correct its name.",
-            needs=("token.accepted",),
-        ),
-        Check(
-            name=f"token.tenant {namespace}",
-            holds=f"the sidecar is an admin of {tenant}",
-            why="__change_events is a system topic: only a tenant's admins may write it.",
-            run=tenants,
-            remedy=f"pulsar-admin tenants update {tenant} --admin-roles ROLE",
             needs=("token.accepted",),
         ),
         Check(

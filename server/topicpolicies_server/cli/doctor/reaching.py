@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from topicpolicies import Tls
 from topicpolicies.channels import addresses_of, is_local
 
-from .checks import Check, Finding, failed, in_thread, ok, skipped
+from .checks import Check, Finding, failed, in_thread, ok, skipped, why
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """How a client of HTTP/2 begins: its words, and settings that say nothing."""
@@ -199,7 +199,7 @@ async def connected(place: Place) -> Finding:
     try:
         _, writer = await opened(place)
     except OSError as error:
-        return failed(f"{place}: {error.strerror or error}")
+        return failed(f"{place}: {why(error)}")
     await closed(writer)
     return ok(str(place))
 
@@ -218,7 +218,7 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
         try:
             return ok(f"{place.host} is {', '.join(await resolved(place))}")
         except OSError as error:
-            return failed(f"{place.host}: {error.strerror or error}")
+            return failed(f"{place.host}: {why(error)}")
 
     async def speaks() -> Finding:
         return judged(await speech_at(place), tls=wants_tls(target, tls))
