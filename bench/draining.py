@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from bench.following import KINDS, messages
+from bench.sidecar_events import Events
 from tests.broker.pulsar_broker import Broker
 from tests.logs.pulsar.foreign import ForeignWriter
-from tests.logs.samples import an_update
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -136,7 +136,7 @@ def write(broker: Broker, namespace: str, kind: str, topics: int) -> None:
     with broker.admin() as admin:
         foreign = ForeignWriter(broker.service_url, admin)
         first = PolicyKey(f"persistent://{namespace}/topic-000000", Scope.LOCAL)
-        foreign.write(namespace, an_update(first))
+        foreign.write(namespace, Events().of_broker(first, 0))
         producer = foreign.producer(namespace, message_key(first))
         bound = threading.Semaphore(_PENDING)
         for message in messages(kind, topics, topics, namespace=namespace):

@@ -60,6 +60,9 @@ class Waiting:
         """Does not happen."""
 
 
+_MASK = ("max_producer_per_topic", "retention_policies")
+
+
 def updates(count: int, keys: int) -> Iterator[Event]:
     """Updates in turn to each key, every one with another document."""
     for n in range(count):
@@ -68,7 +71,7 @@ def updates(count: int, keys: int) -> Iterator[Event]:
                 max_producer_per_topic=n, retention_policies=RetentionPolicies(retention_time_in_minutes=n, retention_size_in_mb=n)
             )
         )
-        stamp = Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=str(uuid.uuid4()), mask=("max_producer_per_topic",))
+        stamp = Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=str(uuid.uuid4()), mask=_MASK)
         yield Event(PolicyKey(f"persistent://{NAMESPACE}/topic-{n % keys}", Scope.LOCAL), Action.UPDATE, document, stamp)
 
 

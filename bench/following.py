@@ -15,7 +15,6 @@ import gc
 import statistics
 import sys
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -24,11 +23,12 @@ import _pulsar
 from rich.console import Console
 from rich.table import Table
 
+from bench.sidecar_events import Events
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading.unfolded import Sealed
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UnopenedSink
@@ -45,8 +45,6 @@ NAMESPACE = "bench/following"
 LEDGER = 7
 COLLECT_EVERY = 50_000
 KINDS = ("broker", "sidecar", "sidecar, 16 requests")
-_SETTINGS = "max_producer_per_topic"
-_DOCUMENTS: list[Settings] = [{_SETTINGS: bytes([0x98, 0x01, number])} for number in range(1, 101)]
 
 
 class Message:
@@ -164,6 +162,7 @@ class _MessageLog:
     partitions = 1
     shared = True
     in_place = False
+    resumed = False
     leadership: Leadership = ANYBODY
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -259,43 +258,17 @@ class _Counting:
 
 def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = NAMESPACE) -> list[Message]:
     """So many events of so many keys in turn, the first at an entry."""
-    codec = Codec()
+    codec, events = Codec(), Events(REMEMBERED_REQUESTS if "16" in kind else 0)
     made: list[Message] = []
-    published = 1_700_000_000_000 + first
-    for at in range(first, first + count):
+    published = 1_700_000_000_000
+    for at in range(first + count):
         key = PolicyKey(f"persistent://{namespace}/topic-{at % keys:06d}", Scope.LOCAL)
-        document = _DOCUMENTS[at // keys % 100]
-        stamp = None if kind == "broker" else _stamp(at, keys, 16 if "16" in kind else 0)
-        encoded = codec.encode(Event(key, Action.UPDATE, document, stamp))
-        made.append(Message(at, encoded.key, encoded.payload, encoded.properties, published + at))
+        event = (events.of_broker if kind == "broker" else events.of_sidecar)(key, at // keys % 100 + 1)
+        events.acknowledged(event, position_of(MessageId(LEDGER, at)))
+        if at >= first:
+            encoded = codec.encode(event)
+            made.append(Message(at, encoded.key, encoded.payload, encoded.properties, published + at))
     return made
-
-
-def _stamp(at: int, keys: int, remembered: int) -> Stamp:
-    requests = tuple(
-        Remembered(
-            str(uuid.UUID(int=at - n * keys + (1 << 100))), f"{at - n * keys:016x}", _place(at - n * keys), _place(at - (n + 1) * keys)
-        )
-        for n in range(remembered, 0, -1)
-        if at >= (n + 1) * keys
-    )
-    if remembered and not requests:  # as if there had been others before
-        requests = tuple(Remembered(str(uuid.UUID(int=at + (n << 64))), f"{n:016x}", "a1a1", "a1a0") for n in range(remembered))
-    return Stamp(
-        str(uuid.UUID(int=at + (1 << 120))),
-        StampKind.UPDATE,
-        request_id=str(uuid.UUID(int=at + (1 << 100))),
-        digest=f"{at:016x}",
-        actor="somebody",
-        mask=(_SETTINGS,),
-        base=_place(at - keys),
-        remembered=requests,
-        seen=Seen("", _place(at - keys)) if at >= keys else None,
-    )
-
-
-def _place(entry: int) -> Position:
-    return position_of(MessageId(LEDGER, entry)) if entry >= 0 else ""
 
 
 def decoded(kind: str, options: argparse.Namespace) -> float:

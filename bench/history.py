@@ -114,7 +114,7 @@ def _event(number: int, begin: int) -> Placed:
     key = PolicyKey(f"persistent://{NAMESPACE}/topic-{number % _TOPICS}", Scope.LOCAL)
     document = documents.split(TopicPolicies(max_producer_per_topic=number, message_ttl_in_seconds=60))
     request_id, actor = f"{number:032x}", f"actor-{number // 7 % _ACTORS}"
-    stamp = Stamp(request_id, StampKind.UPDATE, request_id, actor=actor, mask=("max_producer_per_topic",))
+    stamp = Stamp(request_id, StampKind.UPDATE, request_id, actor=actor, mask=("max_producer_per_topic", "message_ttl_in_seconds"))
     return Placed(0, f"{number:012d}", Event(key, Action.UPDATE, document, stamp), begin + number * 1000)
 
 

@@ -19,10 +19,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from bench.sidecar_events import Events
 from tests.broker.admin import CHANGE_EVENTS, AdminError
 from tests.broker.pulsar_broker import Broker
 from tests.logs.pulsar.foreign import ForeignWriter
-from tests.logs.samples import a_tombstone, an_update
+from tests.logs.samples import a_tombstone
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.avro import Codec
@@ -124,7 +125,8 @@ def write(service_url: str, admin_url: str, namespace: str, topics: int, rate: i
     with Admin(admin_url) as admin:
         foreign = ForeignWriter(service_url, admin)
         keys = [PolicyKey(f"persistent://{namespace}/topic-{number}", Scope.LOCAL) for number in range(topics)]
-        foreign.write(namespace, an_update(keys[0]))
+        events = Events()
+        foreign.write(namespace, events.of_sidecar(keys[0], 0))
         producer = foreign.producer(namespace, message_key(keys[0]))
         bound = threading.Semaphore(_PENDING)
         chance = random.Random(7)
@@ -136,7 +138,7 @@ def write(service_url: str, admin_url: str, namespace: str, topics: int, rate: i
                 time.sleep(max(0.0, began + number / rate - time.perf_counter()))
             key = keys[number] if rate is None else chance.choice(keys)
             deleted = rate is not None and number % 20 == 0
-            encoded = _CODEC.encode(a_tombstone(key) if deleted else an_update(key, number))
+            encoded = _CODEC.encode(a_tombstone(key) if deleted else events.of_sidecar(key, number))
             bound.acquire()
             clusters = None if encoded.replication_clusters is None else list(encoded.replication_clusters)
             producer.send_async(

@@ -42,7 +42,9 @@ def policies(number: int) -> TopicPolicies:
 def _stamp(number: int, remembered: int) -> Stamp:
     version = position_of(number + 1)
     requests = tuple(Remembered(uuid.uuid4().hex, uuid.uuid4().hex[:16], version, version) for _ in range(remembered))
-    return Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=uuid.uuid4().hex, mask=("max_producer_per_topic",), remembered=requests)
+    mask = ("max_producer_per_topic", "retention_policies")  # all that changes: nothing is to be repaired
+    base = version if requests else ""
+    return Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=uuid.uuid4().hex, mask=mask, base=base, remembered=requests)
 
 
 def fill(path: Path, events: Iterable[Event], most: int) -> None:

@@ -20,15 +20,16 @@ import pulsar
 
 from bench.harness.targets import Program
 from bench.harness.targets import pulsar as on_pulsar
+from bench.sidecar_events import Events
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.logs.pulsar.foreign import ForeignWriter
-from tests.logs.samples import an_update
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.routing import message_key
 
 from .draining import drain, open_reader, take
@@ -42,6 +43,7 @@ FIGURES = (
 )
 _TOPICS = 1_000
 _PENDING = 900
+"""Fewer than topics: a topic's event before is acknowledged when its next one is made."""
 _POLL_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
@@ -112,6 +114,7 @@ class _Writer:
         self._foreign = ForeignWriter(scale.service_url, admin)
         self._namespace = namespace
         self._codec = Codec()
+        self._events = Events()
         self._value = 0
         self._producer = self._foreign.producer(namespace, message_key(self._key(0)))
 
@@ -120,12 +123,15 @@ class _Writer:
         bound = threading.Semaphore(_PENDING)
         for _ in range(count):
             self._value += 1
-            event: Event = an_update(self._key(self._value % _TOPICS), self._value)
-            encoded = self._codec.encode(event if stamped else event._replace(stamp=None))
+            event = (self._events.of_sidecar if stamped else self._events.of_broker)(self._key(self._value % _TOPICS), self._value)
+            encoded = self._codec.encode(event)
             bound.acquire()
-            self._producer.send_async(
-                encoded.payload, lambda *_: bound.release(), properties=dict(encoded.properties), partition_key=encoded.key
-            )
+
+            def acknowledged(_: Any, place: Any, event: Event = event) -> None:
+                self._events.acknowledged(event, position_of(MessageId(place.ledger_id(), place.entry_id())))
+                bound.release()
+
+            self._producer.send_async(encoded.payload, acknowledged, properties=dict(encoded.properties), partition_key=encoded.key)
         self._producer.flush()
         return self._key(self._value % _TOPICS).topic, self._value
 

@@ -7,7 +7,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from topicpolicies_server.cli.app import _COMMANDS, app
+from topicpolicies_server.cli.app import app
+from topicpolicies_server.cli.commands import WHERE
 
 WIDEST_EXAMPLE = 90
 """One path of a nested setting is as long as it is; paragraphs and tables fit."""
@@ -21,11 +22,11 @@ def help_of(*command: str) -> str:
 
 def test_no_commands_sentence_is_cut_off() -> None:
     listed = help_of().partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert {line.split()[0] for line in listed} == _COMMANDS.keys()
+    assert {line.split()[0] for line in listed} == WHERE.keys()
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
-@pytest.mark.parametrize("command", ["", *_COMMANDS])
+@pytest.mark.parametrize("command", ["", *WHERE])
 def test_help_fits_80_columns_and_has_words_that_users_know(command: str) -> None:
     shown = help_of(*([command] if command else []))
     examples = shown.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()

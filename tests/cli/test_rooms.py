@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from topicpolicies_server.cli.commands import WHERE
 
 CLI = Path(__file__).parents[2] / "server" / "topicpolicies_server" / "cli"
 BELOW = {
@@ -36,9 +40,18 @@ def rooms_imported(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", sorted(CLI.rglob("*.py")), ids=lambda path: path.relative_to(CLI).as_posix())
 def test_no_room_imports_one_above_it(path: Path) -> None:
     room = path.parent.relative_to(CLI).as_posix().removeprefix(".")
-    if path.name not in ("app.py", "__main__.py"):
+    if path.name != "__main__.py":
         assert set(rooms_imported(path)) <= BELOW[room]
 
 
-def test_the_application_knows_all_rooms() -> None:
-    assert set(rooms_imported(CLI / "app.py")) == {"calls", "declaring", "serving", "doctor"}
+def test_the_commands_know_all_rooms() -> None:
+    modules = [where.partition(":")[0] for where in WHERE.values()]
+    assert {module.partition(".")[0] for module in modules if "." in module} == BELOW.keys() - {"", "showing"}
+
+
+def test_a_command_is_imported_when_it_is_asked_for_and_not_before() -> None:
+    script = "import sys; from topicpolicies_server.cli.app import app, Commands; Commands()['version']; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = {module.removeprefix("topicpolicies_server.cli.") for module in ran.stdout.split()}
+    assert "version" in imported
+    assert not imported & {where.partition(":")[0] for name, where in WHERE.items() if name != "version"}

@@ -12,8 +12,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cells import WARM, key_of, name_of
-from topicpolicies_server.core.reading.heads import Before, Head
+from topicpolicies_server.core.reading.cells import WARM, Cells, key_of, name_of
+from topicpolicies_server.core.reading.heads import Before, Cell, Head
 from topicpolicies_server.core.reading.lately import Lately
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, OutOfRange, Selection, Token, WatchHub
@@ -205,9 +205,10 @@ def one_history(kind: str, seed: int) -> int:
     return thawed
 
 
-def many(view: View, keys: int, first: int = 1) -> None:
-    for row in range(first, first + keys):
-        view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), row, row % 100)._replace(published_at=row))
+def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None:
+    for row in range(first, first + events):
+        key = PolicyKey(f"persistent://acme/orders/{row % keys:06d}", Scope.LOCAL)
+        view.take(update(key, row, row % 100)._replace(published_at=row))
 
 
 def test_no_more_cells_stay_live_than_was_said_and_what_is_not_settled() -> None:
@@ -225,6 +226,31 @@ def test_a_hot_key_stays_live() -> None:
         view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), 2 * row, 1))
         view.take(update(A, 2 * row + 1, 2))
     assert view.state(A) is hot
+
+
+def test_keys_that_change_in_turn_stay_live_up_to_some_times_as_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thawed: list[str] = []
+    original = Cells._thawed
+
+    def counted(self: Cells, name: str, data: bytes) -> Cell:
+        thawed.append(name)
+        return original(self, name, data)
+
+    monkeypatch.setattr(Cells, "_thawed", counted)
+    view = View(FoldContext(sole_writer=True), warm=10)
+    for turn in range(5):
+        thawed.clear()
+        many(view, 100, 100 * turn + 1, keys=100)
+    assert not thawed and view.live == 100
+    many(view, 4_000, 1_000)
+    assert view.live <= 170
+    for _ in range(5):
+        view.settle(1_000)
+    assert view.live == 0
+    many(view, 500, 6_000)
+    assert view.live <= 20, "the room was taken back"
 
 
 def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from topicpolicies_server.core.fold.joining import sight
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.policies.packed import Damaged
 from topicpolicies_server.core.reading.frozen import FORMAT, freeze, thaw, thaw_head
-from topicpolicies_server.core.reading.glances import document_size, glance, is_due, partition_of, renumbered, trimmed
+from topicpolicies_server.core.reading.glances import document_size, glance, is_due, partition_of, renumbered, sighted, trimmed
 from topicpolicies_server.core.reading.heads import Head
 
 KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
@@ -152,6 +153,23 @@ def test_what_is_of_no_use_any_more_is_cut_off_as_if_it_was_thawed(data: st.Data
         assert state.owed is not None, "only a part of it is of use"
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.data(), TIMES)
+def test_that_nothing_is_missing_of_a_frozen_key_is_found_as_if_it_was_thawed(data: st.DataObject, now: int) -> None:
+    state = data.draw(states())
+    if data.draw(st.booleans()):  # as most keys are that a load has found
+        state.older = state.seen = state.owed = None
+    head = data.draw(heads(state))
+    frozen = freeze(state, head)
+    assert frozen is not None
+    rest, only = sighted(frozen, now, W), state.older is None and state.seen is None and state.owed is None
+    if rest is None:
+        assert not sight(state, now, W) or not only, "what is sure is told"
+    else:
+        assert sight(state, now, W)
+        assert seen_in(thaw(KEY, rest).state) == seen_in(thaw(KEY, freeze(state, head) or b"").state)
+
+
 def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> tuple[KeyState, Head]:
     """A key as requests leave it."""
     state = KeyState()
@@ -233,7 +251,7 @@ def test_bytes_that_never_were_frozen_raise_the_same(data: bytes) -> None:
 
 
 def _read(data: bytes) -> None:
-    for reader in (lambda: thaw(KEY, data).head, lambda: thaw_head(KEY, data), lambda: trimmed(data, 0, W)):
+    for reader in (lambda: thaw(KEY, data).head, lambda: thaw_head(KEY, data), lambda: trimmed(data, 0, W), lambda: sighted(data, 0, W)):
         with contextlib.suppress(Damaged):
             found = reader()
             if isinstance(found, Head):

@@ -6,33 +6,20 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
-from .arguments import Command, check, write_options
-from .calls.effective import effective
-from .calls.health import health
-from .calls.history import diff, history
-from .calls.info import info
-from .calls.policies import delete, get, list_, update
-from .calls.top import top
-from .calls.watch import watch
-from .declaring.apply import apply, export_, plan
-from .doctor.doctor import doctor
+from .arguments import check, write_options
+from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
-from .serving.config import config
-from .serving.demo import demo
-from .serving.guard import guard
-from .serving.serve import serve
-from .settings import Output, Settings, TlsFlags, settings
+from .settings import Output, Settings, TlsFlags
 from .writing import writing
 
 _ANYWHERE = {
@@ -56,6 +43,11 @@ _ANYWHERE = {
 
 class Application(TyperGroup):
     """The group of the commands. Its own options are understood behind the command as well."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Typer gives the settings."""
+        super().__init__(**settings)
+        self.commands = cast("dict[str, Any]", Commands())  # which nobody adds to
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Moves the global options to the front."""
@@ -189,41 +181,6 @@ def options(  # noqa: PLR0913, PLR0917 - options
         reason=reason,
         token_file=token_file,
     )
-
-
-def version(context: typer.Context) -> None:
-    """Show the version of this program."""
-    try:
-        found = metadata.version("topicpolicies")
-    except metadata.PackageNotFoundError:
-        found = "0+unknown"
-    typer.echo(json.dumps({"version": found}) if settings(context).json else f"topicpolicies {found}")
-
-
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "get": get,
-    "update": update,
-    "delete": delete,
-    "effective": effective,
-    "list": list_,
-    "watch": watch,
-    "top": top,
-    "history": history,
-    "diff": diff,
-    "plan": plan,
-    "apply": apply,
-    "export": export_,
-    "info": info,
-    "health": health,
-    "doctor": doctor,
-    "serve": serve,
-    "config": config,
-    "guard": guard,
-    "demo": demo,
-    "version": version,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name, cls=Command, epilog=EXIT_CODES)(_command)
 
 
 def main() -> None:

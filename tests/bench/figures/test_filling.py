@@ -6,8 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from bench.embedded_log import Waiting
 from bench.figures import filling
+from topicpolicies_server.core.fold.fold import FoldContext, fold, repair_due
+from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.policies.documents import join
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.sqlite import SqliteLog
@@ -44,3 +48,14 @@ def test_a_filled_log_has_a_document_of_each_topic_and_the_requests_before_it(tm
         assert len({request.request_id for request in event.stamp.remembered}) == 16
     requests = {request.request_id for event in events if event and event.stamp for request in event.stamp.remembered}
     assert len(requests) == 600 * 16, "no two topics remember the same"
+
+
+@pytest.mark.parametrize("remembered", [0, 16])
+def test_nothing_of_a_filled_log_is_to_be_repaired(tmp_path: Path, remembered: int) -> None:
+    path = tmp_path / "policies.db"
+    filling.fill(path, filling.documents(50, remembered), 50)
+    for placed in asyncio.run(_read(path)):
+        state = KeyState()
+        fold(state, placed, FoldContext(joining=True, sole_writer=True))
+        assert not repair_due(state)
+        assert len(state.remembered) == min(remembered + 1, 16)

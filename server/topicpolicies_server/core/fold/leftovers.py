@@ -127,6 +127,18 @@ def unpack_leftovers(data: bytes, state: KeyState) -> None:
         state.seen = dict.fromkeys(seen or words[entries : entries + ids])
 
 
+def joined_at(data: bytes) -> tuple[int, bool] | None:
+    """When the event was published where seeing the key began (``Joined.first_at``), and whether nothing else is kept; None: that is not.
+
+    Args:
+        data: what ``pack_leftovers`` wrote, unless it is empty.
+    """
+    flags = _BEGIN.unpack_from(data)[2]
+    if not flags & _JOINED:
+        return None
+    return _NUMBERS.unpack_from(data, _BEGIN.size)[0], not flags & (_OWED | _OLDER | _SEEN)
+
+
 def is_of_no_use(data: bytes, now: int, window_ms: int) -> bool | None:
     """Whether ``KeyState.trim`` would let go of all of it, or of nothing; None: of a part.
 

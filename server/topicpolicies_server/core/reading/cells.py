@@ -18,7 +18,9 @@ any        ``remove``                       (none)
 
 What is found for one and the same event, just before it is taken and while it is, was found once.
 
-As long as no more than so many are live, no turn comes by itself. ``settle`` has turns come all the same, for views without events.
+As long as no more than so many are live, no turn comes by itself. How many that are, the line finds out: a cell that has to be thawed was
+frozen too early, and makes room for two more, so that keys that change in turn stay live, while those that are only loaded are soon frozen.
+``settle`` has turns come all the same, for views without events, and takes half of the room back.
 
 Who only looks at a cell (``find``) leaves it as it was: it need not be made bytes again.
 
@@ -38,12 +40,14 @@ from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from . import glances
 from .frozen import freeze, thaw, thaw_head
-from .glances import document_size, glance, has_leftovers, renumbered, trimmed
+from .glances import document_size, glance, has_leftovers, renumbered, sighted, trimmed
 from .heads import Cell, Head, told_of
 from .lately import Lately
 
 WARM = 256
 """As many cells are live before any is frozen, unless told otherwise."""
+_LONGER = 16
+"""So many times as long does the line become where its end comes too early."""
 _TURNS = 2
 """Turns that come with each event."""
 _GLOBAL = "\x02"
@@ -89,16 +93,16 @@ class Trace(NamedTuple):
 class Cells:
     """All cells of one view. The order is that of their last change, oldest first."""
 
-    __slots__ = ("_cells", "_live", "_most", "_shared", "_taken", "lately")
+    __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "lately")
 
     def __init__(self, window_ms: int, most: int = WARM) -> None:
         """No cells.
 
         Args:
             window_ms: W, in milliseconds.
-            most: as many are live before any is frozen.
+            most: as many are live before any is frozen; some times as many at most, where keys change in turn.
         """
-        self._most = most
+        self._least = self._most = most
         self._taken = 0
         """Counts the events that were taken; a round of turns without one counts as two."""
         self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
@@ -126,6 +130,8 @@ class Cells:
             kept = self._thawed(name, kept)
             self._cells[name] = kept
             self._line_up(kept)
+            if self._most < _LONGER * self._least:
+                self._most += _TURNS
         kept.touched = self._taken
         return kept
 
@@ -140,10 +146,12 @@ class Cells:
         """What there is of a name, as it is; None: nothing."""
         return self._cells.get(name)
 
-    def joined(self) -> Iterator[KeyState]:
-        """The states, live, of all keys of which something may be missing."""
+    def joined(self, now: int, window_ms: int) -> Iterator[KeyState]:
+        """The states, live, of all keys of which something may be missing: of frozen ones only those of which something is, by ``now``."""
         for name, kept in self.items():
-            if isinstance(kept, bytes) and not has_leftovers(kept):
+            if isinstance(kept, bytes) and (rest := sighted(kept, now, window_ms)) is not None:
+                if rest is not kept:
+                    self._cells[name] = rest
                 continue
             if self.state_of(name, kept).joined not in (None, ALONE):
                 cell = self.change(name)
@@ -265,6 +273,7 @@ class Cells:
         turns = min(turns, len(self._live))
         self._turn(turns)
         self._taken += 2
+        self._most = max(self._most // 2, self._least)
         return turns
 
     def _turn(self, turns: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from ..fold.leftovers import is_of_no_use
+from ..fold.leftovers import is_of_no_use, joined_at
 from ..policies import texts
 from ..policies.events import Position
 from ..policies.packed import Damaged
@@ -76,3 +76,29 @@ def trimmed(data: bytes, now: int, window_ms: int) -> bytes | None:
     except struct.error as error:
         raise Damaged(str(error)) from error
     return None if idle is None else data[:end] if idle else data
+
+
+def sighted(data: bytes, now: int, window_ms: int) -> bytes | None:
+    """What was frozen, after ``joining.sight``, if nothing of it is missing; None: it may be, or it has to be thawed to be looked at.
+
+    Args:
+        data: what was frozen.
+        now: milliseconds since 1970.
+        window_ms: W, in milliseconds.
+
+    Raises:
+        Damaged: it was something else.
+    """
+    try:
+        end = NUMBERS.unpack_from(data)[9]
+        joined = joined_at(data[end:]) if end != len(data) else None
+    except struct.error as error:
+        raise Damaged(str(error)) from error
+    if joined is None:
+        return data
+    first_at, alone = joined
+    if first_at > now - window_ms:
+        return None
+    if first_at >= now - 2 * window_ms:
+        return data
+    return data[:end] if alone else None

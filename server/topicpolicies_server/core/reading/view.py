@@ -227,8 +227,8 @@ class View(Resumed):
             When there are none any more, by the same clock, if nothing else comes; None: there are none.
         """
         window = self._context.window_ms
-        unsighted = [state.joined for state in self._cells.joined() if state.joined is not None and not sight(state, now, window)]
-        return max((joined.first_at + window for joined in unsighted), default=None)
+        missing = (state.joined for state in self._cells.joined(now, window) if not sight(state, now, window))
+        return max((joined.first_at + window for joined in missing if joined), default=None)
 
     def open_all(self) -> None:
         """Folds what is kept as it came: nothing (but see ``unfolded``)."""
