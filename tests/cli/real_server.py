@@ -14,6 +14,7 @@ from topicpolicies_server.config import (
     AuthorizationConfig,
     EmbeddedLogConfig,
     HistoryConfig,
+    LogConfig,
     ServerConfig,
     TlsConfig,
     parse_address,
@@ -32,6 +33,7 @@ def running(
     proxy: Proxy | None = None,
     authentication: AuthenticationConfig = NOBODY_IS_ASKED,
     tls: TlsConfig | None = None,
+    log: LogConfig | None = None,
 ) -> Iterator[str]:
     """Its address, or the proxy's, as long as it runs.
 
@@ -42,9 +44,10 @@ def running(
         proxy: what is to stand before it.
         authentication: who calls.
         tls: its TLS.
+        log: its change log; None: the embedded one.
     """
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
+        log=log or EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
         listen=parse_address("127.0.0.1:0"),
         tls=tls,
         history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,

@@ -327,7 +327,7 @@ def test_version(terminal: Terminal) -> None:
     assert set(terminal.json("version")) == {"version"}
 
 
-@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "info", "health", "serve", "demo"])
+@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "top", "info", "health", "serve", "demo"])
 def test_every_command_has_examples_and_names_its_exit_codes(terminal: Terminal, command: str) -> None:
     shown = terminal.run(command, "--help").stdout
     assert f"\n    topicpolicies {command}" in shown

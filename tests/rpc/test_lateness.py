@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import grpc
 import pytest
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
-from topicpolicies_server.config import PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies.v1.service_pb2 import GetEffectivePolicyRequest, GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.health import State
 from topicpolicies_server.logs.change_log import LogError
@@ -83,6 +85,37 @@ async def test_a_read_that_waits_for_its_namespace_is_told_so(stub: AsyncStub, m
             refusal = await refused(stub.GetPolicy(GetPolicyRequest(topic=topic), timeout=2.0))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOAD_TIMEOUT")
     assert "public/default has not been read yet" in refusal.message
+
+
+@pytest.fixture
+async def told_levels(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server that knows what holds in the namespace and on the brokers."""
+    levels = tmp_path / "cluster.toml"
+    levels.write_text('cluster = "us"\n[clusters]\nus = []\n[tenants]\npublic = ["us"]\n[namespaces."public/default"]\n[broker]\n')
+    log, limits = EmbeddedLogConfig(path=None, cluster_file=levels), replace(Limits(), update_timeout_seconds=60.0)
+    config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scope", ["local", "global"])
+async def test_what_holds_as_of_a_version_that_does_not_come_is_refused_by_that_version(told_levels: Server, scope: str) -> None:
+    far = "f" * 30
+    async with grpc.aio.insecure_channel(told_levels.address) as channel:
+        stub = async_stub(channel)
+        await stub.UpdatePolicy(UPDATE)
+        question = GetEffectivePolicyRequest(topic=TOPIC)
+        setattr(question, f"at_least_{scope}_version", far)
+        asking = asyncio.ensure_future(refused(stub.GetEffectivePolicy(question, timeout=60)))
+        for _ in range(400):
+            if any(call.at_least == far for call in told_levels.calls._calls):
+                break
+            await asyncio.sleep(0.01)
+        for call in list(told_levels.calls._calls):
+            told_levels.calls.lateness.hurry(call)  # as if its deadline were near
+        refusal = await asking
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "VERSION_NOT_REACHED")
+    assert refusal.info.metadata["at_least_version"] == far
 
 
 async def test_why_the_log_does_not_answer_is_told_though_the_patience_is_not_over(

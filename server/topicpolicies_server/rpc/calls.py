@@ -21,7 +21,7 @@ import contextlib
 import enum
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import grpc
 
@@ -145,13 +145,24 @@ class Call:
         return metadata
 
     async def write(self, answer: Any) -> None:
-        """Writes one of a stream's answers."""
-        await self._context.write(answer)
+        """Writes one of a stream's answers; ends the call where its peer has gone."""
+        try:
+            await self._context.write(answer)
+        except grpc.aio.InternalError:
+            self._gone()
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""
         self.code = code.name
-        return await self._context.abort(code, details, trailing_metadata)
+        try:
+            return await self._context.abort(code, details, trailing_metadata)
+        except grpc.aio.InternalError:
+            self._gone()
+
+    def _gone(self) -> NoReturn:
+        """What was written could not be sent: the peer has gone, which gRPC says by cancelling the call a moment later."""
+        self.given_up = True
+        raise asyncio.CancelledError from None
 
     def note(self, key: str, value: str) -> None:
         """Says something beside its answer, in the trailing metadata."""
@@ -182,6 +193,8 @@ class Call:
         One that nobody has asked this call's task for is of something that it awaited: a failure like every other.
         """
         assert self._task is not None, "a call has a task"
+        if self.given_up:
+            return None
         if not self._task.cancelling():
             return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
         if self.expired is not None and self.state is not State.TOLD and self._task.uncancel() == 0:

@@ -17,6 +17,7 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..namespaces.registry import Registry
 from . import answers
+from .errors import Context
 from .problems import Problems, Topic, read_topic
 
 _ENFORCED = (service_pb2.EFFECTIVE_VIEW_UNSPECIFIED, service_pb2.EFFECTIVE_VIEW_ENFORCED)
@@ -51,8 +52,15 @@ def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
     return Question(topic, message.view, at_least)
 
 
-async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire) -> bytes:
+async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire, context: Context) -> bytes:
     """A serialized ``GetEffectivePolicyResponse``.
+
+    Args:
+        registry: the namespaces.
+        admission: what is known of the cluster; None: nothing is.
+        question: what is asked.
+        wire: how documents are told.
+        context: the call, which is told what version it waits for.
 
     Raises:
         PolicyError: the namespace or the brokers are not known, or can't be asked; the topic does not exist; the log can't be read.
@@ -70,6 +78,7 @@ async def answer(registry: Registry, admission: Admission | None, question: Ques
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
+            context.at_least = question.at_least[scope]
             heads[scope] = await served.get(PolicyKey(topic.full, scope), question.at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
     if question.view in _ENFORCED:

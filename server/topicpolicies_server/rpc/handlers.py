@@ -190,7 +190,7 @@ def _writer(call: Call) -> Write:
 
     async def write(answer: Any) -> None:
         call.goes_to(State.WRITING)
-        await call.context.write(answer)
+        await call.write(answer)
         call.goes_to(State.WORKING)
 
     return write

@@ -31,6 +31,7 @@ from .info import info
 from .journal import Journal
 from .listening import Listening
 from .log_opening import open_log
+from .peers import keep_quiet
 from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
@@ -93,6 +94,7 @@ class Server:
             PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
             OSError: the address can't be listened on, or a file can't be used.
         """
+        keep_quiet()
         for sentence in insecure(self.config):
             _LOG.warning("insecure: %s", sentence)
         async with self._turn, contextlib.AsyncExitStack() as parts:

@@ -255,7 +255,7 @@ class Servicer:
         context.target = message.topic
         question = effective.read(message)
         wire = await self._shown(context, question.topic.namespace, Permission.READ)
-        return await effective.answer(self._registry, self._admission, question, wire)
+        return await effective.answer(self._registry, self._admission, question, wire, context)
 
     @_answering
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:

@@ -6,9 +6,10 @@ import base64
 import datetime as dt
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.client.certificates import Authority
+from tests.client.certificates import Authority, Identity
 
 SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
 WELL: Mapping[str, tuple[int, Any]] = {
@@ -33,7 +34,7 @@ WELL: Mapping[str, tuple[int, Any]] = {
 class Api:
     """An admin API."""
 
-    def __init__(self, answers: Mapping[str, tuple[int, Any]], date: str | None) -> None:
+    def __init__(self, answers: Mapping[str, tuple[int, Any]], date: str | None, tls: tuple[Identity, Path] | None = None) -> None:
         self.asked: list[str] = []
         api = self
 
@@ -55,6 +56,12 @@ class Api:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            identity, authorities = tls
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_cert_chain(identity.certificate, identity.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = int(self._server.server_address[1])
         self.thread = threading.Thread(target=lambda: self._server.serve_forever(0.01), daemon=True)
 
@@ -68,9 +75,17 @@ class Api:
 
 
 @contextmanager
-def admin_api(changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None) -> Iterator[Api]:
-    """An admin API whose answers are those of ``WELL`` but for some; ``date``: its header Date."""
-    api = Api({**WELL, **(changed or {})}, date)
+def admin_api(
+    changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None, tls: tuple[Identity, Path] | None = None
+) -> Iterator[Api]:
+    """An admin API whose answers are those of ``WELL`` but for some.
+
+    Args:
+        changed: those.
+        date: its header Date.
+        tls: its certificate, and who vouches for those of its clients, who must have one; None: without TLS.
+    """
+    api = Api({**WELL, **(changed or {})}, date, tls)
     api.start()
     try:
         yield api
@@ -83,6 +98,28 @@ def silent() -> Iterator[int]:
     """The port of a server that takes connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield int(listening.getsockname()[1])
+
+
+@contextmanager
+def without_a_goodbye(identity: Identity) -> Iterator[int]:
+    """The port of a server of TLS that shakes hands and says nothing after that, not even goodbye."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(identity.certificate, identity.key)
+    kept: list[socket.socket] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                kept.append(context.wrap_socket(listening.accept()[0], server_side=True))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield int(listening.getsockname()[1])
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+    for each in kept:
+        each.close()
 
 
 def free_port() -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from tests.cli.conftest import Terminal
@@ -15,7 +18,8 @@ from tests.cli.doctor.planted import Past, admin_api, free_port, silent, web_tok
 from tests.cli.real_server import running
 from tests.client.certificates import Authority, Identity
 from topicpolicies import Client
-from topicpolicies_server.config import TlsConfig
+from topicpolicies_server.config import AuthenticationConfig, TlsConfig
+from topicpolicies_server.config.authentication import TokenConfig
 
 UNWELL = 10
 
@@ -144,6 +148,34 @@ def test_the_authority_is_not_believed(doctor: Terminal, tmp_path: Path) -> None
     assert "--tls-ca" in found["tls.chain"]["remedy"]
 
 
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[str]:
+    """The address of a server that asks who calls."""
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET.encode())
+    with running(None, authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key))) as address:
+        yield address
+
+
+def test_the_server_asks_who_calls(doctor: Terminal, asking: str, tmp_path: Path) -> None:
+    tokens = {"well": jwt.encode({"sub": "admin"}, SECRET), "ended": jwt.encode({"sub": "admin", "exp": 1}, SECRET), "none": ""}
+    files = {name: tmp_path / name for name in tokens}
+    for name, token in tokens.items():
+        files[name].write_text(token)
+    well = examined(doctor, "--server", asking, "--token-file", str(files["well"]), "--scratch", "public/a")
+    assert bad(well) == set() and well["server.token"]["level"] == "ok"
+    ended = examined(doctor, "--server", asking, "--token-file", str(files["ended"]))
+    assert bad(ended) == {"server.token", "server.service"}
+    for arguments in ((), ("--token-file", str(files["none"])), ("--token-file", str(tmp_path / "missing"))):
+        found = examined(doctor, "--server", asking, *arguments)
+        assert bad(found) == {"server.service", *(["server.token"] if arguments else [])}
+        assert "--token-file" in found["server.service"]["remedy"]
+        assert not arguments or "--token-file" in found["server.token"]["remedy"]
+
+
 def test_nothing_is_wrong_with_a_broker_that_is_well(doctor: Terminal) -> None:
     with admin_api() as api:
         found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/default"))
@@ -160,6 +192,40 @@ def test_the_brokers_token_has_ended(doctor: Terminal, tmp_path: Path) -> None:
     assert bad(found) == {"token.own", "token.accepted"}
     assert "sidecar" in found["token.own"]["told"] and "--pulsar-token-file" in found["token.own"]["remedy"]
     assert "Token expired" in found["token.accepted"]["told"]
+
+
+def test_the_issuer_of_the_brokers_tokens_refuses(doctor: Terminal, tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials.json"
+    credentials.write_text(json.dumps({"client_id": "sidecar", "client_secret": "s3cret"}))
+    with admin_api() as api:
+        issued = ("--pulsar-oauth2-issuer", f"http://127.0.0.1:{api.port}", "--pulsar-oauth2-credentials", str(credentials))
+        found = examined(doctor, *before_the_broker(api.port, *issued))
+    assert "token.own" in bad(found)
+    assert "issuer" in found["token.own"]["told"] and "--pulsar-oauth2-credentials" in found["token.own"]["remedy"]
+    assert "s3cret" not in json.dumps(found)
+
+
+def test_the_broker_asks_for_a_certificate(doctor: Terminal, tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    client = ours.identity("sidecar")
+    trusting = ("--pulsar-tls-trust-certs", str(ours.certificate))
+    shown = ("--pulsar-tls-certificate", str(client.certificate), "--pulsar-tls-key", str(client.key))
+    with admin_api(tls=(ours.identity("broker", "elsewhere.test"), ours.certificate)) as api:
+        reached = (
+            "--pre",
+            "--pulsar",
+            f"pulsar+ssl://127.0.0.1:{api.port}",
+            "--admin-url",
+            f"https://127.0.0.1:{api.port}",
+            "--no-history",
+        )
+        named = examined(doctor, *reached, *trusting, *shown)
+        found = examined(doctor, *reached, *trusting, *shown, "--no-pulsar-tls-validate-hostname")
+        without = examined(doctor, *reached, *trusting, "--no-pulsar-tls-validate-hostname")
+    assert {"broker-tls.name", "admin-tls.name", "broker.admin"} <= bad(named)
+    assert bad(found) == set() and found["admin-tls.name"]["level"] == "skipped"
+    assert "its certificate" in found["token.accepted"]["told"]
+    assert "broker.admin" in bad(without)
 
 
 def test_the_brokers_have_topic_policies_switched_off(doctor: Terminal) -> None:
@@ -237,3 +303,25 @@ def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("14 checks: 1 failed")
+
+
+def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:
+    lines = terminal.run("doctor", "--tls").stdout.splitlines()
+    assert "- tls.chain, tls.name, tls.expiry: not looked at: it needs address.grpc" in [line.replace("[skipped]", "-") for line in lines]
+    groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
+    assert groups == ["address", "tls", "server", "limits", "scratch"]
+
+
+def test_each_group_is_shown_in_one_place_but_what_needs_another(doctor: Terminal) -> None:
+    with admin_api() as api:
+        result = doctor.run("doctor", *before_the_broker(api.port, "--namespace", "public/a", "--namespace", "public/b"))
+    lines = result.stdout.splitlines()
+    groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
+    assert groups == ["options", "broker", "token", "broker", "clock", "disk"]
+
+
+def test_a_port_of_metrics_that_is_another_is_named(recorded: Terminal) -> None:
+    port = free_port()
+    found = examined(recorded, "--metrics", f"127.0.0.1:{port}")
+    assert bad(found) == {"limits.metrics"}
+    assert found["limits.metrics"]["told"] == f"127.0.0.1:{port}: Connection refused"

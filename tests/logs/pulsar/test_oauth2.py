@@ -290,10 +290,10 @@ def test_a_configuration_becomes_what_both_are_told(credentials: Path, tmp_path:
         oauth2=OAuth2Config(issuer="https://issuer", credentials_file=credentials, audience="a", scope="s"),
     )
     assert config.problems() == []
-    assert opening._tls(config) == TlsOptions(
+    assert opening.tls_of(config) == TlsOptions(
         trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False
     )
-    assert opening._token(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
+    assert opening.identity_of(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
 
 
 @pytest.fixture

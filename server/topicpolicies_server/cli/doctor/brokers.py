@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -19,7 +19,9 @@ from ...config import PulsarLogConfig
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
 from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
 from ...logs.pulsar.admin.facts import changes_in_place, dialect_of
-from ...logs.pulsar.credentials import TlsOptions, token_from_file
+from ...logs.pulsar.credentials import OAuth2
+from ...logs.pulsar.oauth2 import Tokens
+from ...logs.pulsar.opening import identity_of, tls_of
 from .certificates import certificates
 from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
 from .clocks import judged_clock
@@ -29,7 +31,6 @@ from .tokens import judged_token
 _SECONDS = 5.0
 _CHANGE_EVENTS = "__change_events"
 _UNKNOWN, _FORBIDDEN, _MISSING = 401, 403, 404
-Ask = Callable[..., Awaitable[Answer]]
 
 
 class Asking:
@@ -43,9 +44,20 @@ class Asking:
         """
         scheme, _, hosts = config.admin_url.rstrip("/").partition("://")
         self._base = f"{scheme}://{hosts.split(',')[0]}/admin/v2/"
-        self._token = None if config.token_file is None else token_from_file(config.token_file)
-        tls = TlsOptions(trust_certs=config.tls_trust_certs_file)
-        self._http = httpx.AsyncClient(verify=tls.context(), timeout=_SECONDS, trust_env=False)
+        shown = identity_of(config)
+        self._read = None if isinstance(shown, OAuth2) else shown
+        self._issued = Tokens(shown) if isinstance(shown, OAuth2) else None
+        self._http = httpx.AsyncClient(verify=tls_of(config).context(), timeout=_SECONDS, trust_env=False)
+
+    async def token(self) -> str:
+        """What is shown to brokers; "" is nothing, or a certificate only.
+
+        Raises:
+            OSError: it can't be had.
+        """
+        if self._issued is not None:
+            return await self._issued.token()
+        return "" if self._read is None else await in_thread(self._read)
 
     async def __call__(self, *path: str) -> Answer:
         """The answer to GET.
@@ -53,7 +65,7 @@ class Asking:
         Raises:
             OSError: there is none.
         """
-        token = "" if self._token is None else self._token()
+        token = await self.token()
         url = self._base + "/".join(quote(segment, safe="") for segment in path)
         try:
             return await fetch(self._http, url, {"Authorization": f"Bearer {token}"} if token else {})
@@ -62,6 +74,8 @@ class Asking:
 
     async def close(self) -> None:
         """Closes the connections."""
+        if self._issued is not None:
+            await self._issued.close()
         await self._http.aclose()
 
 
@@ -104,19 +118,15 @@ def judged_schema(definition: str) -> Finding:
 
 
 def judged_entry(answer: Answer, what: str) -> Finding:
-    """Whether a question that only some roles may ask was answered."""
-    if answer.status == _UNKNOWN:
-        return failed(
-            f"the broker does not know the token ({answer.reason('')})", "Give --pulsar-token-file a token that its key has signed."
-        )
-    if answer.status == _FORBIDDEN:
+    """Whether a question that only some roles may ask was answered. Brokers refuse a role that they know with 401 as well as with 403."""
+    if answer.status in (_UNKNOWN, _FORBIDDEN):
         return failed(f"the role may not see {what} ({answer.reason('')})")
     if answer.status >= httpx.codes.BAD_REQUEST and answer.status != _MISSING:
         return failed(f"it answers {answer.status} ({answer.reason('')})")
     return ok()
 
 
-def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> list[Check]:
+def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> list[Check]:
     """The checks of the broker.
 
     Args:
@@ -164,10 +174,11 @@ def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> lis
             remedy="Correct --admin-url: it is HTTP, port 8080 or 8443 unless it was set otherwise; not the port of --pulsar.",
         ),
     ]
+    tls = Tls(ca_file=config.tls_trust_certs_file, certificate_file=config.tls_certificate_file, key_file=config.tls_key_file)
     for group, place, url in (("broker-tls", service, config.service_url), ("admin-tls", admin, config.admin_url)):
         if url.startswith(("pulsar+ssl", "https")):
-            found += certificates(place, Tls(ca_file=config.tls_trust_certs_file), used=True, group=group, before=None)
-    found += [*_tokens(config, ask), *(check for namespace in namespaces for check in _namespace(namespace, ask))]
+            found += certificates(place, tls, used=True, group=group, before=None, named=config.tls_validate_hostname)
+    found += [*_tokens(config, ask), *(_tenant(namespace, ask) for namespace in namespaces)]
     found += [
         Check(
             name="broker.version",
@@ -175,7 +186,7 @@ def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> lis
             why="Some versions lose policies by themselves.",
             run=version,
             remedy="Upgrade the brokers.",
-            needs=("broker.admin",),
+            needs=("token.accepted",),
         ),
         Check(
             name="broker.policies",
@@ -183,8 +194,11 @@ def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> lis
             why="Without them nobody obeys what is written.",
             run=settings,
             remedy="Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true in broker.conf, and restart the brokers.",
-            needs=("broker.admin",),
+            needs=("token.accepted",),
         ),
+    ]
+    found += [check for namespace in namespaces for check in _namespace(namespace, ask)]
+    found += [
         Check(
             name="clock.broker",
             holds="the broker's clock agrees with ours",
@@ -197,22 +211,25 @@ def brokers(config: PulsarLogConfig, ask: Ask, namespaces: Sequence[str]) -> lis
     return found
 
 
-def _tokens(config: PulsarLogConfig, ask: Ask) -> list[Check]:
+def _tokens(config: PulsarLogConfig, ask: Asking) -> list[Check]:
     """The checks of what the sidecar shows, and what that may do."""
-    path = config.token_file
+    certificate = config.tls_certificate_file
+    nothing = "without a token" if certificate is None else "without a token, by its certificate"
+    option = "--pulsar-token-file" if config.oauth2 is None else "--pulsar-oauth2-credentials"
 
     async def own() -> Finding:
-        if path is None:
-            return skipped("the sidecar shows no token")
-        return judged_token(await in_thread(token_from_file(path)), time.time())
+        shown = await ask.token()
+        return judged_token(shown, time.time()) if shown else skipped(f"the sidecar calls {nothing}")
 
     async def accepted() -> Finding:
         answer = await ask("clusters")
-        return judged_entry(answer, "the clusters") if answer.status == _UNKNOWN else ok("" if path else "without a token")
+        if answer.status == _UNKNOWN:
+            return failed(f"the broker does not know the token ({answer.reason('')})")
+        return ok("" if await ask.token() else nothing)
 
     async def superuser() -> Finding:
         answer = await ask("tenants")
-        if answer.status == _FORBIDDEN:
+        if answer.status in (_UNKNOWN, _FORBIDDEN):
             return ok("no superuser: it is the admin of single tenants, if of any")
         judged = judged_entry(answer, "the tenants")
         return judged if judged.level.value != "ok" else ok("a superuser: it may do everything in this cluster")
@@ -220,17 +237,21 @@ def _tokens(config: PulsarLogConfig, ask: Ask) -> list[Check]:
     return [
         Check(
             name="token.own",
-            holds="the sidecar's own token can be read, and is in force",
+            holds="the sidecar's own token can be had, and is in force",
             why="When it ends the broker lets the sidecar in no more.",
             run=own,
-            remedy="Put a new token into the file of --pulsar-token-file (pulsar tokens create); it is read anew, without a restart.",
+            remedy="Put a new token into the file of --pulsar-token-file (pulsar tokens create); it is read anew, without a restart."
+            if config.oauth2 is None
+            else "Correct --pulsar-oauth2-issuer, --pulsar-oauth2-credentials, --pulsar-oauth2-audience and --pulsar-oauth2-scope.",
         ),
         Check(
             name="token.accepted",
             holds="the broker takes it",
             why="Who is not known may do nothing.",
             run=accepted,
-            remedy="Give --pulsar-token-file a token that the brokers' key has signed, and that has not ended.",
+            remedy=f"Give {option} what the brokers know: a token that their key has signed, and that has not ended."
+            if config.oauth2 is None
+            else "Look whether the brokers trust this issuer, and the audience that it writes into its tokens.",
             needs=("broker.admin",),
         ),
         Check(
@@ -244,7 +265,24 @@ def _tokens(config: PulsarLogConfig, ask: Ask) -> list[Check]:
     ]
 
 
-def _namespace(namespace: str, ask: Ask) -> list[Check]:
+def _tenant(namespace: str, ask: Asking) -> Check:
+    """The check of what the sidecar is to the tenant of a namespace."""
+    tenant = namespace.partition("/")[0]
+
+    async def run() -> Finding:
+        return judged_entry(await ask("namespaces", tenant), f"the namespaces of {tenant}")
+
+    return Check(
+        name=f"token.tenant {namespace}",
+        holds=f"the sidecar is an admin of {tenant}",
+        why="__change_events is a system topic: only a tenant's admins may write it.",
+        run=run,
+        remedy=f"pulsar-admin tenants update {tenant} --admin-roles ROLE",
+        needs=("token.accepted",),
+    )
+
+
+def _namespace(namespace: str, ask: Asking) -> list[Check]:
     """The checks of a namespace."""
     tenant, _, name = namespace.partition("/")
 
@@ -252,10 +290,9 @@ def _namespace(namespace: str, ask: Ask) -> list[Check]:
         answer = await ask("namespaces", tenant, name)
         if answer.status == _MISSING:
             return failed(f"{namespace} does not exist")
+        if answer.status in (_UNKNOWN, _FORBIDDEN):
+            return skipped(f"the role may not see it: see token.tenant {namespace}")
         return judged_entry(answer, namespace)
-
-    async def tenants() -> Finding:
-        return judged_entry(await ask("namespaces", tenant), f"the namespaces of {tenant}")
 
     async def schema() -> Finding:
         layout = await ask("persistent", tenant, name, _CHANGE_EVENTS, "partitions")
@@ -279,14 +316,6 @@ def _namespace(namespace: str, ask: Ask) -> list[Check]:
             why="Policies of topics of a namespace that does not exist are refused.",
             run=there,
             remedy=f"Create it (pulsar-admin namespaces create {namespace}), or correct its name.",
-            needs=("token.accepted",),
-        ),
-        Check(
-            name=f"token.tenant {namespace}",
-            holds=f"the sidecar is an admin of {tenant}",
-            why="__change_events is a system topic: only a tenant's admins may write it.",
-            run=tenants,
-            remedy=f"pulsar-admin tenants update {tenant} --admin-roles ROLE",
             needs=("token.accepted",),
         ),
         Check(

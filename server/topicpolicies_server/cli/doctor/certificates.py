@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from topicpolicies import Tls
 
 from .checks import Check, Finding, failed, ok, skipped, warning
-from .reaching import Place, opened
+from .reaching import Place, closed, opened
 
 SOON_DAYS = 14
 """A certificate that ends within so many days is warned of."""
@@ -54,7 +54,7 @@ async def shown(place: Place, tls: Tls, *, named: bool) -> Shown:
     try:
         return Shown(writer.get_extra_info("peercert") or {})
     finally:
-        writer.close()
+        await closed(writer)
 
 
 def judged_chain(found: Shown) -> Finding:
@@ -86,7 +86,7 @@ def judged_times(found: Shown, now: float) -> Finding:
 
 
 def certificates(
-    place: Place, tls: bool | Tls | None, *, used: bool, group: str = "tls", before: str | None = "address.grpc"
+    place: Place, tls: bool | Tls | None, *, used: bool, group: str = "tls", before: str | None = "address.grpc", named: bool = True
 ) -> Sequence[Check]:
     """The checks of a server's certificate.
 
@@ -96,6 +96,7 @@ def certificates(
         used: whether TLS is used at all.
         group: what they are shown under.
         before: the check that they need, if any.
+        named: whether the certificate has to carry the server's name.
     """
     trusted = tls if isinstance(tls, Tls) else Tls()
     name = trusted.server_name or place.host
@@ -104,6 +105,8 @@ def certificates(
         return judged_chain(await shown(place, trusted, named=False)) if used else skipped("there is no TLS")
 
     async def right_name() -> Finding:
+        if used and not named:
+            return skipped("names are not checked: --no-pulsar-tls-validate-hostname")
         return judged_name(await shown(place, trusted, named=True), name) if used else skipped("there is no TLS")
 
     async def times() -> Finding:

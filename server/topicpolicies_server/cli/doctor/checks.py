@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -131,8 +133,17 @@ async def _found(check: Check) -> Finding:
             return await check.run()
     except TimeoutError:
         return failed(f"there was no answer within {check.seconds:g} s")
+    except OSError as error:
+        return failed(why(error))
     except Exception as error:  # noqa: BLE001 - a check that fails is a finding
         return failed(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].rstrip(": "))
+
+
+def why(error: OSError) -> str:
+    """What went wrong, in the system's words: asyncio has its own where a connection is refused."""
+    number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
+    told = os.strerror(number) if number > 0 else " ".join(str(error.strerror or error).split())
+    return f"{error.filename}: {told}"[:300] if error.filename else told[:300] or type(error).__name__
 
 
 _threads = DaemonThreads(_THREADS, "doctor")

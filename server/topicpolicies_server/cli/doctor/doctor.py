@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, NamedTuple
 
@@ -25,14 +25,14 @@ from ...config.sources import Gathered
 from ..exits import ExitCode, reporting
 from ..serving.configured import configured
 from ..settings import Settings, settings
-from ..showing.rendering import console
 from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
 from .keeping import keeping
 from .reaching import place_of, reaching, wants_tls
-from .report import count, heading, lines, of_results, summary
+from .report import Nobody, Screen, count, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import metrics, sidecar
+from .tokens import Shown
 
 ScratchPlace = Annotated[
     str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
@@ -88,9 +88,8 @@ def doctor(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     patient = _patient(context, chosen, found, namespaces or [], scratch, metrics_at, pre=pre)
-    show = _json if chosen.json else _lines
-    with reporting(chosen.output):
-        results, left_over = asyncio.run(_examined(patient, chosen, *show()))
+    with reporting(chosen.output), contextlib.closing(Nobody() if chosen.json else Screen()) as looking:
+        results, left_over = asyncio.run(_examined(patient, chosen, looking))
     if chosen.json:
         typer.echo(json.dumps(of_results(results, left_over)))
     else:
@@ -129,25 +128,26 @@ def _patient(
     return Patient(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
 
 
-async def _examined(
-    patient: Patient, chosen: Settings, begins: Callable[[Check], None], ended: Callable[[Result], None]
-) -> tuple[list[Result], str]:
+async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tuple[list[Result], str]:
     """The findings, and what is left over of a change that could not be taken back."""
     results: list[Result] = []
     async with contextlib.AsyncExitStack() as stack:
         checks = [*_of_options(patient)]
         scratch = None
         if not patient.pre:
-            client = await stack.enter_async_context(AsyncClient(patient.target, tls=patient.tls, actor=_sendable(chosen.actor)))
-            checks += _of_server(patient, client)
+            shown = Shown(chosen.token_file)
+            client = await stack.enter_async_context(
+                AsyncClient(patient.target, tls=patient.tls, token=shown.token, actor=_sendable(chosen.actor))
+            )
+            checks += _of_server(patient, client, shown)
             scratch = Scratch(client, patient.scratch) if patient.scratch else None
             checks += _of_scratch(scratch)
         if patient.config is not None:
             checks += await stack.enter_async_context(_of_operator(patient.config, patient.namespaces))
         try:
-            async for result in examine(checks, begins):
+            async for result in examine(checks, looking.begins):
                 results.append(result)
-                ended(result)
+                looking.ended(result)
         finally:
             left_over = "" if scratch is None else await cleaned(scratch)
             if left_over and sys.exc_info()[0] is not None:
@@ -171,13 +171,14 @@ def _of_options(patient: Patient) -> list[Check]:
     return [check]
 
 
-def _of_server(patient: Patient, client: AsyncClient) -> list[Check]:
+def _of_server(patient: Patient, client: AsyncClient, shown: Shown) -> list[Check]:
     target, tls = patient.target, patient.tls
     place = place_of(addresses_of(target)[0])
     limits = dataclasses.asdict(patient.config.limits if patient.config is not None else Limits())
     return [
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
+        *shown.checks(),
         *sidecar(target, tls, client, patient.namespaces),
         *metrics(patient.metrics, limits),
     ]
@@ -209,32 +210,3 @@ async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> Async
 
 def _sendable(actor: str) -> str:
     return actor if actor.isascii() and actor.isprintable() and actor == actor.strip() else ""
-
-
-def _lines() -> tuple[Callable[[Check], None], Callable[[Result], None]]:
-    """What shows each check as it comes; on a terminal also the one that is under way."""
-    shown = console()
-    marks = "utf" in (shown.encoding or "").lower()
-    status = shown.status("") if shown.is_terminal else None
-    groups: list[str] = []
-
-    def begins(check: Check) -> None:
-        if status is not None:
-            status.update(f"{check.holds} ...")
-            status.start()
-
-    def ended(result: Result) -> None:
-        if status is not None:
-            status.stop()
-        if result.check.group not in groups:
-            typer.echo(("\n" if groups else "") + heading(result.check.group))
-            groups.append(result.check.group)
-        for line in lines(result, marks=marks):
-            typer.echo(line)
-
-    return begins, ended
-
-
-def _json() -> tuple[Callable[[Check], None], Callable[[Result], None]]:
-    """Nothing is shown before the end."""
-    return lambda _check: None, lambda _result: None

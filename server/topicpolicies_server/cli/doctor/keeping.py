@@ -114,7 +114,7 @@ def _of_file(name: str, path: Path, made: bool, most: int | None) -> list[Check]
     checks = [
         Check(
             name=f"disk.{name}",
-            holds=f"the {name}'s file can be written",
+            holds=f"the file of the {name} can be written",
             why="A server that can't write its files does not start, or stops recording.",
             run=folder,
             remedy=f"Mount the disk for writing, give the server's user the folder {path.parent}, or name another file: --{_FLAGS[name]}.",

@@ -10,18 +10,19 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from topicpolicies import Tls
 from topicpolicies.channels import addresses_of, is_local
 
-from .checks import Check, Finding, failed, in_thread, ok, skipped
+from .checks import Check, Finding, failed, in_thread, ok, skipped, why
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """How a client of HTTP/2 begins: its words, and settings that say nothing."""
 _SETTINGS = 4
 """The type of the frame with which a server of HTTP/2 begins."""
-_ANSWER_SECONDS = 3.0
+_ANSWER_SECONDS = 6.0
 _PORT = 443
 """What gRPC takes where an address names no port."""
 
@@ -90,20 +91,42 @@ def judged(speech: Speech, *, tls: bool) -> Finding:
 
 
 async def speech_at(place: Place) -> Speech:
-    """What speaks at a place.
+    """What speaks at a place: it is spoken to with TLS and without, at once, and the first answer that says it counts.
 
     Raises:
         OSError: nobody takes the connection.
     """
-    answer = await _answer(place)
+    plain, secure = asyncio.ensure_future(_answer(place)), asyncio.ensure_future(_tls_protocol(place))
+    pending: set[asyncio.Future[Any]] = {plain, secure}
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            while pending:
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if (speech := _speech(plain, secure)) is not None:
+                    return speech
+    except TimeoutError:
+        pass
+    finally:
+        for each in pending:
+            each.cancel()
+        await asyncio.gather(plain, secure, return_exceptions=True)
+    return Speech.OTHER if plain.done() and not plain.cancelled() and plain.result() else Speech.SILENT
+
+
+def _speech(plain: asyncio.Future[bytes], secure: asyncio.Future[str | None]) -> Speech | None:
+    """What is known so far; None: nothing.
+
+    Raises:
+        OSError: nobody takes the connection.
+    """
+    answer = plain.result() if plain.done() else b""
     if len(answer) >= 4 and answer[3] == _SETTINGS and not answer.startswith(b"HTTP"):
         return Speech.HTTP2
     if answer.startswith((b"HTTP/", b"<")):  # a page without a status line is how some refuse a protocol that they do not know
         return Speech.HTTP1
-    with contextlib.suppress(OSError, TimeoutError, EOFError):
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            return Speech.TLS_HTTP2 if await _tls_protocol(place) == "h2" else Speech.TLS_OTHER
-    return Speech.OTHER if answer else Speech.SILENT
+    if secure.done() and secure.exception() is None:
+        return Speech.TLS_HTTP2 if secure.result() == "h2" else Speech.TLS_OTHER
+    return None
 
 
 async def _answer(place: Place) -> bytes:
@@ -111,12 +134,11 @@ async def _answer(place: Place) -> bytes:
     reader, writer = await opened(place)
     try:
         writer.write(_PREFACE)
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return await reader.read(64)
+        with contextlib.suppress(OSError):
+            return await reader.read(64)
         return b""
     finally:
-        writer.close()
+        await closed(writer)
 
 
 async def _tls_protocol(place: Place) -> str | None:
@@ -129,7 +151,7 @@ async def _tls_protocol(place: Place) -> str | None:
         found: ssl.SSLObject = writer.get_extra_info("ssl_object")
         return found.selected_alpn_protocol()
     finally:
-        writer.close()
+        await closed(writer)
 
 
 async def opened(
@@ -155,6 +177,13 @@ async def opened(
     return await asyncio.open_connection(last, place.port, ssl=context, server_hostname=tls_name)
 
 
+async def closed(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection, now: goodbyes of TLS wait for a peer that may be slow, and outlast the command."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
 async def resolved(place: Place) -> list[str]:
     """The addresses of its host.
 
@@ -170,8 +199,8 @@ async def connected(place: Place) -> Finding:
     try:
         _, writer = await opened(place)
     except OSError as error:
-        return failed(f"{place}: {error.strerror or error}")
-    writer.close()
+        return failed(f"{place}: {why(error)}")
+    await closed(writer)
     return ok(str(place))
 
 
@@ -189,7 +218,7 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
         try:
             return ok(f"{place.host} is {', '.join(await resolved(place))}")
         except OSError as error:
-            return failed(f"{place.host}: {error.strerror or error}")
+            return failed(f"{place.host}: {why(error)}")
 
     async def speaks() -> Finding:
         return judged(await speech_at(place), tls=wants_tls(target, tls))

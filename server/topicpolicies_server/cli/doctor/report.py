@@ -6,8 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..showing.rendering import printable
-from .checks import Level, Result
+import typer
+
+from ..showing.rendering import console, printable
+from .checks import Check, Level, Result
 
 _MARKS = {Level.OK: "√", Level.WARNING: "‼", Level.FAILED: "\u00d7", Level.SKIPPED: "-"}
 _ASCII = {Level.OK: "[ok]", Level.WARNING: "[warning]", Level.FAILED: "[failed]", Level.SKIPPED: "[skipped]"}
@@ -22,6 +24,74 @@ def lines(result: Result, *, marks: bool = True) -> Iterator[str]:
     if result.remedy:
         yield from _wrapped("    hint: ", result.remedy)
         yield from _wrapped("    why:  ", result.check.why)
+
+
+def left_out(results: Sequence[Result], *, marks: bool = True) -> list[str]:
+    """Results that say alike why nothing was looked at, in lines: one that is alone as every other, several by their names."""
+    if len(results) == 1:
+        return list(lines(results[0], marks=marks))
+    names = ", ".join(result.check.name for result in results)
+    return _wrapped(f"{(_MARKS if marks else _ASCII)[Level.SKIPPED]} ", f"{names}: {results[0].finding.told}")
+
+
+class Nobody:
+    """Who is shown nothing before the end."""
+
+    def begins(self, check: Check) -> None:
+        """A check begins."""
+
+    def ended(self, result: Result) -> None:
+        """It has its result."""
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+
+
+class Screen(Nobody):
+    """Shows each check as it comes; on a terminal also the one that is under way."""
+
+    def __init__(self) -> None:
+        shown = console()
+        self._marks = "utf" in (shown.encoding or "").lower()
+        self._status = shown.status("") if shown.is_terminal else None
+        self._group = ""
+        self._skipped: list[Result] = []
+        """Those that say alike why nothing was looked at, and are not shown yet."""
+
+    def begins(self, check: Check) -> None:
+        """A check begins."""
+        if self._status is not None:
+            self._status.update(f"{textwrap.shorten(printable(check.holds), WIDTH - 10, placeholder='')} ...")
+            self._status.start()
+
+    def ended(self, result: Result) -> None:
+        """It has its result."""
+        skipped = result.finding.level is Level.SKIPPED
+        before = self._skipped[0] if self._skipped else None
+        if before is not None and not (skipped and result.check.group == self._group and result.finding.told == before.finding.told):
+            self._show_skipped()
+        if self._status is not None:
+            self._status.stop()
+        if result.check.group != self._group:
+            typer.echo(("\n" if self._group else "") + heading(result.check.group))
+            self._group = result.check.group
+        if skipped:
+            self._skipped.append(result)
+            return
+        for line in lines(result, marks=self._marks):
+            typer.echo(line)
+
+    def close(self) -> None:
+        """Shows what is left."""
+        self._show_skipped()
+
+    def _show_skipped(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+        if self._skipped:
+            for line in left_out(self._skipped, marks=self._marks):
+                typer.echo(line)
+            self._skipped = []
 
 
 def _wrapped(first: str, text: str) -> list[str]:

@@ -11,7 +11,7 @@ import grpc
 from topicpolicies import LogKind, ServerInfo, Tls, TopicPoliciesError
 from topicpolicies.channels import credentials_for, options_for
 
-from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
+from .checks import Check, Finding, failed, in_thread, ok, skipped, warning, why
 
 if TYPE_CHECKING:
     from topicpolicies.aio import AsyncClient
@@ -38,7 +38,9 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
     if error.code is grpc.StatusCode.UNIMPLEMENTED:
         return failed(f"there is another gRPC service ({told})", "Name the port that serve says it listens on.")
     if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        return failed(told, "Show who you are: --tls-certificate and --tls-key, or the credentials that the server asks for.")
+        return failed(told, "Show who you are: --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
+    if error.reason == "TOKEN_IN_THE_CLEAR":
+        return failed(told, "Say --tls: without it others could read the token on its way.")
     return failed(told)
 
 
@@ -187,7 +189,10 @@ def metrics(address: str, limits: Mapping[str, float]) -> list[Check]:
     async def shown() -> Finding:
         if not address:
             return skipped("no address of metrics is known: say --metrics HOST:PORT")
-        status, text = await in_thread(fetched, address, "/metrics")
+        try:
+            status, text = await in_thread(fetched, address, "/metrics")
+        except OSError as error:
+            return failed(f"{address}: {why(error)}")
         if status != http.client.OK or "topicpolicies_" not in text:
             return failed(f"{address} answers {status}, and shows no metrics of this server")
         return ok(address)

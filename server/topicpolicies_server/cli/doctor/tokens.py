@@ -1,13 +1,20 @@
-"""The sidecar's own token for its broker: whether it can be read, and when it ends. Whether brokers take it is for them to say."""
+"""Tokens, the sidecar's own for its broker and the caller's for the sidecar: whether they can be read, and when they end.
+
+Whether they are taken is for those to say whom they are shown to.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import time
+from pathlib import Path
 from typing import Any
 
-from .checks import Finding, failed, ok, warning
+from topicpolicies import InvalidArgument, TokenFile
+
+from .checks import Check, Finding, failed, ok, warning
 
 _SOON_SECONDS = 7 * 86_400.0
 
@@ -45,6 +52,41 @@ def judged_token(token: str, now: float) -> Finding:
     if ends - now < _SOON_SECONDS:
         return warning(f"{role}: it ends in {_span(ends - now)}")
     return ok(f"{role}; it ends in {_span(ends - now)}")
+
+
+class Shown:
+    """What this client shows the server."""
+
+    def __init__(self, path: Path | None) -> None:
+        """``path``: the file of its token; None: it has none."""
+        self.token: TokenFile | None = None
+        """None: there is none, or it can't be read."""
+        self._path = path
+        self._problem = ""
+        if path is not None:
+            try:
+                self.token = TokenFile(path)
+            except OSError as error:
+                self._problem = f"{path}: {error.strerror or error}"
+            except InvalidArgument as error:
+                self._problem = error.message
+
+    def checks(self) -> list[Check]:
+        """Whether it can be shown; nothing is asked where there is none."""
+
+        async def run() -> Finding:
+            return judged_token(self.token(), time.time()) if self.token is not None else failed(self._problem)
+
+        if self._path is None:
+            return []
+        check = Check(
+            name="server.token",
+            holds="your token can be read, and is in force",
+            why="Where the server asks who calls, it refuses who shows none.",
+            run=run,
+            remedy="Put a token that is in force into the file of --token-file.",
+        )
+        return [check]
 
 
 def _span(seconds: float) -> str:

@@ -30,14 +30,15 @@ def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted
         case Reset():
             return f"{_now()}  # {printable(event.message) or f'{event.namespace} begins anew'}"
         case Status():
-            return f"{_now()}  # {_status(event)}"
+            return f"{_now()}  # {line_of_status(event)}"
         case Interrupted():
             return f"{_now()}  # interrupted, again in {event.retry_in_seconds:.1f} s: {printable(event.error.message)}"
         case Bookmark():
             return None
 
 
-def _status(event: Status) -> str:
+def line_of_status(event: Status) -> str:
+    """The state of a namespace, in a line."""
     told = f"{event.namespace} {_STATES[event.state]}"
     return f"{told}: {printable(event.message)}" if event.message.rstrip(".") not in ("", told) else told
 

@@ -23,8 +23,8 @@ def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[],
     return PulsarLog(
         config.service_url,
         config.admin_url,
-        token=_token(config),
-        tls=_tls(config),
+        token=identity_of(config),
+        tls=tls_of(config),
         limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
         advertised=advertised if exclusive else None,
     )
@@ -36,17 +36,19 @@ def admin_api(config: PulsarLogConfig) -> Admin:
     Raises:
         OSError: a TLS file can't be used.
     """
-    return Admin(config.admin_url, token=_token(config), tls=_tls(config))
+    return Admin(config.admin_url, token=identity_of(config), tls=tls_of(config))
 
 
-def _token(config: PulsarLogConfig) -> Identity | None:
+def identity_of(config: PulsarLogConfig) -> Identity | None:
+    """What the sidecar shows of itself; None: nothing, or a certificate only."""
     issued = config.oauth2
     if issued is not None and issued.credentials_file is not None:
         return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
     return None if config.token_file is None else token_from_file(config.token_file)
 
 
-def _tls(config: PulsarLogConfig) -> TlsOptions:
+def tls_of(config: PulsarLogConfig) -> TlsOptions:
+    """How TLS connections to brokers are made."""
     return TlsOptions(
         trust_certs=config.tls_trust_certs_file,
         certificate=config.tls_certificate_file,

@@ -1,0 +1,161 @@
+"""The top command: what changes most, as it happens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Self
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from topicpolicies import Watch, WatchMode
+
+from ..exits import reporting
+from ..settings import ScopeNames, Settings, settings
+from ..showing import json_forms
+from ..showing.busiest import Busiest
+from ..showing.rendering import console
+from .targets import sort_targets
+
+_JOIN_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
+
+
+def top(
+    context: typer.Context,
+    targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
+    scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0.1, max=86_400, metavar="SECONDS", help="How often to show it; with --once, how long to look."),
+    ] = 2.0,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show so many namespaces, and topics, at most.")] = 20,
+    once: Annotated[bool, typer.Option("--once", help="Look for --seconds, show it once, and end.")] = False,
+) -> None:
+    """Show which namespaces and topics change most.
+
+    It follows every change, and shows rates (the last half minute counts most), and of each the last change: when, by whom, why. On a
+    terminal it stays until Ctrl-C; elsewhere it is written again and again. With --output json each line is one JSON document.
+
+    \b
+    Examples:
+      topicpolicies top public/default public/payments
+      topicpolicies top persistent://public/default/orders --seconds 0.5
+      topicpolicies top public/default --once --seconds 60 --output json
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    topics, namespaces = sort_targets(targets)
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        opened = client.watch(
+            topics=topics, namespaces=namespaces, scopes=scope.scopes, mode=WatchMode.EVERY, patience=chosen.timeout_seconds
+        )
+        try:
+            _show(_Following(opened), chosen, seconds, limit, once=once)
+        except KeyboardInterrupt:
+            raise typer.Exit from None
+
+
+def _show(watched: _Following, chosen: Settings, seconds: float, limit: int, *, once: bool) -> None:
+    """Shows it until the watch ends.
+
+    Raises:
+        TopicPoliciesError: the watch ended with it.
+    """
+    with watched as following, _showing(chosen, following, limit, live=not once) as show:
+        if once:
+            following.wait_until_settled()
+        while following.goes_on(seconds):
+            show()
+            if once:
+                return
+    if following.error is not None:
+        raise following.error
+
+
+class _Following:
+    """A watch that is read in a thread of its own."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._busiest = Busiest(watch.namespaces)
+        self._lock = threading.Lock()
+        self._settled = False
+        self._thread = threading.Thread(target=self._read, name="top", daemon=True)
+        self.error: Exception | None = None
+        """Why the watch has ended; None: it has not, or nobody asks."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.close()
+        self._thread.join(_JOIN_SECONDS)
+
+    def goes_on(self, seconds: float) -> bool:
+        """Waits so long; False: the watch has ended. Any number of Ctrl-C may end the wait, which those of events do not bear."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+    def wait_until_settled(self) -> None:
+        """Returns when each namespace is followed, or can't be, or the watch has ended."""
+        while not self._settled and self.goes_on(_LOOK_SECONDS):
+            pass
+
+    @contextmanager
+    def told(self) -> Iterator[Busiest]:
+        """What it has told, which does not change meanwhile."""
+        with self._lock:
+            yield self._busiest
+
+    def _read(self) -> None:
+        try:
+            while events := self._watch.batch():
+                now, clock = time.monotonic(), datetime.now(UTC)
+                with self._lock:
+                    for event in events:
+                        self._busiest.apply(event, now, clock)
+                    self._settled = self._settled or self._busiest.settled
+        except Exception as error:  # noqa: BLE001 - the command ends with it
+            self.error = error
+
+
+@contextmanager
+def _showing(chosen: Settings, following: _Following, limit: int, *, live: bool) -> Iterator[Callable[[], None]]:
+    """What shows it as it is: as JSON, as lines, or, on a terminal, in place of what was shown before."""
+    shown = console()
+
+    def document() -> None:
+        with following.told() as told:
+            found = told.json(time.monotonic(), datetime.now(UTC), most=limit)
+        json_forms.write(found)
+
+    def lines(*, fits: bool) -> list[str]:
+        with following.told() as told:
+            width, height = (shown.width, shown.height if live else None) if fits else (None, None)
+            return told.lines(time.monotonic(), datetime.now(UTC), most=limit, width=width, height=height)
+
+    blocks = 0
+
+    def block() -> None:
+        nonlocal blocks
+        typer.echo("\n".join([*([""] if blocks else []), *lines(fits=shown.is_terminal)]))
+        blocks += 1
+
+    if chosen.json:
+        yield document
+    elif not (live and shown.is_terminal):
+        yield block
+    else:
+        with Live(console=shown, auto_refresh=False, vertical_overflow="crop") as screen:
+
+            def place() -> None:
+                screen.update(Text("\n".join(lines(fits=True)), no_wrap=True), refresh=True)
+
+            place()
+            yield place

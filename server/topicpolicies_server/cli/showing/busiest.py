@@ -1,0 +1,226 @@
+"""What changes most, as a watch of every change tells it: for people in lines, for programs as JSON.
+
+================  ====================================================================================================
+event             what it does
+================  ====================================================================================================
+a change          is counted for its namespace and its topic, unless it is of a snapshot
+Synced            the namespace is followed: it is waited for no more, and nothing is wrong with it
+Status            the namespace is followed again, or what is wrong with it is shown until it is
+Reset             is shown until another one comes: changes may be missing
+Interrupted       is shown until anything else comes
+================  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from topicpolicies import Changed, Interrupted, NamespaceState, Reset, Status, Synced, TopicPoliciesError, WatchEvent
+
+from .rates import MOST_NAMES, Last, Rates, Row
+from .rendering import printable
+from .watch_lines import line_of_status
+
+_PERSISTENT = "persistent://"
+_NAMES_SHARE = 0.6
+"""Of the width that is left for names and actors."""
+_CUT = "..."
+_REFUSED = "Failed to connect to remote host: "
+"""What gRPC says before the reason itself."""
+_MOST_PROBLEMS = 5
+
+
+class Busiest:
+    """What a watch has told so far. Times are monotonic seconds, ``clock`` the time of day."""
+
+    def __init__(self, namespaces: Iterable[str], most: int = MOST_NAMES) -> None:
+        """Nothing was told.
+
+        Args:
+            namespaces: what is watched, or of what topics are.
+            most: topics that are kept.
+        """
+        self._waited_for = set(namespaces)
+        self._watched = len(self._waited_for)
+        self._namespaces = Rates(max(most, self._watched))
+        self._topics = Rates(most)
+        self._since: float | None = None
+        self._changes = 0
+        self._problems: dict[str, str] = {}
+        """By namespace; what is wrong with the connection under ""."""
+        self._remark = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether each namespace is followed, or is said not to be."""
+        return not self._waited_for
+
+    def apply(self, event: WatchEvent, now: float, clock: datetime) -> None:
+        """An event has come."""
+        if isinstance(event, Interrupted):
+            self._problems[""] = f"interrupted, again in {event.retry_in_seconds:.1f} s: {_why(event.error)}"
+            return
+        self._problems.pop("", None)
+        match event:
+            case Changed():
+                if not event.snapshot:
+                    self._changed(event, now, clock)
+            case Synced():
+                self._follows(event.namespace, now)
+            case Status():
+                self._status(event, now)
+            case Reset():
+                said = printable(event.message) or f"{event.namespace} begins anew"
+                self._remark = f"{_time(clock)} changes may be missing: {said}"
+            case _:
+                pass
+
+    def _follows(self, namespace: str, now: float) -> None:
+        self._problems.pop(namespace, None)
+        self._waited_for.discard(namespace)
+        if self._since is None:
+            self._since = now
+
+    def _status(self, event: Status, now: float) -> None:
+        if event.state is NamespaceState.READY:
+            self._problems.pop(event.namespace, None)
+            return
+        self._problems[event.namespace] = line_of_status(event)
+        if event.state is not NamespaceState.LOADING:
+            self._waited_for.discard(event.namespace)
+            if self._since is None:
+                self._since = now
+
+    def _changed(self, event: Changed, now: float, clock: datetime) -> None:
+        if self._since is None:
+            self._since = now
+        origin = event.origin
+        when = clock if origin is None or origin.publish_time is None else origin.publish_time
+        last = Last(when) if origin is None else Last(when, origin.actor, origin.reason)
+        self._changes += 1
+        self._namespaces.count(event.namespace, now, last)
+        self._topics.count(event.document.topic, now, last)
+
+    def lines(self, now: float, clock: datetime, *, most: int, width: int | None = None, height: int | None = None) -> list[str]:
+        """All of it for people.
+
+        Args:
+            now: the time.
+            clock: the time of day.
+            most: namespaces, and topics, that are shown.
+            width: columns that a line may have; None: as many as it takes.
+            height: lines that there may be; None: as many as it takes.
+        """
+        told = [f"{_time(clock)}  {self._summary(now)}", *(f"! {problem}" for problem in self._told_problems())]
+        of_namespaces = of_topics = most
+        if height is not None:
+            room = height - len(told) - 5  # two headings, two empty lines, and the cursor's
+            of_namespaces = max(1, min(most, self._watched, room // 3))
+            of_topics = max(1, min(most, room - of_namespaces))
+        namespaces = self._rows(self._namespaces, now, of_namespaces)
+        topics = self._rows(self._topics, now, of_topics)
+        for heading, rows in (("NAMESPACE", namespaces), ("TOPIC", topics)):
+            if rows:
+                told += ["", *_table(heading, rows, width)]
+        if not self._changes:
+            told += ["", "Nothing has changed yet."]
+        return told if width is None else [_cropped(line, width) for line in told]
+
+    def json(self, now: float, clock: datetime, *, most: int) -> dict[str, Any]:
+        """All of it for programs."""
+        return {
+            "time": clock.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "seconds": round(self._seconds(now), 3),
+            "changes": self._changes,
+            "namespaces": [_json(row, "namespace") for row in self._rows(self._namespaces, now, most)],
+            "topics": [_json(row, "topic") for row in self._rows(self._topics, now, most)],
+            "topics_let_go": self._topics.let_go,
+            "loading": sorted(self._waited_for),
+            "problems": self._told_problems(),
+        }
+
+    def _seconds(self, now: float) -> float:
+        return 0.0 if self._since is None else now - self._since
+
+    def _rows(self, rates: Rates, now: float, most: int) -> list[Row]:
+        return [] if self._since is None else rates.rows(now, self._since, most)
+
+    def _summary(self, now: float) -> str:
+        topics = f"{_count(len(self._topics), 'topic')}{' at least' if self._topics.let_go else ''}"
+        told = f"{_count(self._changes, 'change')} of {topics} in {self._seconds(now):,.0f} s"
+        waiting = f", {len(self._waited_for):,} being read" if self._waited_for else ""
+        return f"{told}; {_count(self._watched, 'namespace')}{waiting}"
+
+    def _told_problems(self) -> list[str]:
+        problems = [self._problems[name] for name in sorted(self._problems)]
+        if len(problems) > _MOST_PROBLEMS:
+            problems[_MOST_PROBLEMS:] = [f"and {_count(len(problems) - _MOST_PROBLEMS, 'other namespace')}"]
+        return [*problems, *([self._remark] if self._remark else [])]
+
+
+def _why(error: TopicPoliciesError) -> str:
+    message = printable(error.message)
+    return f"no server is reached ({message.rpartition(_REFUSED)[2]})" if error.never_sent else message
+
+
+def _table(heading: str, rows: list[Row], width: int | None) -> Iterator[str]:
+    names = [_short(row.name) for row in rows]
+    said = [_said(row.last) for row in rows]
+    first = [f"{_rate(row.rate):>9} {row.changes:>9,}  {_time(row.last.time)}  " for row in rows]
+    room = max(map(cell_len, (heading, *names)))
+    if width is not None:
+        left = max(20, width - len(first[0]) - 2)
+        longest = max(map(cell_len, said), default=0)
+        room = min(room, max(int(left * _NAMES_SHARE), left - longest))
+    yield f"{'RATE':>9} {'CHANGES':>9}  {'LAST':<8}  {heading:<{room}}  BY".rstrip()
+    for before, name, who in zip(first, names, said, strict=True):
+        yield f"{before}{_fitted(name, room)}  {who}".rstrip()
+
+
+def _fitted(name: str, room: int) -> str:
+    """A name in so many columns: what is cut out of a long one is its middle."""
+    if cell_len(name) <= room:
+        return set_cell_size(name, room)
+    begin = (room - len(_CUT)) // 3
+    end = ""
+    for character in reversed(name):
+        if cell_len(character + end) > room - begin - len(_CUT):
+            break
+        end = character + end
+    return set_cell_size(set_cell_size(name, begin) + _CUT + end, room)
+
+
+def _cropped(line: str, width: int) -> str:
+    return line if cell_len(line) <= width else set_cell_size(line, width - len(_CUT)).rstrip() + _CUT
+
+
+def _short(name: str) -> str:
+    return printable(name.removeprefix(_PERSISTENT))
+
+
+def _said(last: Last) -> str:
+    return printable(": ".join(filter(None, (last.actor or ("somebody" if last.reason else ""), last.reason))))
+
+
+def _rate(rate: float) -> str:
+    if rate >= 100:
+        return f"{rate:,.0f}/s"
+    return f"{rate:.1f}/s" if rate >= 0.95 else f"{60 * rate:.1f}/min"
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%H:%M:%S")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _json(row: Row, what: str) -> dict[str, Any]:
+    told: dict[str, Any] = {what: row.name, "rate": round(row.rate, 4), "changes": row.changes}
+    when = row.last.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {**told, "last_time": when, "actor": row.last.actor, "reason": row.last.reason}

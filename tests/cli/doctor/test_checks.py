@@ -1,0 +1,277 @@
+"""What each check makes of what it sees, and how checks are run: in bounded time, whatever the others do."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import errno
+import gc
+import json
+import re
+import socket
+import ssl
+import time
+import warnings
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.cli.doctor.planted import web_token, without_a_goodbye
+from tests.client.certificates import Authority
+from topicpolicies import Tls, TopicPoliciesError
+from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema, judged_settings, judged_version
+from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, judged_name, judged_times, shown
+from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
+from topicpolicies_server.cli.doctor.clocks import judged_clock
+from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
+from topicpolicies_server.cli.doctor.reaching import Place, Speech, judged, place_of
+from topicpolicies_server.cli.doctor.report import lines, of_results
+from topicpolicies_server.cli.doctor.scratch import topic_in
+from topicpolicies_server.cli.doctor.sidecar import gauges, judged_limits, judged_refusal
+from topicpolicies_server.cli.doctor.tokens import claims_of, judged_token
+from topicpolicies_server.logs.avro import PULSAR_4_2_4
+from topicpolicies_server.logs.pulsar.admin.answer import Answer
+
+NOW = 1_800_000_000.0
+GIGABYTE = 1 << 30
+
+
+def check(name: str, run: Callable[[], Awaitable[Finding]], *needs: str, seconds: float = 10) -> Check:
+    return Check(name=name, holds="it holds", why="It has to.", run=run, remedy="Mend it.", needs=needs, seconds=seconds)
+
+
+def giving(finding: Finding) -> Callable[[], Awaitable[Finding]]:
+    async def run() -> Finding:
+        return finding
+
+    return run
+
+
+async def raising() -> Finding:
+    raise ZeroDivisionError("by\nzero")
+
+
+async def hanging() -> Finding:
+    await asyncio.sleep(3600)
+    return ok()
+
+
+async def results(*checks: Check) -> dict[str, Result]:
+    return {result.check.name: result async for result in examine(checks)}
+
+
+async def test_a_check_that_raises_or_hangs_is_a_failed_check_and_the_others_are_run() -> None:
+    found = await results(check("a.raises", raising), check("a.hangs", hanging, seconds=0.05), check("a.well", giving(ok("well"))))
+    assert {name: result.finding.level for name, result in found.items()} == {
+        "a.raises": Level.FAILED,
+        "a.hangs": Level.FAILED,
+        "a.well": Level.OK,
+    }
+    assert found["a.raises"].finding.told == "ZeroDivisionError: by zero"
+    assert "0.05 s" in found["a.hangs"].finding.told
+    assert found["a.hangs"].remedy == "Mend it." and not found["a.well"].remedy
+
+
+async def test_a_check_whose_ground_is_missing_is_skipped_and_says_which() -> None:
+    found = await results(
+        check("a.failed", giving(failed("no"))),
+        check("a.above", giving(ok()), "a.failed"),
+        check("a.higher", giving(ok()), "a.above"),
+        check("a.warned", giving(warning("soon", "Hurry."))),
+        check("a.on_it", giving(ok()), "a.warned"),
+    )
+    assert [result.finding.level.value for result in found.values()] == ["failed", "skipped", "skipped", "warning", "ok"]
+    assert "a.failed" in found["a.above"].finding.told
+    assert found["a.warned"].remedy == "Hurry."
+
+
+async def test_lines_fit_and_json_has_everything() -> None:
+    found = list((await results(check("a.failed", giving(failed("no " * 90))), check("a.left", giving(skipped("nothing"))))).values())
+    assert [line for result in found for line in lines(result) if len(line) > 80] == []
+    told = json.loads(json.dumps(of_results(found)))
+    assert (told["well"], told["counts"]) == (False, {"ok": 0, "warning": 0, "failed": 1, "skipped": 1})
+    assert told["checks"][0]["remedy"] == "Mend it."
+
+
+@pytest.mark.parametrize(
+    ("speech", "tls", "level", "remedy"),
+    [
+        (Speech.HTTP2, False, Level.OK, ""),
+        (Speech.TLS_HTTP2, True, Level.OK, ""),
+        (Speech.TLS_HTTP2, False, Level.FAILED, "--tls"),
+        (Speech.HTTP2, True, Level.FAILED, "--no-tls"),
+        (Speech.TLS_OTHER, True, Level.FAILED, ""),
+        (Speech.HTTP1, False, Level.FAILED, ""),
+        (Speech.SILENT, True, Level.FAILED, ""),
+    ],
+)
+def test_what_speaks_at_an_address(speech: Speech, tls: bool, level: Level, remedy: str) -> None:
+    found = judged(speech, tls=tls)
+    assert found.level is level and remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("localhost:6680", Place("localhost", 6680)),
+        ("[::1]:7", Place("::1", 7)),
+        ("dns:///sidecar:1", Place("sidecar", 1)),
+        ("dns:sidecar:1", Place("sidecar", 1)),
+        ("ipv4:127.0.0.1:5", Place("127.0.0.1", 5)),
+        ("unix:/run/s", Place("", 0, "/run/s")),
+        ("unix:///run/s", Place("", 0, "/run/s")),
+        ("sidecar", Place("sidecar", 443)),
+    ],
+)
+def test_where_an_address_is(target: str, place: Place) -> None:
+    assert place_of(target) == place
+
+
+@pytest.mark.parametrize("target", ["", ":80", "a:b", "a:99999"])
+def test_an_address_that_can_not_be_told_is_refused(target: str) -> None:
+    with pytest.raises(ValueError, match=r"host|ort"):
+        place_of(target)
+
+
+def test_certificates() -> None:
+    good = Shown({"notAfter": "Jan 15 08:00:00 2027 GMT", "subjectAltName": (("DNS", "a"),)})
+    assert judged_times(good, NOW).level is Level.WARNING
+    assert judged_times(good, NOW - 90 * 86_400).level is Level.OK
+    assert judged_name(good, "a").level is judged_chain(good).level is Level.OK
+    for code, chain, name, times in ((10, "ok", "ok", "failed"), (62, "ok", "failed", "skipped"), (20, "failed", "ok", "skipped")):
+        refused = Shown({}, code, "why")
+        assert [each.level.value for each in (judged_chain(refused), judged_name(refused, "a"), judged_times(refused, NOW))] == [
+            chain,
+            name,
+            times,
+        ]
+
+
+def test_a_peer_that_says_no_goodbye_keeps_no_connection_open(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    with without_a_goodbye(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always")
+        seen = asyncio.run(shown(Place("127.0.0.1", port), Tls(ca_file=authority.certificate), named=True))
+        gc.collect()
+    assert (seen.code, judged_chain(seen).level) == (0, Level.OK)
+    assert [str(each.message) for each in left] == []
+
+
+@pytest.mark.parametrize(
+    ("off", "level"),
+    [(0, "ok"), (0.9, "ok"), (-0.9, "ok"), (4, "ok"), (10, "warning"), (-10, "warning"), (120, "failed"), (-120, "failed")],
+)
+def test_clocks(off: float, level: str) -> None:
+    found = judged_clock(email.utils.formatdate(NOW + off, usegmt=True), NOW, NOW + 0.2)
+    assert found.level.value == level
+    assert ("ahead" in found.told) == (level != "ok" and off > 0) or off == 4
+
+
+@pytest.mark.parametrize("said", [None, "", "yesterday", "Thu, 99 Foo 1"])
+def test_an_answer_without_a_time_says_nothing_of_the_clock(said: str | None) -> None:
+    assert judged_clock(said, NOW, NOW).level is Level.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("claims", "level", "told"),
+    [
+        ({"sub": "sidecar"}, "ok", "never ends"),
+        ({"sub": "sidecar", "exp": NOW + 30 * 86_400}, "ok", "30.0 days"),
+        ({"sub": "sidecar", "exp": NOW + 3_600}, "warning", "60 minutes"),
+        ({"sub": "sidecar", "exp": NOW - 60}, "failed", "1 minutes ago"),
+        ({"nbf": NOW + 60}, "failed", "begins in 60 s"),
+        ({"sub": 5, "exp": "soon"}, "ok", "no subject"),
+    ],
+)
+def test_tokens(claims: dict[str, object], level: str, told: str) -> None:
+    found = judged_token(web_token(**claims), NOW)
+    assert found.level.value == level and told in found.told
+
+
+@pytest.mark.parametrize("token", ["", "secret", "a.b", "a.b.c", "a.W10.c", "a.é.c", "....", "a." + "A" * 4_001 + ".c"])
+def test_what_is_no_web_token_is_not_told(token: str) -> None:
+    assert claims_of(token) is None
+    found = judged_token(token, NOW)
+    assert found.level is Level.OK and (not token or token not in found.told)
+
+
+def test_room_and_bounds() -> None:
+    assert judged_folder(Facts("read-only", 0, 0)).level is Level.FAILED
+    assert judged_room(Facts("", 0, 1 << 20), None).level is Level.FAILED
+    assert judged_room(Facts("", 0, GIGABYTE // 2), None).level is Level.WARNING
+    assert judged_room(Facts("", 0, GIGABYTE // 2), GIGABYTE).level is Level.WARNING
+    assert judged_room(Facts("", 3 * GIGABYTE // 4, GIGABYTE // 2), GIGABYTE).level is Level.OK
+    assert judged_bound(Facts("", 95, 0), 100).level is Level.WARNING
+    assert judged_bound(Facts("", 5, 0), 100).level is Level.OK
+
+
+def test_a_folder_that_is_still_to_be_made_is_looked_at_where_it_will_be(tmp_path: Path) -> None:
+    assert facts_of(tmp_path / "a" / "b" / "p.db", made=True).problem == ""
+    assert "a" in facts_of(tmp_path / "a" / "p.db", made=False).problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def answer(status: int, content: object = "") -> Answer:
+    return Answer(status, "phrase", {}, json.dumps(content).encode())
+
+
+def test_brokers() -> None:
+    assert judged_version("4.2.4").level is Level.OK
+    for version, fault in (("4.0.0", "share one key"), ("4.0.9", "PIP-428"), ("5.x-weird", "not known")):
+        assert judged_version(version).level is Level.WARNING and re.search(fault, judged_version(version).told)
+    assert judged_settings(answer(200, {})).level is Level.OK
+    assert judged_settings(answer(200, {"systemTopicEnabled": False})).level is Level.FAILED
+    assert judged_settings(answer(200, [])).level is Level.FAILED
+    assert judged_settings(answer(403)).level is Level.WARNING
+    assert [judged_entry(answer(status), "it").level.value for status in (200, 404, 401, 403, 500)] == ["ok", "ok", *["failed"] * 3]
+    assert judged_schema(PULSAR_4_2_4).level is Level.OK
+    assert judged_schema('"string"').level is judged_schema("{").level is Level.FAILED
+
+
+def test_limits_against_use() -> None:
+    text = '# HELP topicpolicies_namespaces x\ntopicpolicies_namespaces 90.0\ntopicpolicies_updates_total{a="b"} 1.0\nbad x\n'
+    assert gauges(text) == {"namespaces": 90.0}
+    for used, level in ((10, "ok"), (80, "warning"), (100, "failed")):
+        found = judged_limits({"max_loaded_namespaces": used}, {"max_loaded_namespaces": 100, "other": 1})
+        assert found.level.value == level and (level == "ok" or "max_loaded_namespaces" in found.remedy)
+    assert judged_limits({}, {"a": 1}).level is Level.SKIPPED
+
+
+def test_refusals_of_the_service() -> None:
+    for code, remedy in (
+        (grpc.StatusCode.UNIMPLEMENTED, "port"),
+        (grpc.StatusCode.UNAUTHENTICATED, "who you are"),
+        (grpc.StatusCode.INTERNAL, ""),
+    ):
+        found = judged_refusal(TopicPoliciesError("no", code=code))
+        assert found.level is Level.FAILED and remedy in found.remedy
+
+
+def test_a_scratch_topic_is_new_each_time_unless_it_is_named() -> None:
+    assert topic_in("a/b") != topic_in("a/b")
+    assert topic_in("a/b").startswith("persistent://a/b/topicpolicies-doctor-")
+    assert topic_in("persistent://a/b/c") == "persistent://a/b/c"
+    assert topic_in("a/b/c") == "a/b/c"
+
+
+def test_the_time_of_a_check_is_told() -> None:
+    began = time.monotonic()
+    (found,) = asyncio.run(results(check("a.hangs", hanging, seconds=0.05))).values()
+    assert 0.05 <= found.seconds <= time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"), "/a: No such file or directory"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        (OSError("no HTTP:\nnothing"), "no HTTP: nothing"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_errors_are_told_in_the_systems_words(error: OSError, told: str) -> None:
+    assert why(error) == told

@@ -1,0 +1,93 @@
+"""The doctor beside a broker with tokens and authorization: nothing is wrong with what is well, and what is not is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.configuration import Security
+from tests.broker.credentials import TokenKey
+from tests.broker.pulsar_broker import Broker
+from tests.cli.conftest import Terminal
+from tests.cli.doctor.test_planted_faults import bad, examined
+from tests.cli.real_server import running
+from topicpolicies import Client
+from topicpolicies_server.config import PulsarLogConfig
+
+pytestmark = pytest.mark.broker
+
+NAMESPACE = "acme/orders"
+TOPIC = f"persistent://{NAMESPACE}/scratch"
+SIDECAR = "sidecar"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Broker]:
+    """A broker with tokens and authorization, whose superuser is the sidecar."""
+    with Broker(security=Security(tokens=TokenKey()), settings={"superUserRoles": f"admin,{SIDECAR}"}) as broker, broker.admin() as admin:
+        admin.call("PUT", "tenants/acme", {"adminRoles": ["owner"], "allowedClusters": ["standalone"]})
+        admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
+        admin.create_topic(f"{NAMESPACE}/scratch")
+        yield broker
+
+
+def beside(broker: Broker, token: Path, *more: str) -> tuple[str, ...]:
+    """The arguments for a look at a broker with a token."""
+    return ("--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--pulsar-token-file", str(token), "--no-history", *more)
+
+
+def token_of(broker: Broker, role: str, folder: Path) -> Path:
+    path = folder / role
+    path.write_text(broker.token(role) or "")
+    return path
+
+
+def test_nothing_is_wrong_with_a_sidecar_and_its_broker(secured: Broker, tmp_path: Path) -> None:
+    token = token_of(secured, SIDECAR, tmp_path)
+    log = PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token)
+    with running(None, log=log) as address:
+        looked_at = ("--server", address, "--namespace", NAMESPACE, "--scratch", TOPIC)
+        first = examined(Terminal(address), *looked_at, *beside(secured, token))
+        again = examined(Terminal(address), *looked_at, *beside(secured, token))
+        with Client(address) as client:
+            assert client.get(TOPIC).policies is None, "what was made is removed"
+    for found in (first, again):
+        assert bad(found) == set(), found
+        assert {name for name, check in found.items() if check["level"] == "ok"} >= {
+            "broker.service",
+            "broker.admin",
+            "broker.policies",
+            "broker.version",
+            f"broker.namespace {NAMESPACE}",
+            f"broker.schema {NAMESPACE}",
+            f"token.tenant {NAMESPACE}",
+            f"server.namespace {NAMESPACE}",
+            "token.own",
+            "token.accepted",
+            "scratch.change",
+            "scratch.readback",
+            "scratch.removal",
+        }
+        assert "superuser" in found["token.role"]["told"] and SIDECAR in found["token.own"]["told"]
+    assert not again[f"broker.schema {NAMESPACE}"]["told"], "there is one by then"
+
+
+@pytest.mark.parametrize("role", ["owner", "stranger"])
+def test_what_the_sidecars_role_may_do_is_told(secured: Broker, tmp_path: Path, role: str) -> None:
+    arguments = beside(secured, token_of(secured, role, tmp_path), "--pre", "--namespace", NAMESPACE)
+    found = examined(Terminal("127.0.0.1:1"), *arguments)
+    assert "no superuser" in found["token.role"]["told"]
+    assert (f"token.tenant {NAMESPACE}" in bad(found)) == (role == "stranger")
+
+
+def test_a_token_of_another_key_and_a_namespace_that_is_missing(secured: Broker, tmp_path: Path) -> None:
+    forged = tmp_path / "forged"
+    forged.write_text(TokenKey().token(SIDECAR))
+    found = examined(Terminal("127.0.0.1:1"), *beside(secured, forged, "--pre"))
+    assert bad(found) == {"token.accepted"}
+    token = token_of(secured, SIDECAR, tmp_path)
+    missing = examined(Terminal("127.0.0.1:1"), *beside(secured, token, "--pre", "--namespace", "acme/none"))
+    assert bad(missing) == {"broker.namespace acme/none"}
+    assert "namespaces create acme/none" in missing["broker.namespace acme/none"]["remedy"]

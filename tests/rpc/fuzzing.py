@@ -1,0 +1,145 @@
+"""Sends mutated requests to a server, and counts what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+from typing import Any
+
+import grpc
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse
+
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.rpc.servicer import SERVICE
+
+from .conftest import Refusal
+from .mutations import REFLECTION, WATCH, Mutations, decoded
+
+_TELLING = {"WatchPolicies", WATCH}
+"""Calls with a stream of answers."""
+_BOTH = {"UpdatePolicies", REFLECTION}
+"""Calls with streams of both."""
+FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED}
+"""What only a server that is at fault answers."""
+_CLIENTS_OWN = "Internal error from Core"
+"""What grpc's client says, as INTERNAL, where it writes to a call that the server has ended meanwhile. Servers do not send it."""
+_OVER = {grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED}
+"""Without a reason: the caller has gone, or its time was over before the server could tell it anything."""
+_AT_ONCE = 24
+_ONE_SECONDS, _STREAM_SECONDS = 20.0, 2.0
+"""Watches that wait for what is still to come go on as long as their callers do."""
+_MOST_MESSAGES = 3
+
+
+class Fuzz:
+    """Requests over every call in turn, some at once."""
+
+    def __init__(self, channel: grpc.aio.Channel, seed: int) -> None:
+        self.sent = 0
+        self.accepted: collections.Counter[str] = collections.Counter()
+        """Requests by their call that had an answer, or changes that were made."""
+        self.refused: collections.Counter[str] = collections.Counter()
+        """Requests, or changes of a stream, that were told what is wrong with them."""
+        self.statuses: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        """By call, status and reason."""
+        self.faults: list[str] = []
+        """What must not be."""
+        self._channel: Any = channel
+        self._made = Mutations(seed)
+        self._seed = seed
+
+    async def send(self, count: int) -> None:
+        """Sends so many requests."""
+        left, calls = iter(range(count)), self._made.calls
+
+        async def caller() -> None:
+            for number in left:
+                await self._one(calls[number % len(calls)])
+                self.sent += 1
+
+        await asyncio.gather(*(caller() for _ in range(_AT_ONCE)))
+
+    async def _one(self, name: str) -> None:
+        requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH else 1)]
+        try:
+            status, reason = await self._call(name, requests), ""
+        except grpc.aio.AioRpcError as error:
+            status, reason = error.code(), Refusal(error).info.reason
+            if error.details() == _CLIENTS_OWN:
+                status = grpc.StatusCode.CANCELLED
+            else:
+                self._judge(name, status, reason, f"{error.details()} of {[each[:500] for each in requests]}")
+        self.statuses[name, status.name, reason] += 1
+
+    async def _call(self, name: str, requests: list[bytes]) -> grpc.StatusCode:
+        path = f"/{name}" if "/" in name else f"/{SERVICE}/{name}"
+        metadata = self._made.metadata()
+        if name not in _TELLING | _BOTH:
+            answer = await self._channel.unary_unary(path)(requests[0], timeout=self._made.seconds(_ONE_SECONDS), metadata=metadata)
+            self._answered(name, answer)
+            return grpc.StatusCode.OK
+        seconds = self._made.seconds(_STREAM_SECONDS)
+        if name in _TELLING:
+            call = self._channel.unary_stream(path)(requests[0], timeout=seconds, metadata=metadata)
+        else:
+            call = self._channel.stream_stream(path)(timeout=seconds, metadata=metadata)
+            with contextlib.suppress(asyncio.InvalidStateError, grpc.aio.InternalError):  # it has ended by what came before
+                for each in requests:
+                    await call.write(each)
+                await call.done_writing()
+        most = 1 if name == WATCH and self._made.random.random() < 0.9 else _MOST_MESSAGES
+        for _ in range(most):
+            answer = await call.read()
+            if answer is grpc.aio.EOF:
+                return await self._ended(call)
+            self._answered(name, answer)
+        call.cancel()
+        return grpc.StatusCode.CANCELLED
+
+    async def _ended(self, call: Any) -> grpc.StatusCode:
+        status: grpc.StatusCode = await call.code()
+        if status is not grpc.StatusCode.OK:
+            raise grpc.aio.AioRpcError(status, await call.initial_metadata(), await call.trailing_metadata(), await call.details())
+        return status
+
+    def _answered(self, name: str, answer: bytes) -> None:
+        if name == "UpdatePolicies":
+            self._settled(service_pb2.UpdatePoliciesResponse.FromString(answer))
+        elif name == REFLECTION and ServerReflectionResponse.FromString(answer).HasField("error_response"):
+            self.refused[name] += 1
+        else:
+            self.accepted[name] += 1
+        kind = getattr(service_pb2, f"{name}Response", None)
+        if kind is not None and (message := decoded(kind(), answer)) is not None:
+            self._made.learn(message)
+
+    def _settled(self, answer: service_pb2.UpdatePoliciesResponse) -> None:
+        """What became of changes of a stream; some are refused alone."""
+        for result in answer.results:
+            if not result.HasField("error"):
+                self.accepted["UpdatePolicies"] += 1
+                continue
+            status = next(each for each in grpc.StatusCode if each.value[0] == result.error.code)
+            reason = reason_of(result.error)
+            self.statuses["a change of UpdatePolicies", status.name, reason] += 1
+            self._judge("UpdatePolicies", status, reason, result.error.message)
+
+    def _judge(self, name: str, status: grpc.StatusCode, reason: str, told: str) -> None:
+        """A refusal says why, and a fault of the server's is none."""
+        if status in _OVER and not reason:
+            return
+        self.refused[name] += 1
+        if status in FAULTS or not (reason or "/" in name):
+            self.faults.append(f"seed {self._seed}, {name}: {status.name} {reason} {told}")
+
+
+def reason_of(status: Status) -> str:
+    """The reason of a status inside an answer; "" has none."""
+    info = ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info):
+            break
+    return str(info.reason)

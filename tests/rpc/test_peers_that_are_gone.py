@@ -1,0 +1,118 @@
+"""A peer that goes away while it is written to is nobody's fault: no line of a failure, no call counted as one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+from grpc.aio import InternalError
+
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, PolicyChangeRequest, UpdatePoliciesRequest, WatchPoliciesRequest
+from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.handlers import handlers
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.servicer import SERVICE
+
+WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
+WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+class Gone:
+    """gRPC's context of a call whose peer has gone, before gRPC has said so: what is written fails."""
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def time_remaining(self) -> None:
+        return None
+
+    async def write(self, _answer: object) -> None:
+        raise InternalError("Failed to execute a batch")
+
+    async def abort(self, *_: object) -> None:
+        raise InternalError("Failed to execute a batch")
+
+
+@dataclass
+class Details:
+    """What gRPC tells of a call before it begins."""
+
+    method: str
+    invocation_metadata: Any = ()
+
+
+class Ended:
+    """Told of calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def began(self, call: Call) -> None:
+        """It has begun."""
+
+    def ended(self, call: Call) -> None:
+        """It has ended."""
+        self.calls.append(call)
+
+
+async def one(request: UpdatePoliciesRequest) -> Any:
+    yield request.SerializeToString()
+
+
+def method_of(server: Server, name: str) -> Any:
+    """A method, as gRPC calls it."""
+    assert server._servicer is not None
+    handler: Any = handlers(server._servicer, 1 << 20).service(Details(f"/{SERVICE}/{name}"))
+    return handler.unary_unary or handler.unary_stream or handler.stream_stream
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "refused"),
+    [
+        ("WatchPolicies", WATCH, False),
+        ("WatchPolicies", WRONG, True),
+        ("GetPolicy", b"\xff", True),
+        ("GetPolicy", GetPolicyRequest(topic="wrong").SerializeToString(), True),
+        ("UpdatePolicies", UpdatePoliciesRequest(changes=[PolicyChangeRequest()]), False),
+    ],
+)
+async def test_a_peer_that_goes_while_it_is_written_to_is_no_failure(
+    server: Server, caplog: pytest.LogCaptureFixture, name: str, request_: Any, refused: bool
+) -> None:
+    caplog.set_level(logging.WARNING)
+    ended = Ended()
+    server.calls.observers = (*server.calls.observers, ended)
+    raw = one(request_) if name == "UpdatePolicies" else request_
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.create_task(method_of(server, name)(raw, Gone())), 20)
+    (call,) = ended.calls
+    assert call.given_up
+    assert (call.error is not None) == refused
+    if call.error is not None:
+        assert call.error.kind.name == grpc.StatusCode.INVALID_ARGUMENT.name
+    assert [record.getMessage() for record in caplog.records] == []
+    assert len(server.calls) == 0
+
+
+async def test_grpc_says_nothing_of_peers_that_are_gone_and_goes_on_telling_of_failures(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("grpc._cython.cygrpc")
+    for error in (InternalError("Failed to execute a batch"), ValueError("another")):
+        try:
+            raise error
+        except Exception:
+            log.exception("raised in a method of %s", server.address)
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
