@@ -66,13 +66,19 @@ def test(arguments: list[str]) -> int:
     install("dev")
     heading("broker archives")
     run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
-    return verify(*arguments)
+    return verify("-m", "not evidence", *arguments)
 
 
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow", *arguments)
+    return verify("-m", "not broker and not slow and not evidence", *arguments)
+
+
+def evidence(arguments: list[str]) -> int:
+    """More seeds of the simulation and of random worlds, which promise what `test` promises of fewer: --parts 20 for more still."""
+    install("dev")
+    return examine("-m", "evidence", "--parts=5", *arguments)
 
 
 def lint(_: list[str]) -> int:
@@ -127,7 +133,7 @@ def bench(arguments: list[str]) -> int:
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, coordinates, lock, broker, bench)}
 
 
 def is_measurement(name: str) -> bool:
@@ -139,18 +145,27 @@ def is_measurement(name: str) -> bool:
 
 def verify(*arguments: str) -> int:
     """Inspects, then tests; what failed before the tests is said again after them."""
-    # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
-    # tells Python to keep nothing.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    keep_what_is_compiled()
     failed = inspect(INSPECTIONS if (ROOT / "tests" / "__pycache__").is_dir() else INSPECTIONS | COMPILING)
+    status = examine(*arguments)
+    if failed:
+        raise Failure(f"Not in order: {', '.join(failed)} (see above).")
+    return status
+
+
+def keep_what_is_compiled() -> None:
+    """All test processes, of all runs, read the same tests, which are compiled once, also where the environment says to keep nothing."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as that of many containers does
+
+
+def examine(*arguments: str) -> int:
+    """Runs tests in several processes."""
+    keep_what_is_compiled()
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
     processes = min((os.cpu_count() or 1) + 2, 4)
-    status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
-    if failed:
-        raise Failure(f"Not in order: {', '.join(failed)} (see above).")
-    return status
+    return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 
 
 INSPECTIONS: dict[str, tuple[str | Path, ...]] = {
