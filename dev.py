@@ -60,12 +60,7 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """Everything: lint, types, definitions, and all tests, with real brokers and in all languages (JDK 17, Maven, Go, Node, Rust)."""
-    heading("brokers")
-    if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
-        raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
-    install("dev")
-    heading("broker archives")
-    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
+    install_brokers()
     return verify("-m", "not evidence", *arguments)
 
 
@@ -76,8 +71,8 @@ def check(arguments: list[str]) -> int:
 
 
 def evidence(arguments: list[str]) -> int:
-    """More seeds of the simulation and of random worlds, which promise what `test` promises of fewer: --parts 20 for more still."""
-    install("dev")
+    """More seeds, worlds and kills, which promise what `test` promises of fewer; with --parts, more still."""
+    install_brokers()
     return examine("-m", "evidence", "--parts=5", *arguments)
 
 
@@ -223,6 +218,16 @@ def install(profile: str) -> None:
     heading("installing topicpolicies in place")
     quietly(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
     STAMP.write_text(json.dumps({profile: fingerprint(profile)}))
+
+
+def install_brokers() -> None:
+    """Has brokers to test with, or refuses to test without; and what the profile `dev` has."""
+    heading("brokers")
+    if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
+        raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
+    install("dev")
+    heading("broker archives")
+    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
 
 
 def make_venv() -> None:
