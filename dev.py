@@ -6,6 +6,7 @@ only. Older Pythons must be able to read this file as far as the sentence that r
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -30,6 +31,8 @@ REQUIREMENTS = ROOT / "requirements"
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
 PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
 BROKERS = ("4.2.4", "4.0.0")
+NOTHING_IS_MISSING_S = 3.0
+"""Brokers that could not be run by then are being resolved, or never will be for another reason than a program that is missing."""
 
 
 class Failure(Exception):
@@ -222,10 +225,19 @@ def install(profile: str) -> None:
 
 def install_brokers() -> None:
     """Has brokers to test with, or refuses to test without; and what the profile `dev` has."""
-    heading("brokers")
-    if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
+    resolve = [sys.executable, "-m", "tests.broker.jars", *BROKERS]
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
+        with subprocess.Popen(resolve, cwd=ROOT, stdout=told, stderr=subprocess.STDOUT) as brokers:
+            # Both wait for the network most of their time. Where Java or Maven is missing nothing is installed.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                brokers.wait(NOTHING_IS_MISSING_S)
+            if not brokers.returncode:
+                install("dev")
+        heading("brokers")
+        told.seek(0)
+        print(told.read(), end="", file=sys.stderr if brokers.returncode else sys.stdout, flush=True)
+    if brokers.returncode:
         raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
-    install("dev")
     heading("broker archives")
     run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
 

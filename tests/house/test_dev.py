@@ -100,10 +100,28 @@ def test_without_a_broker_nothing_is_tested_and_the_command_fails(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(dev, "verify", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(dev, "install", lambda _: None)
     assert dev.main(["test"]) == 1
     said = capfd.readouterr().err
     assert "JDK 17 or newer is missing" in said
     assert "nothing was tested" in said
+
+
+def test_brokers_are_resolved_while_packages_are_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests" / "broker").mkdir(parents=True)
+    waits = "import pathlib, sys, time\nend = time.monotonic() + 20\nwhile not pathlib.Path('installed').exists():\n"
+    waits += "    assert time.monotonic() < end\n    time.sleep(0.01)\nprint(*sys.argv[1:])\n"
+    for name in ("__init__.py", "broker/__init__.py"):
+        (tmp_path / "tests" / name).touch()
+    (tmp_path / "tests" / "broker" / "jars.py").write_text(waits)
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "NOTHING_IS_MISSING_S", 0.01)
+    monkeypatch.setattr(dev, "install", lambda _: (tmp_path / "installed").touch())
+    monkeypatch.setattr(dev, "run", lambda *_: 0)
+    dev.install_brokers()
+    assert capfd.readouterr().out == f"== brokers\n{' '.join(dev.BROKERS)}\n== broker archives\n"
 
 
 def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
@@ -145,7 +163,7 @@ def test_each_test_is_run_by_the_command_that_is_for_it(
         return 0
 
     with monkeypatch.context() as patched:
-        patched.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0))  # `test` looks for a broker
+        patched.setattr(dev, "install_brokers", lambda: None)
         patched.setattr(dev, "install", lambda _: None)
         patched.setattr(dev, "run", run)
         assert dev.main([command]) == 0
