@@ -16,8 +16,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes a ``part`` runs once for each."""
-    if "part" in metafunc.fixturenames:
+    """A test that is marked takes a ``part``, and runs once for each."""
+    if metafunc.definition.get_closest_marker("evidence"):
         metafunc.parametrize("part", range(metafunc.config.getoption(_OPTION)))
 
 
