@@ -6,6 +6,7 @@ only. Older Pythons must be able to read this file as far as the sentence that r
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -30,6 +31,8 @@ REQUIREMENTS = ROOT / "requirements"
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
 PROFILES = {"server": ("build", "server"), "dev": ("dev",)}
 BROKERS = ("4.2.4", "4.0.0")
+NOTHING_IS_MISSING_S = 3.0
+"""Brokers that could not be run by then are being resolved, or never will be for another reason than a program that is missing."""
 
 
 class Failure(Exception):
@@ -60,19 +63,20 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """Everything: lint, types, definitions, and all tests, with real brokers and in all languages (JDK 17, Maven, Go, Node, Rust)."""
-    heading("brokers")
-    if subprocess.run([sys.executable, "-m", "tests.broker.jars", *BROKERS], cwd=ROOT, check=False).returncode:
-        raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
-    install("dev")
-    heading("broker archives")
-    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
-    return verify(*arguments)
+    install_brokers()
+    return verify("-m", "not evidence", *arguments)
 
 
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow", *arguments)
+    return verify("-m", "not broker and not slow and not evidence", *arguments)
+
+
+def evidence(arguments: list[str]) -> int:
+    """More seeds, worlds and kills, which promise what `test` promises of fewer; with --parts, more still."""
+    install_brokers()
+    return examine("-m", "evidence", "--parts=5", *arguments)
 
 
 def lint(_: list[str]) -> int:
@@ -127,7 +131,7 @@ def bench(arguments: list[str]) -> int:
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, lint, generate, coordinates, lock, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, coordinates, lock, broker, bench)}
 
 
 def is_measurement(name: str) -> bool:
@@ -139,18 +143,27 @@ def is_measurement(name: str) -> bool:
 
 def verify(*arguments: str) -> int:
     """Inspects, then tests; what failed before the tests is said again after them."""
-    # All test processes, of all runs, read the same tests. They are compiled once, also where the environment (as that of many containers)
-    # tells Python to keep nothing.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    keep_what_is_compiled()
     failed = inspect(INSPECTIONS if (ROOT / "tests" / "__pycache__").is_dir() else INSPECTIONS | COMPILING)
+    status = examine(*arguments)
+    if failed:
+        raise Failure(f"Not in order: {', '.join(failed)} (see above).")
+    return status
+
+
+def keep_what_is_compiled() -> None:
+    """All test processes, of all runs, read the same tests, which are compiled once, also where the environment says to keep nothing."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as that of many containers does
+
+
+def examine(*arguments: str) -> int:
+    """Runs tests in several processes."""
+    keep_what_is_compiled()
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
     processes = min((os.cpu_count() or 1) + 2, 4)
-    status = run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
-    if failed:
-        raise Failure(f"Not in order: {', '.join(failed)} (see above).")
-    return status
+    return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 
 
 INSPECTIONS: dict[str, tuple[str | Path, ...]] = {
@@ -201,11 +214,32 @@ def install(profile: str) -> None:
         file = REQUIREMENTS / f"{name}.txt"
         count = sum(1 for line in file.read_text().splitlines() if "==" in line)
         heading(f"installing {count} packages of requirements/{name}.txt")
-        # PySpark is published as a source archive only; it holds the same jars that a wheel would.
-        quietly(*pip, "--require-hashes", "--only-binary=:all:", "--no-binary=pyspark", "--requirement", file)
+        # PySpark is published as a source archive only; it holds the same jars that a wheel would. They are archives themselves: to
+        # compress them once more, into the wheel that is made and unpacked here, is half of the work and makes nothing smaller.
+        built = ("--no-binary=pyspark", "--config-settings=--build-option=--compression=stored")
+        quietly(*pip, "--require-hashes", "--only-binary=:all:", *built, "--requirement", file)
     heading("installing topicpolicies in place")
     quietly(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
     STAMP.write_text(json.dumps({profile: fingerprint(profile)}))
+
+
+def install_brokers() -> None:
+    """Has brokers to test with, or refuses to test without; and what the profile `dev` has."""
+    resolve = [sys.executable, "-m", "tests.broker.jars", *BROKERS]
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
+        with subprocess.Popen(resolve, cwd=ROOT, stdout=told, stderr=subprocess.STDOUT) as brokers:
+            # Both wait for the network most of their time. Where Java or Maven is missing nothing is installed.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                brokers.wait(NOTHING_IS_MISSING_S)
+            if not brokers.returncode:
+                install("dev")
+        heading("brokers")
+        told.seek(0)
+        print(told.read(), end="", file=sys.stderr if brokers.returncode else sys.stdout, flush=True)
+    if brokers.returncode:
+        raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
+    heading("broker archives")
+    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
 
 
 def make_venv() -> None:

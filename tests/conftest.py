@@ -5,7 +5,14 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.broker.compacting", "tests.broker.fixtures", "tests.costs", "tests.order", "tests.spark.fixtures"]
+pytest_plugins = [
+    "tests.broker.compacting",
+    "tests.broker.fixtures",
+    "tests.costs",
+    "tests.evidence",
+    "tests.order",
+    "tests.spark.fixtures",
+]
 
 # How long one example takes says more about the machine than about the code; a test that hangs is ended by its timeout.
 settings.register_profile("any machine", deadline=None)

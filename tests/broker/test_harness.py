@@ -75,6 +75,7 @@ def test_the_shared_broker_is_of_the_newest_version_and_carries_messages(broker:
         client.close()
 
 
+@pytest.mark.xdist_group("old broker")
 def test_two_versions_run_side_by_side(broker: Broker, broker_of: BrokerOf) -> None:
     older = broker_of("4.0.0")
     with older.admin() as admin:

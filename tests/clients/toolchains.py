@@ -17,8 +17,11 @@ from tests.builds import Build
 
 GO = ROOT / "clients" / "go"
 RUST = ROOT / "clients" / "rust"
-GO_OPTIONS = ("-race", "-buildvcs=false")
-"""Everything in Go is built for the race detector: what programs and tests are made of is compiled once, and not once more without it."""
+GO_OPTIONS = ("-race", "-buildvcs=false", "-gcflags=all=-l", "-ldflags=-s -w")
+"""Everything in Go is built for the race detector: what programs and tests are made of is compiled once, and not once more without it.
+
+Nothing is inlined, and there is nothing for debuggers: that is a quarter less work, and each access is still one that is watched.
+"""
 _GO_PROGRAMS = ROOT / ".cache" / "go-programs"
 _GO_BUILD = Build(_GO_PROGRAMS / "built", [GO, Path(__file__)])
 _DIST = TYPESCRIPT / "dist"

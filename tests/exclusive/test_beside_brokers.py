@@ -85,7 +85,7 @@ async def eventually_shows(admin: Admin, topic: str, policy: str, value: object)
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("version", ["4.2.4", "4.0.0"])
+@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
 async def test_brokers_pass_announcements_over_and_write_again_when_the_leader_is_gone(
     broker_of: BrokerOf, version: str, partitions: int

@@ -18,7 +18,7 @@ from .guarding import guarding
 from .healings import Healing, healings, taken_back
 from .storm import THREADS, Storm, storm
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("old broker")]
 TOPICS = 60
 LATE_SECONDS = 33.0
 WATCHED_SECONDS = 8.0

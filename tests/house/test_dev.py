@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dev
+from tests.evidence import seeds_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,10 +100,28 @@ def test_without_a_broker_nothing_is_tested_and_the_command_fails(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(dev, "verify", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(dev, "install", lambda _: None)
     assert dev.main(["test"]) == 1
     said = capfd.readouterr().err
     assert "JDK 17 or newer is missing" in said
     assert "nothing was tested" in said
+
+
+def test_brokers_are_resolved_while_packages_are_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests" / "broker").mkdir(parents=True)
+    waits = "import pathlib, sys, time\nend = time.monotonic() + 20\nwhile not pathlib.Path('installed').exists():\n"
+    waits += "    assert time.monotonic() < end\n    time.sleep(0.01)\nprint(*sys.argv[1:])\n"
+    for name in ("__init__.py", "broker/__init__.py"):
+        (tmp_path / "tests" / name).touch()
+    (tmp_path / "tests" / "broker" / "jars.py").write_text(waits)
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "NOTHING_IS_MISSING_S", 0.01)
+    monkeypatch.setattr(dev, "install", lambda _: (tmp_path / "installed").touch())
+    monkeypatch.setattr(dev, "run", lambda *_: 0)
+    dev.install_brokers()
+    assert capfd.readouterr().out == f"== brokers\n{' '.join(dev.BROKERS)}\n== broker archives\n"
 
 
 def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
@@ -124,6 +143,46 @@ def test_inspections_run_beside_each_other_and_are_told_in_their_order(
     second = f"import pathlib, sys; {file}\nfile.touch()\nprint('second', file=sys.stderr)\nraise SystemExit(3)"
     assert dev.inspect({"one": (sys.executable, "-c", first), "two": (sys.executable, "-c", second)}) == ["two"]
     assert re.fullmatch(r"== one\nfirst\nin order \(.* s\)\n== two\nsecond\nnot in order\n", capfd.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("test", {"slow", "broker", "neither"}),
+        ("check", {"neither"}),
+        ("evidence", {"evidence"}),
+    ],
+)
+def test_each_test_is_run_by_the_command_that_is_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, wanted: set[str]
+) -> None:
+    asked: list[tuple[str | Path, ...]] = []
+
+    def run(*command: str | Path, **_: object) -> int:
+        asked.append(command)
+        return 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dev, "install_brokers", lambda: None)
+        patched.setattr(dev, "install", lambda _: None)
+        patched.setattr(dev, "run", run)
+        assert dev.main([command]) == 0
+    (tests,) = (each[each.index("pytest") :] for each in asked if "pytest" in each)
+    marks = {"slow": "slow", "broker": "broker", "evidence": "evidence", "neither": "simulation"}
+    written = "".join(f"@pytest.mark.{mark}\ndef test_{name}(): pass\n" for name, mark in marks.items())
+    (tmp_path / "test_each.py").write_text(f"import pytest\n{written}")
+    collect = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", tests[tests.index("-m") + 1])
+    told = subprocess.check_output(collect, text=True, cwd=tmp_path)
+    assert set(re.findall(r"::test_(\w+)", told)) == wanted
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_further_evidence_goes_on_where_the_first_seeds_end_and_leaves_none_out(parts: int) -> None:
+    asked = (sys.executable, "-m", "pytest", "--collect-only", "-q", f"--parts={parts}", "-m", "evidence", "tests/simulation")
+    told = subprocess.check_output(asked, text=True, cwd=_ROOT)
+    assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", told)) == {str(part) for part in range(parts)}
+    seeds = [seed for part in range(parts) for seed in seeds_of(part, 30, 70)]
+    assert seeds == list(range(30, 30 + 70 * parts))
 
 
 def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

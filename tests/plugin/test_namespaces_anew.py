@@ -19,7 +19,7 @@ from tests.stubs import each, one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, namespaces anew")]
 
 _PAUSES = (0.0, 1.0, 4.0, 0.0, 12.0, 2.0, 25.0)
 """Seconds for which the namespace is not there before each of its later lives; tries to load it come to be seconds apart."""

@@ -35,7 +35,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.rpc.server import Server
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("permissions")]
 
 NAMESPACE = "acme/orders"
 SIDECAR = "sidecar"

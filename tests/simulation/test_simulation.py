@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.evidence import seeds_of
 from topicpolicies_server.logs.pulsar.reading.continuity import State
 
 from .profile import PROFILES, Profile
@@ -18,14 +19,12 @@ from .run import run
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = (30, 100)
-"""Of these seeds the first batch ends with the first number, the second with the other."""
-FEWER_SEEDS = (20, 40)
+SEEDS = (30, 70)
+"""How many seeds of a profile are run in each test of all, and how many are a part of the further evidence."""
+FEWER_SEEDS = (20, 20)
 """The same where repairs are delayed, because those runs are long, and where one kind of fault happens all the time."""
-MORE_SEEDS = {"shared": (100, 200)}
+MORE_SEEDS = {"shared": (100, 100)}
 """The same where something that has to happen is rare (``events rejected-reads``: 8 in 150 seeds)."""
-BATCHES = (0, pytest.param(1, marks=pytest.mark.slow))
-"""Batches of each profile, which may run side by side. The second one brings other seeds, and no other promise."""
 
 ALWAYS = (
     "appends doubled",
@@ -171,25 +170,40 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-def test_every_promise_holds_whatever_goes_wrong(profile: str, batch: int, record_property: Callable[[str, object], None]) -> None:
+def test_every_promise_holds_whatever_goes_wrong(profile: str, record_property: Callable[[str, object], None]) -> None:
+    assert_promises(profile, range(_seeds(profile)[0]), record_property)
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_every_promise_holds_in_many_more_runs(profile: str, part: int, record_property: Callable[[str, object], None]) -> None:
+    assert_promises(profile, seeds_of(part, *_seeds(profile)), record_property)
+
+
+def assert_promises(profile: str, seeds: range, record_property: Callable[[str, object], None]) -> None:
+    """Every promise holds in the runs of these seeds, and what has to go wrong went wrong in them."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     made_of = PROFILES[profile]
     delayed = made_of.delayed
-    ends = MORE_SEEDS.get(profile, FEWER_SEEDS if delayed or made_of.compact_crash or made_of.compact_deletion else SEEDS)
-    seeds = range(ends[batch - 1] if batch else 0, ends[batch])
     for seed in seeds:
         one = run(profile, seed)
         counts += one.counts
         failures += verdict(one)
         assert not (delayed and missing(one.counts, IN_EACH)), one.command
-    print(f"{profile}, batch {batch}, {len(seeds)} seeds:\n{sums(counts)}")
+    print(f"{profile}, {len(seeds)} seeds from {seeds[0]}:\n{sums(counts)}")
     record_property("counts", dict(counts))
     assert not failures, "\n".join(failures)
     assert missing(counts, (*_wanted(made_of), *OF_PROFILE.get(profile, ()))) == []
     assert not delayed or counts["runs with joins between a late repair and a compaction"] >= LEAST_SHARE * len(seeds)
+
+
+def _seeds(profile: str) -> tuple[int, int]:
+    """How many seeds are run of it first, and in each part of the further evidence."""
+    made_of = PROFILES[profile]
+    long_or_rare = made_of.delayed or made_of.compact_crash or made_of.compact_deletion
+    return MORE_SEEDS.get(profile, FEWER_SEEDS if long_or_rare else SEEDS)
 
 
 def _wanted(profile: Profile) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.core.fold.model.restarted_guards import WAYS, RestartedGuards, Unrest
+from tests.evidence import seeds_of
 from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
 from topicpolicies_server.core.policies.events import Placed
@@ -103,9 +104,9 @@ def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: 
         runs("witnessed", range(20))
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVES)
-def test_many_more_runs(name: str) -> None:
-    _, lost, disagreed = runs(name, range(SEEDS[name], 400))  # the first ones are run above
+def test_many_more_runs(name: str, part: int) -> None:
+    _, lost, disagreed = runs(name, seeds_of(part, SEEDS[name], 340))  # the first ones are run above
     assert not lost and not disagreed

@@ -8,12 +8,14 @@ A failure names its seed, and the command that shows it again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 from tests.core.fold.model.clusters import Clusters
 from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
+from tests.evidence import seeds_of
 from topicpolicies_server.core.names import Scope
 
 SEEDS = 100
@@ -31,10 +33,10 @@ CANNOT_BE_PROMISED = {
 }
 
 
-def run(name: str, seeds: int = SEEDS, *, first: int = 0) -> Counter[str]:
-    """Many runs of one world: those of the seeds from the first one on."""
+def run(name: str, seeds: Iterable[int] = range(SEEDS)) -> Counter[str]:
+    """Many runs of one world."""
     counts: Counter[str] = Counter()
-    for seed in range(first, seeds):
+    for seed in seeds:
         counts += World(WORLDS[name], seed).run()
     undone = {what for what in counts if what.startswith("undone")}
     assert undone <= CANNOT_BE_PROMISED, undone - CANNOT_BE_PROMISED
@@ -81,7 +83,7 @@ def test_a_guard_is_silent_beside_a_healthy_broker() -> None:
 
 @pytest.mark.slow
 def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
-    counts = run("joining late") + run("joining", FEWER["joining"])
+    counts = run("joining late") + run("joining", range(FEWER["joining"]))
     assert_hostile(counts, "joined", "crashed", "asked of a joined sidecar")
     assert counts["wrong guesses"] <= counts["joined"] / 100
 
@@ -91,7 +93,7 @@ def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
     "name", [pytest.param(name, marks=[] if name == "late repairs" else pytest.mark.slow) for name in FEWER if name.startswith("late")]
 )
 def test_a_repair_that_is_late_by_any_time_is_believed_by_all_who_start_and_restart(name: str) -> None:
-    counts = run(name, FEWER[name])
+    counts = run(name, range(FEWER[name]))
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
     assert_hostile(counts, *moves)
     assert counts["joined between a late repair and a compaction"] >= 10 or WORLDS[name].sidecars[0].recalls
@@ -135,8 +137,8 @@ def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
         Clusters(WORLDS["mixed"], seed, both=True).run()
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", WORLDS)
-def test_many_more_worlds(name: str) -> None:
-    run(name, 300 if "late" in name else 1_000, first=FEWER.get(name, SEEDS))  # the first ones are run above
+def test_many_more_worlds(name: str, part: int) -> None:
+    run(name, seeds_of(part, FEWER.get(name, SEEDS), 200 if "late" in name else 900))  # the first ones are run above

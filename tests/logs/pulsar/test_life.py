@@ -21,6 +21,8 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar.reading import quiet
 
+own_broker = pytest.mark.xdist_group("a broker that is stopped")
+
 # Coming into being
 
 
@@ -300,6 +302,7 @@ async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_comes_back(f
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("send_seconds", [60.0, 1.0], ids=["events-outwait-it", "events-give-up-meanwhile"])
+@own_broker
 async def test_a_restarted_broker_costs_nothing_but_time(own_following: Following, send_seconds: float) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     limits = PulsarLimits(disconnected_seconds=600, reconnect_seconds=600, send_seconds=send_seconds)
@@ -385,6 +388,7 @@ async def test_a_log_that_gets_more_partitions_is_lost(following: Following, par
 
 @pytest.mark.slow
 @pytest.mark.broker
+@own_broker
 async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_reported(own_following: Following) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     limits = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, disconnected_seconds=3.0, close_seconds=2.0)
@@ -400,6 +404,7 @@ async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_
 
 @pytest.mark.slow
 @pytest.mark.broker
+@own_broker
 async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_following: Following) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     change_log = own_following.start()

@@ -19,7 +19,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.client import PulsarClient, PulsarClientError
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("security")]
 
 
 @dataclass
