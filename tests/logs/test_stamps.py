@@ -54,7 +54,8 @@ STAMPS = st.builds(
     operands=operands(),
     remembered=st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), max_size=REMEMBERED).map(tuple),
     head_version=TEXTS,
-)
+    trace_parent=st.sampled_from(["", samples.TRACE_PARENT]),
+).map(lambda stamp: stamp._replace(trace_state="congo=t61rcWkgMzE" if stamp.trace_parent and stamp.mask else ""))
 
 
 @given(STAMPS)

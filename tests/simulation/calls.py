@@ -13,6 +13,7 @@ from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc.rationing import Pace
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
@@ -38,6 +39,7 @@ class CallContext:
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
+    trace: TraceContext | None = None
     started: float = 0.0
     leave: Callable[[PolicyError], None] | None = None
     changes = 0

@@ -29,6 +29,7 @@ from ..access import NOBODY, Caller
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
+from ..core.traces import TraceContext
 from .lateness import Lateness
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Call:
     __slots__ = (
         "_context",
         "_loop",
+        "_metadata",
         "_task",
         "at_least",
         "began",
@@ -80,6 +82,7 @@ class Call:
         "started",
         "state",
         "target",
+        "trace",
     )
 
     def __init__(self, method: str, context: Any, size: int = 0) -> None:
@@ -91,6 +94,7 @@ class Call:
             size: bytes of its request; 0 for a stream of them.
         """
         self._context = context
+        self._metadata: tuple[tuple[str, str | bytes], ...] | None = None
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self.method = method
@@ -118,6 +122,8 @@ class Call:
         """Why it has no answer, when its caller's deadline is near or its credentials have expired."""
         self.leave: Callable[[PolicyError], None] | None = None
         """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
+        self.trace: TraceContext | None = None
+        """In which trace it is made, or goes on; None: nobody has looked."""
         self.state = State.WORKING
         self.started = perf_counter()
         """When it came, by a finer clock."""
@@ -136,8 +142,9 @@ class Call:
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
         """What it says besides its request."""
-        metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
-        return metadata
+        if self._metadata is None:
+            self._metadata = tuple(self._context.invocation_metadata() or ())
+        return self._metadata
 
     async def write(self, answer: Any) -> None:
         """Writes one of a stream's answers."""

@@ -17,6 +17,7 @@ from ..access import Caller
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason
+from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
     from .rationing import Pace
@@ -48,6 +49,8 @@ class Context(Protocol):
     """How many changes of its stream have their outcome."""
     outcome: Outcome | None
     """What became of that."""
+    trace: TraceContext | None
+    """In which trace it is made, or goes on; None: nobody has looked."""
     started: float
     """When it came, by ``time.perf_counter``."""
     leave: Callable[[PolicyError], None] | None

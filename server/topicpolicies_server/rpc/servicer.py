@@ -23,13 +23,13 @@ from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, listing, requests, shortfalls
+from .asking import asker_of
 from .calls import Call, Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
-from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import Told, UpdateStream
 from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
@@ -167,7 +167,7 @@ class Servicer:
             await gathering.wait(turn)
         try:
             context.target = message.topic
-            namespace, request = requests.read_update(message, _asker(context))
+            namespace, request = requests.read_update(message, asker_of(context))
             wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
@@ -177,7 +177,7 @@ class Servicer:
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
         context.target = message.topic
-        namespace, request = requests.read_delete(message, _asker(context))
+        namespace, request = requests.read_delete(message, asker_of(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
@@ -206,7 +206,7 @@ class Servicer:
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._desk.wire, asker_of(context), places, self._failures, self._stopping, context.pace
             )
             updates.observers = (self._of_change(context),)
             self._streams.add(updates)
@@ -315,16 +315,3 @@ class Servicer:
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
                 await asyncio.shield(closing)  # who cancels the call now does not cancel that
-
-
-def _asker(context: Context) -> Asker:
-    """Who asks, and why: who was verified, and what the call's metadata says."""
-    told = {key: value for key, value in context.invocation_metadata() or () if key in (ACTOR_KEY, REASON_KEY)}
-    caller = context.caller
-    if not told and not caller.principal:
-        return _NOBODY
-    texts = {key: value if isinstance(value, str) else value.decode(errors="replace") for key, value in told.items()}
-    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""), caller.principal, caller.role)
-
-
-_NOBODY = Asker()
