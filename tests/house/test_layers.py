@@ -21,7 +21,7 @@ SERVER = (
     ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),
-    ("signals", "metrics"),
+    ("signals", "metrics", "telemetry"),
     ("process",),
     ("guard",),
     ("rpc",),

@@ -15,6 +15,7 @@ from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc.rationing import Pace
+from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client is told whose connection broke, or found nobody."""
@@ -40,6 +41,7 @@ class CallContext:
     request: Request | None = None
     outcome: Outcome | None = None
     trace: TraceContext | None = None
+    span: CallSpan | None = None
     started: float = 0.0
     leave: Callable[[PolicyError], None] | None = None
     changes = 0

@@ -47,3 +47,20 @@ def trace_context(parent: str, state: str = "") -> TraceContext:
     """The context of two texts, which may be anything."""
     known = valid_parent(parent)
     return TraceContext(known, valid_state(state) if state else "") if known else NO_TRACE
+
+
+class Trail:
+    """When a change that is followed came to its stages, by the clock of whoever notes them; 0: it has not."""
+
+    __slots__ = ("acknowledged", "came", "counts", "of", "sent")
+
+    def __init__(self, came: float, of: object) -> None:
+        """``came``: when it was read; ``of``: the span of its call."""
+        self.came = came
+        self.of = of
+        self.sent = 0.0
+        """Its event was handed to the log for the first time."""
+        self.acknowledged = 0.0
+        """The log had acknowledged that."""
+        self.counts = 0.0
+        """It counted."""

@@ -33,6 +33,7 @@ from ..core.traces import TraceContext
 from .lateness import Lateness
 
 if TYPE_CHECKING:
+    from ..telemetry.spans import CallSpan
     from .rationing import Pace
 
 UNREAD_SECONDS = 1.0
@@ -79,6 +80,7 @@ class Call:
         "request",
         "since",
         "size",
+        "span",
         "started",
         "state",
         "target",
@@ -124,6 +126,8 @@ class Call:
         """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
         self.trace: TraceContext | None = None
         """In which trace it is made, or goes on; None: nobody has looked."""
+        self.span: CallSpan | None = None
+        """What is told of it to a collector; None: nothing."""
         self.state = State.WORKING
         self.started = perf_counter()
         """When it came, by a finer clock."""

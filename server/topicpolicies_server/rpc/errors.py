@@ -20,6 +20,7 @@ from ..core.reasons import Reason
 from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
+    from ..telemetry.spans import CallSpan
     from .rationing import Pace
 
 DOMAIN = "topicpolicies"
@@ -51,6 +52,8 @@ class Context(Protocol):
     """What became of that."""
     trace: TraceContext | None
     """In which trace it is made, or goes on; None: nobody has looked."""
+    span: CallSpan | None
+    """What is told of it to a collector."""
     started: float
     """When it came, by ``time.perf_counter``."""
     leave: Callable[[PolicyError], None] | None

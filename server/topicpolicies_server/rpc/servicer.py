@@ -19,6 +19,7 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
+from ..core.traces import Trail
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
@@ -189,6 +190,8 @@ class Servicer:
 
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request
+        if context.span is not None:
+            request.trail = Trail(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
@@ -208,6 +211,7 @@ class Servicer:
             updates = UpdateStream(
                 self._registry, admission, self._desk.wire, asker_of(context), places, self._failures, self._stopping, context.pace
             )
+            updates.span = context.span
             updates.observers = (self._of_change(context),)
             self._streams.add(updates)
             context.leave = updates.leave

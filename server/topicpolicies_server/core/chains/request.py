@@ -13,7 +13,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
-from ..traces import NO_TRACE, TraceContext
+from ..traces import NO_TRACE, TraceContext, Trail
 
 
 class Outcome(enum.Enum):
@@ -92,6 +92,8 @@ class Request:
     followed: bool = False
     """Whether a later one of its stream and key has an event: it is not computed again."""
     attempts: int = 0
+    trail: Trail | None = None
+    """Where its stages are noted, if it is followed."""
     began: float = 0.0
     """When it was handed to its namespace, by the clock of whoever measures; 0: nobody does."""
     submitted_at: Position = ""

@@ -1,0 +1,118 @@
+"""What authentication, authorization, metrics and traces cost a server, each and all together, in its processor time for an update.
+
+python -m bench.telemetry [ROUNDS]
+
+All servers run at the same time, and are asked in turn, in another order each round. Beside the microseconds stands how many percent more
+that is than with all of it off: the median over the rounds, of each round's own difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import statistics
+import sys
+import tempfile
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import jwt
+
+from tests.ports import free_port
+from tests.promises.server_process import ServerProcess
+from tests.telemetry.collector import Collector
+
+from .permitting import SECRET, Caller, Metadata, processor_seconds, written
+
+STREAMED, SINGLE = 10_000, 1_500
+SCRAPES = "--metrics-listen"
+
+
+@dataclass(slots=True)
+class Way:
+    """One server, and what was measured of it."""
+
+    name: str
+    options: list[str]
+    metadata: Metadata = ()
+    streamed: list[float] = field(default_factory=list)
+    single: list[float] = field(default_factory=list)
+
+
+def ways(directory: Path, endpoint: str) -> list[Way]:
+    """All of them, the first with all of it off."""
+    key, roles = written(directory)
+    token = (("authorization", f"Bearer {jwt.encode({'sub': 'changer'}, SECRET, algorithm='HS256')}"),)
+    authentication = ["--authentication-providers", "token", "--token-secret-key", str(key)]
+    authorization = ["--authorization", str(roles)]
+    metrics = lambda: [SCRAPES, f"127.0.0.1:{free_port()}"]  # noqa: E731
+    telemetry = ["--otlp-endpoint", endpoint]
+    sampled = (("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
+    return [
+        Way("all off", []),
+        Way("authentication", [*authentication, "--allow-authenticated"], token),
+        Way("and authorization", [*authentication, *authorization], token),
+        Way("metrics", metrics()),
+        Way("the caller's context goes along", [], sampled),
+        Way("metrics and traces to a collector, 1 in 100 traced", [*metrics(), *telemetry]),
+        Way("the same, every call traced", [*metrics(), *telemetry], sampled),
+        Way("all together, 1 in 100 traced", [*authentication, *authorization, *metrics(), *telemetry], token),
+    ]
+
+
+def scrape(way: Way) -> None:
+    """As Prometheus does."""
+    if SCRAPES in way.options:
+        with urllib.request.urlopen(f"http://{way.options[way.options.index(SCRAPES) + 1]}/metrics", timeout=20) as answer:
+            answer.read()
+
+
+async def measure(servers: dict[str, tuple[Way, ServerProcess, Caller]], rounds: int) -> None:
+    """Asks each in turn."""
+    order = list(servers)
+    for number in range(-1, rounds):
+        random.shuffle(order)
+        for name in order:
+            way, process, caller = servers[name]
+            for count, go, found in ((STREAMED, caller.stream, way.streamed), (SINGLE, caller.update, way.single)):
+                before = processor_seconds(process.pid)
+                await go(count)
+                if number >= 0:
+                    found.append(1e6 * (processor_seconds(process.pid) - before) / count)
+            await asyncio.to_thread(scrape, way)
+
+
+async def main(rounds: int) -> None:
+    """Measures, and shows it."""
+    with tempfile.TemporaryDirectory() as place, Collector() as collector:
+        directory = Path(place)
+        async with contextlib.AsyncExitStack() as open_parts:
+            servers = {}
+            for number, way in enumerate(ways(directory, collector.endpoint)):
+                own = directory / str(number)
+                own.mkdir()
+                options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *way.options]
+                process = ServerProcess(options, own / "output")
+                await process.start()
+                open_parts.callback(process.kill)
+                channel = await open_parts.enter_async_context(grpc.aio.insecure_channel(process.address))
+                servers[way.name] = way, process, Caller(channel, way.metadata)
+            await measure(servers, rounds)
+    first, *_ = measured = [way for way, _, _ in servers.values()]
+    print(f"{'microseconds for an update':52}{'streamed':>10}{'':>8}{'single':>10}")
+    for way in measured:
+        print(f"{way.name:52}{shown(way.streamed, first.streamed)}{shown(way.single, first.single)}")
+    print(f"the collector was told of {len(collector.spans)} spans and {len(collector.metrics)} metrics")
+
+
+def shown(values: list[float], off: list[float]) -> str:
+    """The median, and the median difference."""
+    more = statistics.median(100 * (value / other - 1) for value, other in zip(values, off, strict=True))
+    return f"{statistics.median(values):10.1f}{more:+7.1f}%"
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 7))
