@@ -48,19 +48,22 @@ def ways(directory: Path, endpoint: str) -> list[Way]:
     token = (("authorization", f"Bearer {jwt.encode({'sub': 'changer'}, SECRET, algorithm='HS256')}"),)
     authentication = ["--authentication-providers", "token", "--token-secret-key", str(key)]
     authorization = ["--authorization", str(roles)]
-    metrics = lambda: [SCRAPES, f"127.0.0.1:{free_port()}"]  # noqa: E731
     telemetry = ["--otlp-endpoint", endpoint]
     sampled = (("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
     return [
         Way("all off", []),
         Way("authentication", [*authentication, "--allow-authenticated"], token),
         Way("and authorization", [*authentication, *authorization], token),
-        Way("metrics", metrics()),
+        Way("metrics", _shown()),
         Way("the caller's context goes along", [], sampled),
-        Way("metrics and traces to a collector, 1 in 100 traced", [*metrics(), *telemetry]),
-        Way("the same, every call traced", [*metrics(), *telemetry], sampled),
-        Way("all together, 1 in 100 traced", [*authentication, *authorization, *metrics(), *telemetry], token),
+        Way("metrics and traces to a collector, 1 in 100 traced", [*_shown(), *telemetry]),
+        Way("the same, every call traced", [*_shown(), *telemetry], sampled),
+        Way("all together, 1 in 100 traced", [*authentication, *authorization, *_shown(), *telemetry], token),
     ]
+
+
+def _shown() -> list[str]:
+    return [SCRAPES, f"127.0.0.1:{free_port()}"]
 
 
 def scrape(way: Way) -> None:
