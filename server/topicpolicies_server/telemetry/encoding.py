@@ -5,7 +5,9 @@ Metrics are the families that are shown to Prometheus, under the same names (a c
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -16,7 +18,8 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from .spans import Span
+from ..core.policies.documents import record
+from .spans import INTERNAL, SERVER, Ended, Span
 
 _LONGEST = 300
 """Characters of a name, as its caller has sent it, that are told."""
@@ -27,6 +30,16 @@ _CODES = (
     "UNAUTHENTICATED",
 )  # fmt: skip
 _SAMPLED = 1
+_TIMES = struct.Struct("<BBBQBQ2sI")
+"""The end of a span: kind, times and flags, each behind its field's number."""
+_SPANS = trace_pb2.ScopeSpans.SPANS_FIELD_NUMBER
+_SCOPE_SPANS = trace_pb2.ResourceSpans.SCOPE_SPANS_FIELD_NUMBER
+_RESOURCE_SPANS = ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER
+_ATTRIBUTES = trace_pb2.Span.ATTRIBUTES_FIELD_NUMBER
+_VALUE, _STRING = KeyValue.VALUE_FIELD_NUMBER, AnyValue.STRING_VALUE_FIELD_NUMBER
+_NAMES = ("topic", "outcome", "request_id", "reason")
+_TOPIC, _OUTCOME, _REQUEST_ID, _REASON = (KeyValue(key=f"topicpolicies.{name}").SerializeToString() for name in _NAMES)
+_STATE = trace_pb2.Span.TRACE_STATE_FIELD_NUMBER
 
 
 def resource(about: Mapping[str, str]) -> Resource:
@@ -36,45 +49,58 @@ def resource(about: Mapping[str, str]) -> Resource:
 
 def spans(told: Iterable[Span], by: Resource, wall: float) -> bytes:
     """A request with spans; ``wall``: what their times need so that they are seconds since 1970."""
-    request = ExportTraceServiceRequest()
-    group = request.resource_spans.add(resource=by)
-    group.scope_spans.add(scope=_SCOPE, spans=[_span(span, wall) for span in told])
-    return request.SerializeToString()
+    written = [record(_SPANS, _stage(span, wall) if span.of is None else _span(span, span.of, wall)) for span in told]
+    scope = trace_pb2.ScopeSpans(scope=_SCOPE).SerializeToString()
+    group = trace_pb2.ResourceSpans(resource=by).SerializeToString()
+    return record(_RESOURCE_SPANS, group + record(_SCOPE_SPANS, scope + b"".join(written)))
 
 
-def _span(span: Span, wall: float) -> trace_pb2.Span:
+def _stage(span: Span, wall: float) -> bytes:
+    """The span of a stage: as protobuf writes it, at less than half the price. There are four of them for each change."""
+    name, state = span.name.encode(), span.state.encode()
+    return b"".join((
+        b"\x0a\x10", bytes.fromhex(span.trace_id), b"\x12\x08", bytes.fromhex(span.span_id),
+        record(_STATE, state) if state else b"",
+        b"\x22\x08", bytes.fromhex(span.parent_id), b"\x2a", bytes((len(name),)), name,
+        _TIMES.pack(0x30, INTERNAL, 0x39, int((span.began + wall) * 1e9), 0x41, int((span.ended + wall) * 1e9), b"\x85\x01", _SAMPLED),
+    ))  # fmt: skip
+
+
+def _span(span: Span, told: Ended, wall: float) -> bytes:
     written = trace_pb2.Span(
         trace_id=bytes.fromhex(span.trace_id),
         span_id=bytes.fromhex(span.span_id),
         parent_span_id=bytes.fromhex(span.parent_id),
         trace_state=span.state,
         name=span.name,
-        kind=trace_pb2.Span.SpanKind.ValueType(1 if span.of is None else span.kind),
+        kind=trace_pb2.Span.SpanKind.ValueType(span.kind),
         start_time_unix_nano=int((span.began + wall) * 1e9),
         end_time_unix_nano=int((span.ended + wall) * 1e9),
         flags=_SAMPLED,
     )
-    told = span.of
-    if told is None:
-        return written
-    attributes = written.attributes
-    if span.parent_id != told.span.span_id:  # a call
-        service, _, method = told.name.rpartition("/")
-        attributes.extend([_text("rpc.system", "grpc"), _text("rpc.service", service or _SERVICE), _text("rpc.method", method)])
-        code = _CODES.index("CANCELLED" if told.given_up else told.code or "OK")
-        attributes.append(KeyValue(key="rpc.grpc.status_code", value=AnyValue(int_value=code)))
-    for key, text in (
-        ("topic", told.topic[:_LONGEST]),
-        ("outcome", told.outcome),
-        ("request_id", told.request_id),
-        ("reason", told.reason),
-    ):
-        if text:
-            attributes.append(_text(f"topicpolicies.{key}", text))
     if told.code:
         written.status.code = trace_pb2.Status.STATUS_CODE_ERROR
         written.status.message = told.reason
-    return written
+    topic = told.topic[:_LONGEST].encode(errors="replace")
+    rows = _TOPIC, topic, _OUTCOME, told.outcome.encode(), _REQUEST_ID, told.request_id.encode(), _REASON, told.reason.encode()
+    attributes = [_attribute(key, text) for key, text in zip(rows[::2], rows[1::2], strict=True) if text]
+    if span.kind == SERVER:
+        attributes.append(_rpc(told.name, "CANCELLED" if told.given_up else told.code or "OK"))
+    return written.SerializeToString() + b"".join(attributes)
+
+
+def _attribute(key: bytes, text: bytes) -> bytes:
+    """An attribute that is a text, as a field of a span; ``key``: as a field already."""
+    return record(_ATTRIBUTES, key + record(_VALUE, record(_STRING, text)))
+
+
+@lru_cache(256)
+def _rpc(name: str, code: str) -> bytes:
+    """What is told of a method and a code, as fields of a span."""
+    service, _, method = name.rpartition("/")
+    told = [_text("rpc.system", "grpc"), _text("rpc.service", service or _SERVICE), _text("rpc.method", method)]
+    told.append(KeyValue(key="rpc.grpc.status_code", value=AnyValue(int_value=_CODES.index(code))))
+    return trace_pb2.Span(attributes=told).SerializeToString()
 
 
 def metrics(families: Iterable[Metric], by: Resource, began: float, now: float) -> bytes:
