@@ -106,7 +106,9 @@ def lock(arguments: list[str]) -> int:
     # The others are held to the versions of `dev`, so that what is tested is what is installed.
     return (
         pin("pyproject.toml", "--extra=dev", f"--output-file={dev}", *arguments)
-        or pin("pyproject.toml", "--extra=server", f"--output-file={REQUIREMENTS / 'server.txt'}", f"--constraints={dev}")
+        or pin(
+            "pyproject.toml", "--extra=server", "--extra=telemetry", f"--output-file={REQUIREMENTS / 'server.txt'}", f"--constraints={dev}"
+        )
         or pin("requirements/build.in", f"--output-file={REQUIREMENTS / 'build.txt'}", f"--constraints={dev}")
     )
 

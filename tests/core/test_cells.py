@@ -154,7 +154,7 @@ def plain(thing: object) -> Any:
         placed = thing.placed
         if placed is not None and placed.event is not None and placed.event.stamp is not None:
             stamp = placed.event.stamp
-            shown = Stamp(*stamp[:7], principal=stamp.principal, claimed=stamp.claimed)
+            shown = Stamp(*stamp[:7], principal=stamp.principal, claimed=stamp.claimed, trace_parent=stamp.trace_parent)
             found["placed"] = placed._replace(event=placed.event._replace(stamp=shown))
         if found["placed"] is not None and found["placed"].event is not None:
             found["placed"] = found["placed"]._replace(event=found["placed"].event._replace(known=None))

@@ -87,6 +87,7 @@ def heads(draw: st.DrawFn, state: KeyState) -> Head | None:
             tuple(draw(st.lists(TEXTS, max_size=3))),
             principal=draw(TEXTS),
             claimed=draw(TEXTS),
+            trace_parent=draw(st.sampled_from(["", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])),
         )
         written = draw(st.sampled_from([document, None]) | DOCUMENTS)
         event = Event(KEY, draw(st.sampled_from(Action)), written, draw(st.sampled_from([stamp, None])), None, draw(st.booleans()))

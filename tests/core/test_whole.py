@@ -33,6 +33,7 @@ def events(draw: st.DrawFn) -> Placed:
             tuple(draw(st.lists(TEXTS, max_size=2))), draw(IDS), draw(st.none() | POSITIONS), draw(st.booleans()),
             draw(st.dictionaries(NAMES, TEXTS, max_size=2)), operands, draw(requests()), draw(POSITIONS),
             draw(st.none() | st.builds(Seen, POSITIONS, POSITIONS)), draw(TEXTS), draw(TEXTS),
+            *draw(st.sampled_from([(), ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")])),
         )  # fmt: skip
     known = draw(st.none() | st.frozensets(TEXTS, max_size=2))
     event = Event(KEY, draw(st.sampled_from(Action)), draw(st.none() | DOCUMENTS), stamp, known, draw(st.booleans()))

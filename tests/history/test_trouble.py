@@ -28,7 +28,12 @@ from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of
 
 KEY = PolicyKey(topic(), Scope.LOCAL)
 DAY = 86_400_000
-_FORMAT_3 = """
+_FORMAT_4 = """
+    PRAGMA user_version = 4;
+    ALTER TABLE entries DROP COLUMN trace_parent;
+"""
+_FORMAT_3 = f"""
+    {_FORMAT_4}
     PRAGMA user_version = 3;
     ALTER TABLE entries DROP COLUMN principal;
     ALTER TABLE entries DROP COLUMN claimed;
@@ -416,7 +421,7 @@ async def test_a_history_that_does_not_know_how_far_it_goes_is_refused(path: Pat
     assert refused.value.reason == "HISTORY_FILE_UNUSABLE"
 
 
-@pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3)])
+@pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3), (4, _FORMAT_4)])
 async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
     path: Path, now: list[int], caplog: pytest.LogCaptureFixture, former: int, script: str
 ) -> None:
@@ -431,7 +436,7 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
     for told in (True, False):
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert (f"was brought from format {former} to 4" in caplog.text) is told
+        assert (f"was brought from format {former} to 5" in caplog.text) is told
         after = await history.page(Question(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps

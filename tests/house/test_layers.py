@@ -11,7 +11,7 @@ import pytest
 
 _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
 
-CORE = (("reasons",), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
+CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
 SERVER = (
     ("core", "garbage", "histograms", "sqlite_file", "threads"),
@@ -21,7 +21,7 @@ SERVER = (
     ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),
-    ("signals", "metrics"),
+    ("signals", "metrics", "telemetry"),
     ("process",),
     ("guard",),
     ("rpc",),

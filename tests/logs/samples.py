@@ -47,6 +47,10 @@ def documents() -> list[Settings]:
     return [{}, a_document(), split(TopicPolicies(deduplication_enabled=False)), split(full), split(awkward)]
 
 
+TRACE_PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+"""In its form."""
+
+
 def a_large_document(size: int) -> Settings:
     """A document of about so many bytes."""
     policies = TopicPolicies()
@@ -73,6 +77,8 @@ def stamps() -> list[Stamp]:
             reads={"retention_policies": "", "subscription_policies/a,b;c%d": "0123456789abcdef"},
             operands={"shadow_topics": (ListChange.UNION, operand)},
             remembered=tuple(Remembered(f"request-{n}", "digest", f"1{n:x}", "") for n in range(16)),
+            trace_parent=TRACE_PARENT,
+            trace_state="congo=t61rcWkgMzE,rojo=00f067aa0ba902b7",
         ),
         Stamp(event_id="restates", kind=StampKind.REPAIR, head_version="3abc"),
     ]

@@ -54,7 +54,8 @@ STAMPS = st.builds(
     operands=operands(),
     remembered=st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), max_size=REMEMBERED).map(tuple),
     head_version=TEXTS,
-)
+    trace_parent=st.sampled_from(["", samples.TRACE_PARENT]),
+).map(lambda stamp: stamp._replace(trace_state="congo=t61rcWkgMzE" if stamp.trace_parent and stamp.mask else ""))
 
 
 @given(STAMPS)
@@ -63,7 +64,8 @@ STAMPS = st.builds(
 def test_a_stamp_comes_back_as_it_was(stamp: Stamp) -> None:
     properties = to_properties(stamp)
     assert from_properties(properties) == stamp
-    assert all(name.startswith("tp-") and isinstance(value, str) for name, value in properties.items())
+    assert all(name.startswith("tp-") or name in ("traceparent", "tracestate") for name in properties)
+    assert all(isinstance(value, str) for value in properties.values())
 
 
 @given(STAMPS, st.dictionaries(TEXTS.map("x-{}".format), TEXTS, max_size=3))

@@ -19,7 +19,7 @@ from topicpolicies_server.config import (
     TokenConfig,
     parse_address,
 )
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]

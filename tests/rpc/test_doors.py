@@ -13,7 +13,7 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest,
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal, refused

@@ -18,7 +18,8 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import expiring
-from topicpolicies_server.rpc.calls import UNREAD_SECONDS, Call, State
+from topicpolicies_server.rpc.call import Call, State
+from topicpolicies_server.rpc.calls import UNREAD_SECONDS
 from topicpolicies_server.rpc.expiring import Expiring
 from topicpolicies_server.rpc.server import Server
 

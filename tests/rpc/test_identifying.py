@@ -27,7 +27,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal

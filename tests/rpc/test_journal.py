@@ -33,7 +33,7 @@ from topicpolicies_server.access.refusals import invalid
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc import journal as journal_module
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.journal import Journal
 from topicpolicies_server.rpc.recordfile import RecordFile
 from topicpolicies_server.rpc.server import Server

@@ -19,7 +19,7 @@ from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 from .fuzzing import FAULTS, Fuzz

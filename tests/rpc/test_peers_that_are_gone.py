@@ -12,7 +12,7 @@ import pytest
 from grpc.aio import InternalError
 
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, PolicyChangeRequest, UpdatePoliciesRequest, WatchPoliciesRequest
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.handlers import handlers
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.servicer import SERVICE

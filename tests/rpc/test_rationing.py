@@ -20,7 +20,7 @@ from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import Limits
-from topicpolicies_server.rpc.calls import Call
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.rationing import address, principal
 from topicpolicies_server.rpc.server import Server
 

@@ -13,7 +13,9 @@ from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc.rationing import Pace
+from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client is told whose connection broke, or found nobody."""
@@ -38,6 +40,8 @@ class CallContext:
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
+    trace: TraceContext | None = None
+    span: CallSpan | None = None
     started: float = 0.0
     leave: Callable[[PolicyError], None] | None = None
     changes = 0

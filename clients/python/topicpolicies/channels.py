@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import grpc
 
+from . import traces
 from .errors import Violation, invalid
 from .stubs import Metadata
 
@@ -94,9 +95,10 @@ def metadata_for(actor: str, token: Token | None, metadata: Iterable[tuple[str, 
     fixed = (*(((ACTOR_KEY, actor),) if actor else ()), *metadata)
 
     def current() -> Metadata:
+        given = fixed if any(key == traces.PARENT_KEY for key, _ in fixed) else (*fixed, *traces.current())
         if token is None:
-            return fixed
-        return (*fixed, ("authorization", f"Bearer {token if isinstance(token, str) else token()}"))
+            return given
+        return (*given, ("authorization", f"Bearer {token if isinstance(token, str) else token()}"))
 
     return current
 

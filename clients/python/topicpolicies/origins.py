@@ -46,6 +46,8 @@ class Origin:
     """Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor; empty: nobody's."""
     claimed_actor: str = ""
     """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it."""
+    trace_parent: str = ""
+    """The trace in which it was asked for, as W3C's ``traceparent``; empty: in none that is known."""
 
     @classmethod
     def of(cls, message: service_pb2.ChangeOrigin) -> Origin:
@@ -61,4 +63,5 @@ class Origin:
             message.event if message.HasField("event") else None,
             message.principal,
             message.claimed_actor,
+            message.trace_parent,
         )

@@ -28,6 +28,8 @@ export interface Origin {
   readonly principal: string;
   /** The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. */
   readonly claimedActor: string;
+  /** The trace in which it was asked for, as W3C's `traceparent`; empty: in none that is known. */
+  readonly traceParent: string;
 }
 
 /** One event of the change log, and what it did. */
@@ -68,10 +70,11 @@ export interface HistoryGap {
 
 export function originOf(message: ChangeOrigin | undefined): Origin | undefined {
   if (message === undefined) return undefined;
-  const { actor, actorStanding, reason, requestId, updateMask, producerName, publishTime, event, principal, claimedActor } = message;
+  const { actor, actorStanding, reason, requestId, updateMask, producerName, publishTime, event, principal, claimedActor, traceParent } =
+    message;
   return {
     actor, actorStanding, reason, requestId, updateMask: updateMask?.paths, producerName, publishTime: dateOf(publishTime), event,
-    principal, claimedActor,
+    principal, claimedActor, traceParent,
   };
 }
 

@@ -4,7 +4,7 @@ All of it is checked when it is made, so that a configuration that exists is a v
 The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
 
 - ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``, ``checkpoints``, ``call_record``,
-  ``server``: what is configured
+  ``telemetry``, ``server``: what is configured
 - ``errors``, ``files``: what is wrong with it; ``insecure``: what is allowed, and told of
 - ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: what flags, the environment and a file say, and what is therefore in force
@@ -25,6 +25,7 @@ from .limits import Limits, bounds
 from .logs import MOST_RECALLED_ENTRIES, RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .oauth2 import OAuth2Config
 from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
+from .telemetry import TelemetryConfig
 
 __all__ = [
     "DEFAULT_LISTEN",
@@ -49,6 +50,7 @@ __all__ = [
     "PulsarLogConfig",
     "Recorded",
     "ServerConfig",
+    "TelemetryConfig",
     "TlsConfig",
     "TokenConfig",
     "Writer",

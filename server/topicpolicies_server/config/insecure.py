@@ -26,6 +26,8 @@ def _of_server(config: ServerConfig) -> list[str]:
             found.append(f"insecure_listen: whoever reaches {config.listen} may change every policy, as nobody is asked who he is.")
     if config.authorization.allow_authenticated:
         found.append("allow_authenticated: whoever has shown who he is may do everything.")
+    if config.telemetry is not None and config.telemetry.in_the_clear:
+        found.append(f"otlp_endpoint: what is sent to {config.telemetry.endpoint} is not encrypted, with names of topics.")
     if config.show_secrets:
         found.append("show_secrets: whoever may read sees the object storages' credentials in offload policies.")
     return found

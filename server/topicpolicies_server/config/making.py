@@ -19,6 +19,7 @@ from .option import Value
 from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
 from .settling import PULSAR_ACCESS, settle
 from .sources import Gathered
+from .telemetry import TelemetryConfig
 
 _Config = TypeVar("_Config")
 
@@ -56,6 +57,7 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             pause_repairs=values["pause_repairs"],
             guard=() if wrong_log else values["guard"],
             metrics_listen=values["metrics_listen"],
+            telemetry=_telemetry(values),
             reflection=values["reflection"],
         ),
     )
@@ -237,3 +239,9 @@ def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfi
 def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:
     path = values["call_record_file"]
     return CallRecordConfig(which=Recorded(values["call_record"]), path=None if path is None or path.name == "-" else path)
+
+
+def _telemetry(values: Mapping[str, Any]) -> TelemetryConfig | None:
+    if not (endpoint := values["otlp_endpoint"]):
+        return None
+    return TelemetryConfig(endpoint=endpoint, trace_ratio=values["otlp_trace_ratio"], metrics_seconds=values["otlp_metrics_seconds"])

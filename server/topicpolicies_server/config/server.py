@@ -18,6 +18,7 @@ from .files import unreadable
 from .history import HistoryConfig
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
+from .telemetry import TelemetryConfig
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 
@@ -96,6 +97,8 @@ class ServerConfig:
     """Patterns of namespaces that are kept loaded, and so repaired although nobody asks for them (``guard/``)."""
     metrics_listen: Address | None = None
     """Where metrics are shown, over HTTP; None: nowhere."""
+    telemetry: TelemetryConfig | None = None
+    """Where spans and metrics are sent; None: nowhere."""
     reflection: bool = True
     """Whether whoever reaches the server can ask it for the definition of its services."""
 
@@ -118,6 +121,7 @@ class ServerConfig:
         problems += self._listen_problems()
         problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems() + self.call_record.problems()
+        problems += self.telemetry.problems() if self.telemetry is not None else []
         if problems:
             raise ConfigError(tuple(problems))
 

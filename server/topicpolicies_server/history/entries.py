@@ -191,7 +191,7 @@ class Rows:
             return (
                 noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
                 OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
-                "", "",
+                "", "", "",
             )  # fmt: skip
         return self._of_event(noted, event, noted.folded, namespace_id)
 
@@ -232,6 +232,7 @@ class Rows:
             "",
             stamp.principal if stamp is not None else "",
             stamp.claimed if stamp is not None else "",
+            stamp.trace_parent if stamp is not None else "",
         )
 
     def _written(self, document: Settings) -> bytes:

@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPHI"   whose file it is
-    PRAGMA user_version   = 4        the format
+    PRAGMA user_version   = 5        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, the last position that was dropped
     entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
@@ -35,16 +35,17 @@ from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 4
+FORMAT = 5
 """The format that is written here, and the newest that can be read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
-    "principal", "claimed",
+    "principal", "claimed", "trace_parent",
 )  # fmt: skip
 """Of ``entries``, but for the id. ``changed`` is empty if the document stayed as it was; then ``before`` is not kept."""
-_NOBODYS = -2
-"""Where in ``COLUMNS`` those begin that an entry without a principal has nothing in. They are not part of its checksum, as in format 3."""
+_NOBODYS, _UNTRACED = -3, -1
+"""Where in ``COLUMNS`` those begin that an entry without a principal, and without a trace, has nothing in, and those without a trace alone.
+They are not part of its checksum, as in formats 3 and 4."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -109,6 +110,7 @@ def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
     _with_principals(connection)
+    _with_traces(connection)
     for name in (*_SEALED, "entries"):
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
 
@@ -122,11 +124,17 @@ def _with_checksums(connection: sqlite3.Connection) -> None:
 
 def _with_principals(connection: sqlite3.Connection) -> None:
     """Makes format 4 of format 3, in which nobody was verified."""
-    for name in COLUMNS[_NOBODYS:]:
+    for name in COLUMNS[_NOBODYS:_UNTRACED]:
         connection.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
 
 
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, {2: _with_checksums, 3: _with_principals}, ("synchronous = NORMAL",))
+def _with_traces(connection: sqlite3.Connection) -> None:
+    """Makes format 5 of format 4, in which nothing was of a trace."""
+    connection.execute("ALTER TABLE entries ADD COLUMN trace_parent TEXT NOT NULL DEFAULT ''")
+
+
+_FORMER = {2: _with_checksums, 3: _with_principals, 4: _with_traces}
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, _FORMER, ("synchronous = NORMAL",))
 
 
 def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
@@ -271,7 +279,9 @@ def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
 
 
 def _entry_checksum(row: Sequence[Any]) -> int:
-    return checksum(*row) if any(row[_NOBODYS:]) else checksum(*row[:_NOBODYS])
+    if row[-1]:
+        return checksum(*row)
+    return checksum(*row[:_UNTRACED]) if any(row[_NOBODYS:]) else checksum(*row[:_NOBODYS])
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

@@ -85,6 +85,7 @@ class Entry(NamedTuple):
     stream: int
     principal: str = ""
     claimed: str = ""
+    trace_parent: str = ""
 
     @property
     def place(self) -> Place:

@@ -1,6 +1,6 @@
 """Stamps as message properties: what a sidecar says of its event, in strings that brokers carry along and ignore.
 
-One property per part, all of them under ``tp-``, and only the parts that say something::
+One property per part, all of them of ours under ``tp-``, and only the parts that say something::
 
     tp-v        the format's version, "1": its presence is what makes an event one of ours
     tp-id       the event's id                     tp-kind    update, delete, tombstone or repair
@@ -13,6 +13,7 @@ One property per part, all of them under ``tp-``, and only the parts that say so
     tp-reads    setting,digest,...                 tp-operands  setting,union|subtract,base64,...
     tp-history  first,last: the events between which its writer had seen all of the key
     tp-seen     request,digest,version,previous,...   the requests before this one, newest last
+    traceparent, tracestate                the trace in which it was asked for, under the names that tracing knows (``core/traces``)
 
 Inside a list, ``%`` and ``,`` are written as in URLs. Properties hold names, digests and elements of lists, never the values
 of other settings, so no secret can get there: secrets are leaves of offload policies.
@@ -41,6 +42,7 @@ from ..core.errors import Kind
 from ..core.policies.documents import split
 from ..core.policies.events import ListChange, Remembered, Seen, Stamp, StampKind
 from ..core.reasons import Reason
+from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, trace_context
 from .change_log import LogError
 
 FORMAT = "1"
@@ -98,7 +100,7 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         properties[_REQUEST] = stamp.request_id
     if stamp.digest:
         properties[_DIGEST] = stamp.digest
-    if stamp.actor or stamp.reason or stamp.principal or stamp.claimed:
+    if stamp.actor or stamp.reason or stamp.principal or stamp.claimed or stamp.trace_parent:
         _say_who(properties, stamp)
     if stamp.base:
         properties[_BASE] = stamp.base
@@ -125,6 +127,8 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
 
 def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
     said = {_ACTOR: stamp.actor, _REASON: stamp.reason, _PRINCIPAL: stamp.principal, _CLAIMED: stamp.claimed}
+    if stamp.trace_parent:
+        said |= {PARENT_KEY: stamp.trace_parent, STATE_KEY: stamp.trace_state}
     properties.update({name: text for name, text in said.items() if text})
 
 
@@ -196,6 +200,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             Seen(*history[0]) if history else None,
             properties.get(_PRINCIPAL, ""),
             properties.get(_CLAIMED, ""),
+            *(trace_context(properties[PARENT_KEY], properties.get(STATE_KEY, "")) if PARENT_KEY in properties else NO_TRACE),
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from time import perf_counter
+from typing import TypeVar
 
 from ..core.chains.sequencer import Request
 from ..core.policies.events import Event, Placed
+from ..core.traces import Trail
 from ..histograms import Histogram
 
+_Noted = TypeVar("_Noted")
 MOST = 100_000
 """Events of which it is known when they were handed to the log, and those of which it is known when that acknowledged them."""
 
@@ -35,6 +38,8 @@ class Stages:
         self.readback = Histogram()
         self._sent: dict[str, float] = {}
         self._acknowledged: dict[str, float] = {}
+        self._trails: dict[str, Trail] = {}
+        """Of those events that are followed."""
 
     def by_name(self) -> dict[str, Histogram]:
         """The histograms."""
@@ -52,12 +57,16 @@ class Stages:
             now = perf_counter()
             if request is not None and request.began:
                 self.sequencing.count(now - request.began)
+                if (trail := request.trail) is not None:
+                    trail.sent = now
+                    _keep(self._trails, event.stamp.event_id, trail)
             _keep(self._sent, event.stamp.event_id, now)
 
     def refused(self, event: Event) -> None:
         """The log has not acknowledged an event."""
         if event.stamp is not None:
             self._sent.pop(event.stamp.event_id, None)
+            self._trails.pop(event.stamp.event_id, None)
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """The log has acknowledged events; returns them."""
@@ -69,6 +78,8 @@ class Stages:
                 if began is not None:
                     self.log.count(now - began)
                     _keep(self._acknowledged, event_id, now)
+                    if self._trails and (trail := self._trails.get(event_id)) is not None:
+                        trail.acknowledged = now
         return events
 
     def folded(self, event: Event) -> None:
@@ -76,6 +87,8 @@ class Stages:
         if event.stamp is None:
             return
         event_id = event.stamp.event_id
+        if self._trails and (trail := self._trails.pop(event_id, None)) is not None:
+            trail.counts = perf_counter()
         acknowledged = self._acknowledged.pop(event_id, None)
         if acknowledged is not None:
             self.readback.count(perf_counter() - acknowledged)
@@ -84,7 +97,7 @@ class Stages:
             self.readback.count(0.0)
 
 
-def _keep(times: dict[str, float], event_id: str, now: float) -> None:
+def _keep(times: dict[str, _Noted], event_id: str, now: _Noted) -> None:
     times[event_id] = now
     if len(times) > MOST:
         del times[next(iter(times))]

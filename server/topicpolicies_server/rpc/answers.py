@@ -228,6 +228,7 @@ def _describe(origin: service_pb2.ChangeOrigin, placed: Placed, head: Settings |
         origin.actor = stamp.actor
         origin.principal = stamp.principal
         origin.claimed_actor = stamp.claimed
+        origin.trace_parent = stamp.trace_parent
         origin.reason = stamp.reason
         origin.request_id = stamp.request_id
         if stamp.mask:

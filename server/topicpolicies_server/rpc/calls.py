@@ -18,23 +18,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import grpc
 
-from ..access import NOBODY, Caller
-from ..core.chains.request import Outcome, Request, Result
+from ..access import Caller
+from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
+from .call import Call, State
 from .errors import internal
 from .failures import Failures
 from .lateness import Lateness
-
-if TYPE_CHECKING:
-    from .rationing import Pace
 
 UNREAD_SECONDS = 1.0
 """How long, while the server stops, a peer may leave unread what is written to it."""
@@ -48,158 +44,6 @@ _QUIET_SECONDS = 0.01
 """Between two such looks."""
 _LOOK_SECONDS = 0.1
 """How often it is looked whether peers read."""
-
-
-class State(enum.Enum):
-    """Where a call is."""
-
-    WORKING = enum.auto()
-    WRITING = enum.auto()
-    TOLD = enum.auto()
-
-
-class Call:
-    """One call, as the service sees it (``errors.Context``)."""
-
-    __slots__ = (
-        "_context",
-        "_loop",
-        "_task",
-        "at_least",
-        "began",
-        "caller",
-        "changes",
-        "code",
-        "error",
-        "expired",
-        "given_up",
-        "leave",
-        "method",
-        "outcome",
-        "pace",
-        "request",
-        "since",
-        "size",
-        "started",
-        "state",
-        "target",
-    )
-
-    def __init__(self, method: str, context: Any, size: int = 0) -> None:
-        """It has come; its task is the present one, which nobody awaits but gRPC.
-
-        Args:
-            method: its name, such as ``UpdatePolicy``; for other services with theirs, such as ``grpc.health.v1.Health/Check``.
-            context: gRPC's (``grpc.aio.ServicerContext``).
-            size: bytes of its request; 0 for a stream of them.
-        """
-        self._context = context
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        self.method = method
-        self.caller: Caller = NOBODY
-        """Who makes it, once a door has found that out."""
-        self.error: PolicyError | None = None
-        """What it was told at its end; None: nothing went wrong, or it has not ended."""
-        self.code = ""
-        """gRPC's code of the error that it ended with, also where that is none of ours; "" is none."""
-        self.given_up = False
-        """Whether its caller went away, or did not read, before its end."""
-        self.size = size
-        """Bytes of its request; 0 for a stream of them."""
-        self.pace: Pace | None = None
-        """How fast a stream of changes may go on; None: as fast as it comes."""
-        self.target = ""
-        """The namespace, or the topic, that it reads, as the caller names it; "" if it names none, or changes something."""
-        self.at_least = ""
-        """A version that its answer must have reached; "" is any."""
-        self.request: Request | None = None
-        """The change that it makes, once that is read; None: it makes none, or many."""
-        self.changes = 0
-        """How many changes of its stream have their outcome."""
-        self.outcome: Outcome | None = None
-        """What became of the change; None: it failed, or has no outcome yet."""
-        self.expired: PolicyError | None = None
-        """Why it has no answer, when its caller's deadline is near or its credentials have expired."""
-        self.leave: Callable[[PolicyError], None] | None = None
-        """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
-        self.state = State.WORKING
-        self.started = perf_counter()
-        """When it came, by a finer clock."""
-        self.began = self.since = self._loop.time()
-        """The loop's times at which it came, and at which its state began."""
-
-    @property
-    def context(self) -> Any:
-        """As gRPC has it."""
-        return self._context
-
-    @property
-    def seconds(self) -> float:
-        """How long it has taken so far."""
-        return self._loop.time() - self.began
-
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-        """What it says besides its request."""
-        metadata: Iterable[tuple[str, str | bytes]] | None = self._context.invocation_metadata()
-        return metadata
-
-    async def write(self, answer: Any) -> None:
-        """Writes one of a stream's answers; ends the call where its peer has gone."""
-        try:
-            await self._context.write(answer)
-        except grpc.aio.InternalError:
-            self._gone()
-
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends it with an error (``errors.abort``)."""
-        self.code = code.name
-        try:
-            return await self._context.abort(code, details, trailing_metadata)
-        except grpc.aio.InternalError:
-            self._gone()
-
-    def _gone(self) -> NoReturn:
-        """What was written could not be sent: the peer has gone, which gRPC says by cancelling the call a moment later."""
-        self.given_up = True
-        raise asyncio.CancelledError from None
-
-    def note(self, key: str, value: str) -> None:
-        """Says something beside its answer, in the trailing metadata."""
-        self._context.set_trailing_metadata(((key, value),))
-
-    def time_left(self) -> float | None:
-        """Seconds until its caller's deadline; None: it has none."""
-        left: float | None = self._context.time_remaining()
-        return left
-
-    def expire(self, error: PolicyError) -> None:
-        """Ends it with an error, because its caller's deadline is near, or its credentials have expired."""
-        self.expired = error
-        self.end()
-
-    def goes_to(self, state: State) -> None:
-        """Its state is another one from now on."""
-        self.state, self.since = state, self._loop.time()
-
-    def end(self) -> None:
-        """Ends it where it stands."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def why_cancelled(self) -> PolicyError | None:
-        """What it is told of a ``CancelledError``; None: its caller has gone, or does not read.
-
-        One that nobody has asked this call's task for is of something that it awaited: a failure like every other.
-        """
-        assert self._task is not None, "a call has a task"
-        if self.given_up:
-            return None
-        if not self._task.cancelling():
-            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
-        if self.expired is not None and self.state is not State.TOLD and self._task.uncancel() == 0:
-            return self.expired
-        return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
 
 
 class Observer(Protocol):
@@ -309,7 +153,7 @@ class Calls:
             for door in self.doors:
                 if (passing := door(call)) is not None:
                     await passing
-        except PolicyError:
+        except (PolicyError, grpc.aio.InternalError):  # the latter: there is nobody who reads it
             raise
         except Exception as error:
             self._failures.tell(f"A door of {call.method}", error)

@@ -17,8 +17,10 @@ from ..access import Caller
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason
+from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
+    from ..telemetry.spans import CallSpan
     from .rationing import Pace
 
 DOMAIN = "topicpolicies"
@@ -48,6 +50,10 @@ class Context(Protocol):
     """How many changes of its stream have their outcome."""
     outcome: Outcome | None
     """What became of that."""
+    trace: TraceContext | None
+    """In which trace it is made, or goes on; None: nobody has looked."""
+    span: CallSpan | None
+    """What is told of it to a collector."""
     started: float
     """When it came, by ``time.perf_counter``."""
     leave: Callable[[PolicyError], None] | None

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable
 
 from ..access.refusals import expired
-from .calls import UNREAD_SECONDS, Call, State
+from .call import Call, State
+from .calls import UNREAD_SECONDS
 
 LEAVING_SECONDS = 10.0
 """How long, at most, a stream of changes may take to tell what became of those that it had read."""

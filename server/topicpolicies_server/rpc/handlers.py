@@ -15,7 +15,8 @@ import grpc
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
-from .calls import Call, Calls, State
+from .call import Call, State
+from .calls import Calls
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort, internal
 from .failures import Failures

@@ -33,7 +33,7 @@ from ..core.reasons import Reason
 from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
-from .calls import Call
+from .call import Call
 from .permitting import Permitting
 from .rationing import principal
 

@@ -15,7 +15,7 @@ from ..access import NOBODY, Caller
 from ..access.identification import Given, Identification
 from ..access.proxies import KEY as ORIGINAL_KEY
 from ..access.refusals import invalid
-from .calls import Call
+from .call import Call
 
 AUTHORIZATION_KEY = "authorization"
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name + "/"

@@ -37,7 +37,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import Scope
 from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
 from ..lines.formats import logfmt_value, moment
-from .calls import Call
+from .call import Call
 from .recordfile import RecordFile
 
 _LOG = logging.getLogger(__name__)

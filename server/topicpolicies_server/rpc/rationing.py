@@ -19,7 +19,8 @@ from ..access.rations import Allowance, Beyond, Ration, Rations, Use
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
-from .calls import Call, Calls
+from .call import Call
+from .calls import Calls
 from .decoding import Batch, Undecodable
 
 _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}

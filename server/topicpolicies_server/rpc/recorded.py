@@ -70,6 +70,7 @@ def _describe(origin: service_pb2.ChangeOrigin, told: Entry) -> None:
     origin.actor_standing = service_pb2.ActorStanding.ValueType(told.standing)
     origin.principal = told.principal
     origin.claimed_actor = told.claimed
+    origin.trace_parent = told.trace_parent
     origin.reason = told.reason
     origin.request_id = told.request_id
     origin.producer_name = told.producer

@@ -18,6 +18,7 @@ from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents
 from ..core.reasons import Reason
+from ..core.traces import NO_TRACE, TraceContext
 from . import page_tokens
 from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, Problems, read_scope, read_scopes, read_topic
 
@@ -44,6 +45,8 @@ class Asker(NamedTuple):
     """For whom the principal calls."""
     claimed: str = ""
     """Of a request: the name that the caller gave, if it is not the actor's."""
+    trace: TraceContext = NO_TRACE
+    """In which trace its call is made."""
 
 
 _NOBODY = Asker()
@@ -96,6 +99,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
         message.validate_only,
         who.principal,
         who.claimed,
+        asker.trace,
     )
     return topic.namespace, request
 
@@ -126,6 +130,7 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
         validate_only=message.validate_only,
         principal=who.principal,
         claimed=who.claimed,
+        trace=asker.trace,
     )
     return topic.namespace, request
 

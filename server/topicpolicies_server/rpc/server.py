@@ -36,6 +36,7 @@ from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
+from .telling import open_telemetry
 from .watching.warrants import Warrants
 
 _LOG = logging.getLogger(__name__)
@@ -219,13 +220,17 @@ class Server:
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
         """Metrics and probes over HTTP."""
+        if self.config.metrics_listen is None and self.config.telemetry is None:
+            return
+        counts = CallCounts(servicer.watch_records, calls.unread_seconds)
+        calls.observers += (counts,)
+        collector = ServerCollector(self.registry, guard, counts)
+        if self.config.telemetry is not None:
+            parts.push_async_callback(asyncio.to_thread, open_telemetry(self.config.telemetry, calls, collector).close)
         if self.config.metrics_listen is None:
             return
         readiness, pulse = self.readiness, Pulse()
         parts.callback(pulse.stop)
-        counts = CallCounts(servicer.watch_records, calls.unread_seconds)
-        calls.observers += (counts,)
-        collector = ServerCollector(self.registry, guard, counts)
         metrics = Endpoint(self.config.metrics_listen, collector, lambda: report(readiness, pulse))
         parts.push_async_callback(metrics.close)
         self.metrics_address = metrics.address

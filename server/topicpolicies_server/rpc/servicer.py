@@ -19,17 +19,19 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
+from ..core.traces import Trail
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, effective, errors, histories, listing, requests, shortfalls
-from .calls import Call, Calls
+from .asking import asker_of
+from .call import Call
+from .calls import Calls
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
-from .requests import ACTOR_KEY, REASON_KEY, Asker
 from .streaming import Told, UpdateStream
 from .watching.bookmarks import Bookmarks
 from .watching.desk import Desk
@@ -167,7 +169,7 @@ class Servicer:
             await gathering.wait(turn)
         try:
             context.target = message.topic
-            namespace, request = requests.read_update(message, _asker(context))
+            namespace, request = requests.read_update(message, asker_of(context))
             wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
@@ -177,7 +179,7 @@ class Servicer:
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """DeletePolicy."""
         context.target = message.topic
-        namespace, request = requests.read_delete(message, _asker(context))
+        namespace, request = requests.read_delete(message, asker_of(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
@@ -189,6 +191,8 @@ class Servicer:
 
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request
+        if context.span is not None:
+            request.trail = Trail(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
@@ -206,8 +210,9 @@ class Servicer:
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, admission, self._desk.wire, _asker(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._desk.wire, asker_of(context), places, self._failures, self._stopping, context.pace
             )
+            updates.span = context.span
             updates.observers = (self._of_change(context),)
             self._streams.add(updates)
             context.leave = updates.leave
@@ -315,16 +320,3 @@ class Servicer:
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
                 await asyncio.shield(closing)  # who cancels the call now does not cancel that
-
-
-def _asker(context: Context) -> Asker:
-    """Who asks, and why: who was verified, and what the call's metadata says."""
-    told = {key: value for key, value in context.invocation_metadata() or () if key in (ACTOR_KEY, REASON_KEY)}
-    caller = context.caller
-    if not told and not caller.principal:
-        return _NOBODY
-    texts = {key: value if isinstance(value, str) else value.decode(errors="replace") for key, value in told.items()}
-    return Asker(texts.get(ACTOR_KEY, ""), texts.get(REASON_KEY, ""), caller.principal, caller.role)
-
-
-_NOBODY = Asker()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from time import perf_counter
 from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
@@ -22,6 +23,7 @@ from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
@@ -75,6 +77,8 @@ class UpdateStream:
         self._reading: asyncio.Task[None] | None = None
         self.observers: Sequence[Told] = ()
         """Told of each change that has its outcome."""
+        self.span: CallSpan | None = None
+        """What is told of its call to a collector; some of its changes are followed then."""
         self._now = asyncio.get_running_loop().time
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
@@ -186,6 +190,8 @@ class UpdateStream:
             try:
                 where, request = self._request(change, index)
                 request.sequence, request.stream, request.came = change.sequence, self._order, came
+                if self.span is not None:
+                    request.trail = self.span.follows(perf_counter())
                 if self._turns is not None and not self._turns.at_once(where, request):
                     self._wait(self._turns, where, request)
                     continue

@@ -2736,7 +2736,9 @@ type ChangeOrigin struct {
 	// Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's.
 	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
 	// The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none.
-	ClaimedActor  string `protobuf:"bytes,10,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
+	ClaimedActor string `protobuf:"bytes,10,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
+	// The trace in which it was asked for, as W3C's `traceparent`: 55 characters. Unset: in none that is known.
+	TraceParent   string `protobuf:"bytes,11,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2837,6 +2839,13 @@ func (x *ChangeOrigin) GetPrincipal() string {
 func (x *ChangeOrigin) GetClaimedActor() string {
 	if x != nil {
 		return x.ClaimedActor
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
 	}
 	return ""
 }
@@ -3858,7 +3867,7 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x1c\n" +
 	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x1a\n" +
 	"\bposition\x18\x05 \x01(\tR\bposition\x126\n" +
-	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xbc\x03\n" +
+	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xdf\x03\n" +
 	"\fChangeOrigin\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
 	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
@@ -3872,7 +3881,8 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x05event\x18\b \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\x12\x1c\n" +
 	"\tprincipal\x18\t \x01(\tR\tprincipal\x12#\n" +
 	"\rclaimed_actor\x18\n" +
-	" \x01(\tR\fclaimedActor\"\xb5\x01\n" +
+	" \x01(\tR\fclaimedActor\x12!\n" +
+	"\ftrace_parent\x18\v \x01(\tR\vtraceParent\"\xb5\x01\n" +
 	"\bBookmark\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.topicpolicies.v1.BookmarkKindR\x04kind\x122\n" +
 	"\x05token\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\x12A\n" +

@@ -1409,6 +1409,7 @@ class ChangeOrigin(_message.Message):
     EVENT_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     CLAIMED_ACTOR_FIELD_NUMBER: _builtins.int
+    TRACE_PARENT_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
     """Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said."""
     actor_standing: Global___ActorStanding.ValueType
@@ -1423,6 +1424,8 @@ class ChangeOrigin(_message.Message):
     """Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's."""
     claimed_actor: _builtins.str
     """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none."""
+    trace_parent: _builtins.str
+    """The trace in which it was asked for, as W3C's `traceparent`: 55 characters. Unset: in none that is known."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known."""
@@ -1450,10 +1453,11 @@ class ChangeOrigin(_message.Message):
         event: _events_pb2.PulsarEvent | None = ...,
         principal: _builtins.str = ...,
         claimed_actor: _builtins.str = ...,
+        trace_parent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "event", b"event", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "event", b"event", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "trace_parent", b"trace_parent", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

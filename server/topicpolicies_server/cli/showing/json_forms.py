@@ -236,6 +236,7 @@ def _origin(origin: Origin) -> Json:
         event=origin.event,
         principal=origin.principal,
         claimed_actor=origin.claimed_actor,
+        trace_parent=origin.trace_parent,
     )
     if origin.publish_time is not None:
         message.publish_time.CopyFrom(timestamp(origin.publish_time))

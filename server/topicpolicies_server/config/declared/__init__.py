@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..option import Option
-from . import authorization, callers, change_log, checkpoints, history, limits, network, repairs, telling
+from . import authorization, callers, change_log, checkpoints, history, limits, network, repairs, telemetry, telling
 
 
 def declared() -> Iterator[Option]:
     """All of them, in the order in which they are shown."""
-    for section in (change_log, network, callers, authorization, history, checkpoints, repairs, telling):
+    for section in (change_log, network, callers, authorization, history, checkpoints, repairs, telling, telemetry):
         yield from section.OPTIONS
     yield from limits.limits()

@@ -56,6 +56,8 @@ def event_of(
         state.history if state is not None else None,  # seen
         request.principal,
         request.claimed,
+        request.trace.parent,
+        request.trace.state,
     )
     if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
         stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})

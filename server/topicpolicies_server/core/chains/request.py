@@ -13,6 +13,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
+from ..traces import NO_TRACE, TraceContext, Trail
 
 
 class Outcome(enum.Enum):
@@ -74,6 +75,8 @@ class Request:
     """Whose credentials the caller has; empty: nobody's were asked for."""
     claimed: str = ""
     """Who the caller says that it is, where that is not the actor."""
+    trace: TraceContext = NO_TRACE
+    """In which trace it was asked for."""
     facts: Facts | None = None
     """What is known of the cluster, as of its arrival; None: nothing."""
     tell: Callable[[Request, Result | PolicyError], None] = _nobody
@@ -89,6 +92,8 @@ class Request:
     followed: bool = False
     """Whether a later one of its stream and key has an event: it is not computed again."""
     attempts: int = 0
+    trail: Trail | None = None
+    """Where its stages are noted, if it is followed."""
     began: float = 0.0
     """When it was handed to its namespace, by the clock of whoever measures; 0: nobody does."""
     submitted_at: Position = ""

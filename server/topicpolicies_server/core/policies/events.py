@@ -103,6 +103,10 @@ class Stamp(NamedTuple):
     """Whose credentials the sidecar had verified that wrote it; empty: nobody's."""
     claimed: str = ""
     """The name that the caller gave, where it is another one than the actor's; empty without a principal."""
+    trace_parent: str = ""
+    """In which trace it was asked for, as W3C's ``traceparent``; empty: in none."""
+    trace_state: str = ""
+    """What tracing systems say of that besides (``tracestate``)."""
 
 
 class Event(NamedTuple):

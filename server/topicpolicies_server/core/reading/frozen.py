@@ -4,7 +4,8 @@
 document, version, version before, number and place, so that watchers and answers show the same. Not kept of the head's event is what only
 folding it needed: ``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen`` and ``known``
 of a thawed ``Head.placed`` are as if its writer had not said them. Its place, when it was published, its producer, action and document,
-and the stamp's id, kind, request, digest, actor, reason, mask, principal and claimed name are exact. Nothing is kept of what a ring keeps
+and the stamp's id, kind, request, digest, actor, reason, mask, principal, claimed name and trace's
+parent are exact. Nothing is kept of what a ring keeps
 for its time: ``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
 
 A key is not settled while events of it may have to be folded again, or many were superseded lately (``fold/leftovers``).
@@ -16,7 +17,8 @@ The bytes mean the same in every process, and in every release that has the same
 part        what it has
 ==========  =================================================================================================================
 numbers     ``NUMBERS``: format, flags, the head's number, partitions, the document's size, times, where parts begin, counts
-texts       ``_FIXED`` of them, where the head stands first, then the mask (``policies/texts``); a character may stand for a whole text
+texts       ``_FIXED`` of them, where the head stands first, then the mask, then the trace's parent, if there is one
+            (``policies/texts``); a character may stand for a whole text
 id          16 bytes: the newest event's, if it is a UUID
 requests    those that are remembered (``fold/remembered``)
 documents   those that are not the same as one before (``policies/packed``)
@@ -51,6 +53,8 @@ _KINDS = tuple(StampKind)
 _ACTIONS = {int(action): action for action in Action}
 _NEWEST_KNOWN, DUE, _ALONE, HEAD, PLACED, _STAMP, _REPLICATED, QUOTED, _PACKED_ID, _ONE = (1 << bit for bit in range(10))
 _DOCUMENT, _LIVE, SHOWN, _WRITTEN, _ACTION, _KIND = 10, 12, 14, 16, 18, 21
+_TRACED = 1 << 23
+"""Whether the event's trace is told. A release that does not know this finds one text more than it looks for: ``Damaged``."""
 """Where the flags begin that have more than two values."""
 _NONE, _SAME, _OWN = range(3)
 """Whether there is a document, and whether it is the same as one before: the live one and the head's as the state's, the event's as the
@@ -119,10 +123,10 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
             words[8] = placed.producer
             stamp = event.stamp
             if stamp is not None:
-                flags |= _STAMP | _KINDS.index(stamp.kind) << _KIND
+                flags |= _STAMP | _KINDS.index(stamp.kind) << _KIND | bool(stamp.trace_parent) * _TRACED
                 words[9:] = stamp.event_id, stamp.request_id, stamp.digest, stamp.actor, stamp.reason, stamp.principal, stamp.claimed
                 mask = stamp.mask
-                words += mask
+                words += (*mask, stamp.trace_parent) if stamp.trace_parent else mask
     requests = b""
     if len(state.remembered) == 1 and state.remembered[0] == (words[10], words[11], state.version, words[7]):
         flags |= _ONE  # the head's, as its event tells
@@ -228,7 +232,7 @@ def _texts(data: bytes, numbers: _Numbers) -> list[str]:
     if form != FORMAT:
         raise Damaged(f"its format is {form}, not {FORMAT}")
     words = texts.split(data[SIZE:begin])
-    if len(words) != _FIXED + paths:
+    if len(words) != _FIXED + paths + (1 if flags & _TRACED else 0):
         raise Damaged("it has other texts than it says")
     if flags & QUOTED:
         words = texts.unquoted(words)
@@ -331,6 +335,7 @@ def _placed(key: PolicyKey, data: bytes, numbers: _Numbers, words: list[str]) ->
     if flags & _STAMP:
         kind = _KINDS[flags >> _KIND & 3]
         mask = tuple(words[_FIXED : _FIXED + paths])
-        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, mask, principal=principal, claimed=claimed)
+        trace = words[_FIXED + paths] if flags & _TRACED else ""
+        stamp = Stamp(event_id, kind, request_id, digest, actor, reason, mask, principal=principal, claimed=claimed, trace_parent=trace)
     event = Event(key, _ACTIONS[flags >> _ACTION & 7], written, stamp, None, bool(flags & _REPLICATED))
     return Placed(partition, words[0], event, published_at, producer)

@@ -126,6 +126,7 @@ class _Writer:
         return [int(event.action), self.document(event.document), stamp, known, int(event.replicated)]
 
     def _stamp(self, stamp: Stamp) -> list[Any]:
+        trace = [stamp.trace_parent, stamp.trace_state] if stamp.trace_parent else []  # a release that knows none has no place for it
         operands = {}
         for setting, (change, value) in stamp.operands.items():
             operands[setting] = [change.value, self.document({setting: value})]
@@ -147,6 +148,7 @@ class _Writer:
             stamp.seen,
             stamp.principal,
             stamp.claimed,
+            *trace,
         ]
 
     def state(self, state: KeyState) -> list[Any]:
@@ -220,7 +222,7 @@ class _Reader:
     def _stamp(self, written: list[Any]) -> Stamp:
         (
             event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen,
-            principal, claimed,
+            principal, claimed, *trace,
         ) = written  # fmt: skip
         lists = {}
         for setting, (change, at) in operands.items():
@@ -228,7 +230,7 @@ class _Reader:
             lists[setting] = ListChange(change), value
         return Stamp(
             event_id, StampKind(kind), request_id, digest, actor, reason, tuple(mask), base, etag, bool(skip), reads, lists,
-            self._requests(remembered), head_version, None if seen is None else Seen(*seen), principal, claimed,
+            self._requests(remembered), head_version, None if seen is None else Seen(*seen), principal, claimed, *trace,
         )  # fmt: skip
 
     def state(self, written: list[Any]) -> KeyState:

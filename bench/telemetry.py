@@ -1,0 +1,127 @@
+"""What authentication, authorization, metrics and traces cost a server, each and all together, in its processor time for an update.
+
+python -m bench.telemetry [ROUNDS]
+
+All servers run at the same time, and are asked in turn, a little each, in another order each round: what else the machine does hits all of
+them alike. Shown is the lower quartile of the rounds, because others only ever make processor time longer, and how many percent more that
+is than with all of it off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import statistics
+import sys
+import tempfile
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import jwt
+
+from tests.ports import free_port
+from tests.promises.server_process import ServerProcess
+from tests.telemetry.collector import Collector
+
+from .permitting import SECRET, Caller, Metadata, written
+
+STREAMED, SINGLE = 3_000, 600
+SCRAPES = "--metrics-listen"
+
+
+@dataclass(slots=True)
+class Way:
+    """One server, and what was measured of it."""
+
+    name: str
+    options: list[str]
+    metadata: Metadata = ()
+    streamed: list[float] = field(default_factory=list)
+    single: list[float] = field(default_factory=list)
+
+
+def ways(directory: Path, endpoint: str) -> list[Way]:
+    """All of them, the first with all of it off."""
+    key, roles = written(directory)
+    token = (("authorization", f"Bearer {jwt.encode({'sub': 'changer'}, SECRET, algorithm='HS256')}"),)
+    authentication = ["--authentication-providers", "token", "--token-secret-key", str(key)]
+    authorization = ["--authorization", str(roles)]
+    telemetry = ["--otlp-endpoint", endpoint]
+    sampled = (("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
+    return [
+        Way("all off", []),
+        Way("authentication", [*authentication, "--allow-authenticated"], token),
+        Way("and authorization", [*authentication, *authorization], token),
+        Way("metrics", _shown()),
+        Way("the caller's context goes along", [], sampled),
+        Way("metrics and traces to a collector, 1 in 100 traced", [*_shown(), *telemetry]),
+        Way("the same, every call traced", [*_shown(), *telemetry], sampled),
+        Way("all together, 1 in 100 traced", [*authentication, *authorization, *_shown(), *telemetry], token),
+    ]
+
+
+def _shown() -> list[str]:
+    return [SCRAPES, f"127.0.0.1:{free_port()}"]
+
+
+def scrape(way: Way) -> None:
+    """As Prometheus does."""
+    if SCRAPES in way.options:
+        with urllib.request.urlopen(f"http://{way.options[way.options.index(SCRAPES) + 1]}/metrics", timeout=20) as answer:
+            answer.read()
+
+
+async def measure(servers: dict[str, tuple[Way, ServerProcess, Caller]], rounds: int) -> None:
+    """Asks each in turn."""
+    order = list(servers)
+    for number in range(-1, rounds):
+        random.shuffle(order)
+        for name in order:
+            way, process, caller = servers[name]
+            for count, go, found in ((STREAMED, caller.stream, way.streamed), (SINGLE, caller.update, way.single)):
+                before = processor_microseconds(process.pid)
+                await go(count)
+                if number >= 0:
+                    found.append((processor_microseconds(process.pid) - before) / count)
+            await asyncio.to_thread(scrape, way)
+
+
+async def main(rounds: int) -> None:
+    """Measures, and shows it."""
+    with tempfile.TemporaryDirectory() as place, Collector() as collector:
+        directory = Path(place)
+        async with contextlib.AsyncExitStack() as open_parts:
+            servers = {}
+            for number, way in enumerate(ways(directory, collector.endpoint)):
+                own = directory / str(number)
+                own.mkdir()
+                options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *way.options]
+                process = ServerProcess(options, own / "output")
+                await process.start()
+                open_parts.callback(process.kill)
+                channel = await open_parts.enter_async_context(grpc.aio.insecure_channel(process.address))
+                servers[way.name] = way, process, Caller(channel, way.metadata)
+            await measure(servers, rounds)
+    first, *_ = measured = [way for way, _, _ in servers.values()]
+    print(f"{'microseconds for an update':52}{'streamed':>10}{'':>8}{'single':>10}")
+    for way in measured:
+        print(f"{way.name:52}{shown(way.streamed, first.streamed)}{shown(way.single, first.single)}")
+    print(f"the collector was told of {len(collector.spans)} spans and {len(collector.metrics)} metrics")
+
+
+def processor_microseconds(pid: int) -> float:
+    """What a process' threads have used so far, finer than in ticks."""
+    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1_000
+
+
+def shown(values: list[float], off: list[float]) -> str:
+    """The lower quartile, and the difference."""
+    value, other = (statistics.quantiles(each, n=4)[0] for each in (values, off))
+    return f"{value:10.1f}{100 * (value / other - 1):+7.1f}%"
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 15))

@@ -1,0 +1,35 @@
+"""The trace in which a program is at present, for the service to tell of its changes: that of OpenTelemetry's API, if that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .stubs import Metadata
+
+PARENT_KEY = "traceparent"
+
+
+def _nothing() -> Metadata:
+    return ()
+
+
+def _of_opentelemetry() -> Callable[[], Metadata]:
+    try:
+        from opentelemetry import trace  # noqa: PLC0415 - optional
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+    except ImportError:
+        return _nothing
+    propagator, current_span = TraceContextTextMapPropagator(), trace.get_current_span
+
+    def current() -> Metadata:
+        if not current_span().get_span_context().is_valid:
+            return ()
+        carrier: dict[str, str] = {}
+        propagator.inject(carrier)
+        return tuple(carrier.items())
+
+    return current
+
+
+current: Callable[[], Metadata] = _of_opentelemetry()
+"""The present context as metadata of a call (W3C's Trace Context); nothing outside a span, or without OpenTelemetry's API."""

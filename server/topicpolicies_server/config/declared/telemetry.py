@@ -1,0 +1,43 @@
+"""Traces and metrics for a collector."""
+
+from __future__ import annotations
+
+from ..option import Kind, Option, ReadBy
+
+_SECTION = "Traces and metrics for a collector"
+
+OPTIONS = (
+    Option(
+        name="otlp_endpoint",
+        kind=Kind.TEXT,
+        help="Where a collector takes OTLP over HTTP: spans of calls and of the stages of changes are sent there, and all metrics.",
+        section=_SECTION,
+        default="",
+        default_text="nowhere",
+        example='"http://localhost:4318"',
+        metavar="URL",
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="otlp_trace_ratio",
+        kind=Kind.NUMBER,
+        help="Of calls whose caller says nothing of a trace, how many begin one. Else a call is traced if its caller's span is.",
+        section=_SECTION,
+        default=0.01,
+        metavar="RATIO",
+        least=0,
+        most=1,
+        read_by=ReadBy.SERVE,
+    ),
+    Option(
+        name="otlp_metrics_seconds",
+        kind=Kind.NUMBER,
+        help="How often metrics are sent to the collector.",
+        section=_SECTION,
+        default=60.0,
+        metavar="SECONDS",
+        least=1,
+        most=3600,
+        read_by=ReadBy.SERVE,
+    ),
+)

@@ -1,0 +1,49 @@
+"""Traces and metrics for a collector: where, and how many."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from .address import Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryConfig:
+    """What is sent to a collector by OTLP over HTTP."""
+
+    endpoint: str
+    """Its address, such as ``http://localhost:4318``."""
+    trace_ratio: float = 0.01
+    """Of calls whose caller says nothing of a trace, how many begin one: 0 to 1."""
+    metrics_seconds: float = 60.0
+    """How often metrics are sent."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with it."""
+        try:
+            where = urlsplit(self.endpoint)
+            wrong = where.scheme not in ("http", "https") or not where.hostname or where.port == 0 or bool(where.query or where.fragment)
+        except ValueError:
+            where, wrong = urlsplit(""), True
+        if wrong:
+            return [f'The collector is named by a URL, such as http://localhost:4318, not "{self.endpoint}" (--otlp-endpoint).']
+        if where.username or where.password:
+            return ["The URL of the collector has no credentials in it: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
+        if not _is_installed():
+            return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
+        return []
+
+    @property
+    def in_the_clear(self) -> bool:
+        """Whether what is sent goes to another machine without TLS."""
+        where = urlsplit(self.endpoint)
+        return where.scheme == "http" and not Address(where.hostname or "", 1).loopback
+
+
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("opentelemetry.proto") is not None
+    except ModuleNotFoundError:
+        return False

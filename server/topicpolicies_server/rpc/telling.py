@@ -1,0 +1,41 @@
+"""What a collector is told of a server: its calls, and its metrics."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from ..config import TelemetryConfig
+from ..metrics import ServerCollector
+from .calls import Calls
+from .tracing import Tracing
+
+if TYPE_CHECKING:
+    from ..telemetry.sender import Sender
+
+SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+"""The environment variable with the name under which a collector knows the server, as OpenTelemetry has it."""
+
+
+def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerCollector) -> Sender:
+    """Begins to send; whoever opens it closes it."""
+    from ..telemetry.sender import Sender  # noqa: PLC0415 - the definitions of OTLP are an extra
+
+    sender = Sender(config.endpoint, collector.collect, _about(), metrics_seconds=config.metrics_seconds)
+    tracing = Tracing(sender.ended, config.trace_ratio)
+    calls.observers += (tracing,)
+    calls.change_observers += (tracing,)
+    return sender
+
+
+def _about() -> dict[str, str]:
+    """Who tells it."""
+    try:
+        release = version("topicpolicies")
+    except PackageNotFoundError:
+        release = ""
+    name = os.environ.get(SERVICE_VARIABLE, "") or "topicpolicies"
+    return {"service.name": name, "service.version": release, "service.instance.id": str(uuid.uuid4()), "host.name": socket.gethostname()}

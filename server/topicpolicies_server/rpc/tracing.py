@@ -1,0 +1,77 @@
+"""Who traces calls: an observer of calls and of the changes of streams. What has ended is handed to whoever sends spans.
+
+============================  =========================================================
+the caller's context          the call
+============================  =========================================================
+sampled                       has a span, a child of the caller's
+not sampled                   has none; the caller's context goes along as it is
+none                          has a span, and begins a trace, as often as the ratio says
+============================  =========================================================
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from time import perf_counter
+
+from ..access import Caller
+from ..core.chains.request import Outcome, Request, Result
+from ..core.errors import PolicyError
+from ..core.traces import NO_TRACE
+from ..telemetry.spans import CHANGE, CallSpan, Ended
+from .asking import context_of
+from .call import Call
+
+_SAMPLED = 1
+
+
+class Tracing:
+    """An observer (``calls.Observer``, ``calls.ChangeObserver``)."""
+
+    def __init__(self, send: Callable[[Ended], None], ratio: float, chance: Callable[[], float] = random.random) -> None:
+        """Traces calls.
+
+        Args:
+            send: handed what has ended; it must not wait.
+            ratio: of calls without a context, how many begin a trace: 0 to 1.
+            chance: a number from 0 to below 1.
+        """
+        self._send = send
+        self._ratio = ratio
+        self._chance = chance
+
+    def began(self, call: Call) -> None:
+        """A call has come."""
+        trace = context_of(call)
+        parent = trace.parent
+        if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
+            span = call.span = CallSpan(parent[3:35], parent[36:52], trace.state)
+            trace = span.context
+        call.trace = trace if trace.parent else NO_TRACE
+
+    def ended(self, call: Call) -> None:
+        """It has ended."""
+        span = call.span
+        if span is None:
+            return
+        error, request = call.error, call.request
+        code, reason = (error.kind.value, error.reason) if error is not None else ("", "")
+        if request is None:
+            self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, call.target))
+            return
+        outcome = call.outcome.name if call.outcome is not None else ""
+        said = outcome, request.request_id, request.began, request.trail
+        self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
+
+    def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError, _seconds: float) -> None:
+        """A change of a stream has its outcome."""
+        if request is None or (trail := request.trail) is None or not isinstance(trail.of, CallSpan):
+            return
+        code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")
+        outcome = _NAMES[answer.outcome] if isinstance(answer, Result) else ""
+        said = outcome, request.request_id, request.began, trail
+        self._send(Ended(trail.of, CHANGE, trail.came, perf_counter(), code, reason, False, request.key.topic, *said))
+
+
+_NAMES = {outcome: outcome.name for outcome in Outcome}

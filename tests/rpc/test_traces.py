@@ -1,0 +1,131 @@
+"""A change can be followed from its caller to the log, and to whoever is told of it: the trace's context goes along."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC
+from .watching import Told as Watch
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+STATE = "congo=t61rcWkgMzE"
+TRACE = (("traceparent", PARENT), ("tracestate", STATE))
+Metadata = tuple[tuple[str, str], ...]
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> ServerConfig:
+    """A server with everything that keeps events."""
+    return ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
+        listen=parse_address("127.0.0.1:0"),
+    )
+
+
+@pytest.fixture
+async def stub(configuration: ServerConfig) -> AsyncIterator[AsyncStub]:
+    """The service."""
+    async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
+        yield async_stub(channel)
+
+
+async def update(stub: AsyncStub, value: int, metadata: Metadata = TRACE) -> None:
+    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=value))
+    await stub.UpdatePolicy(request, metadata=metadata)
+
+
+async def history(stub: AsyncStub, entries: int) -> list[str]:
+    """The traces in the history, once it has so many entries."""
+    request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
+    deadline = time.monotonic() + 20
+    while len(told := (await stub.ListHistory(request)).entries) < entries:
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.01)
+    return [each.origin.trace_parent for each in told]
+
+
+def in_the_log(path: Path) -> list[dict[str, str]]:
+    """The properties of the events in an embedded log's file."""
+    with closing(sqlite3.connect(path / "policies.db")) as connection:
+        return [json.loads(text) for (text,) in connection.execute("SELECT properties FROM events ORDER BY place")]
+
+
+async def test_an_event_has_its_callers_trace(stub: AsyncStub, tmp_path: Path) -> None:
+    await update(stub, 1)
+    await update(stub, 2, ())
+    traced, other = in_the_log(tmp_path)
+    assert (traced["traceparent"], traced["tracestate"]) == (PARENT, STATE)
+    assert not {"traceparent", "tracestate"} & set(other)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (("traceparent", PARENT.upper()),),
+        (("traceparent", PARENT + "-what-the-future-brings"),),
+        (("traceparent", "x" * 1_000),),
+        (("tracestate", STATE),),
+    ],
+)
+async def test_what_is_no_context_is_not_kept(stub: AsyncStub, tmp_path: Path, metadata: Metadata) -> None:
+    await update(stub, 1, metadata)
+    (event,) = in_the_log(tmp_path)
+    assert not {"traceparent", "tracestate"} & set(event)
+    assert await history(stub, 1) == [""]
+
+
+async def test_a_state_that_has_no_form_does_not_cost_the_trace(stub: AsyncStub, tmp_path: Path) -> None:
+    await update(stub, 1, (("traceparent", PARENT), ("tracestate", "no members")))
+    (event,) = in_the_log(tmp_path)
+    assert event["traceparent"] == PARENT and "tracestate" not in event
+
+
+async def test_history_and_watches_tell_the_trace(stub: AsyncStub) -> None:
+    watches = []
+    for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
+        watch = Watch(stub, topics=[TOPIC], mode=mode)
+        await watch.until_synced()
+        watches.append(watch)
+    await update(stub, 1)
+    await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC), metadata=TRACE)
+    for watch in watches:
+        assert [(await watch.change()).origin.trace_parent for _ in range(2)] == [PARENT, PARENT]
+        watch.cancel()
+    assert (await history(stub, 2))[:2] == [PARENT, PARENT]
+
+
+async def test_the_changes_of_a_stream_have_the_streams_trace(stub: AsyncStub) -> None:
+    call = stub.UpdatePolicies(metadata=TRACE)
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+    await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
+    await call.done_writing()
+    assert await call.read() is not None
+    assert await history(stub, 1) == [PARENT]
+
+
+async def test_after_a_restart_the_same_trace_is_told(configuration: ServerConfig) -> None:
+    for restarted in (False, True):
+        async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
+            if not restarted:
+                await update(async_stub(channel), 1)
+            assert await history(async_stub(channel), 1) == [PARENT]
+            watch = Watch(async_stub(channel), topics=[TOPIC])
+            assert (await watch.change()).origin.trace_parent == PARENT
+            watch.cancel()

@@ -1,0 +1,42 @@
+"""Beside a real broker a change's trace stands in the properties of its message, where whoever reads the topic finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+
+from tests.broker.change_events import ChangeEvents
+from tests.broker.pulsar_broker import Broker
+from tests.stubs import async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import HistoryConfig, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc.server import Server
+
+from .test_traces import PARENT, STATE, TRACE
+from .watching import Told as Watch
+
+
+async def test_a_change_is_followed_from_its_caller_to_the_broker_and_back(broker: Broker, tmp_path: Path) -> None:
+    with broker.admin() as admin:
+        namespace = admin.create_namespace()
+    topic = f"persistent://{namespace}/orders"
+    config = ServerConfig(
+        log=PulsarLogConfig(service_url=broker.service_url, admin_url=broker.admin_url),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        listen=parse_address("127.0.0.1:0"),
+        missing_topics=True,
+    )
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        stub = async_stub(channel)
+        watch = Watch(stub, topics=[topic])
+        await watch.until_synced()
+        request = service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1))
+        await stub.UpdatePolicy(request, metadata=TRACE)
+        assert (await watch.change()).origin.trace_parent == PARENT
+        (entry,) = (await stub.ListHistory(service_pb2.ListHistoryRequest(topic=topic))).entries
+        assert entry.origin.trace_parent == PARENT
+    with ChangeEvents(broker.service_url, namespace) as log:
+        found = [each.properties for each in log.read() if "traceparent" in each.properties]
+    assert [(each["traceparent"], each["tracestate"]) for each in found] == [(PARENT, STATE)]

@@ -1,0 +1,186 @@
+"""Spans of a server: one for each call that is traced, below the caller's, and below it the stages of its change."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from prometheus_client.metrics_core import Metric
+
+from tests.stubs import AsyncStub, async_stub
+from tests.telemetry.collector import Collector
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, TelemetryConfig, parse_address
+from topicpolicies_server.metrics import ServerCollector
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.tracing import Tracing
+from topicpolicies_server.telemetry.spans import Ended, Span, spans_of
+
+from .conftest import TOPIC
+from .test_traces import PARENT, STATE, TRACE, history, update
+
+UNSAMPLED = PARENT[:-2] + "00"
+
+
+@pytest.fixture
+def ratio() -> float:
+    """How many calls begin a trace."""
+    return 0.0
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A running one."""
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        history=HistoryConfig(path=tmp_path / "history.db"),
+        listen=parse_address("127.0.0.1:0"),
+    )
+    async with Server(config) as running:
+        yield running
+
+
+@pytest.fixture
+def told(server: Server, ratio: float) -> list[Ended]:
+    """What has ended."""
+    found: list[Ended] = []
+    tracing = Tracing(found.append, ratio)
+    server.calls.observers += (tracing,)
+    server.calls.change_observers += (tracing,)
+    return found
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    """The service."""
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield async_stub(channel)
+
+
+async def until(told: list[Ended], count: int) -> None:
+    """A call has ended a moment after its answer."""
+    deadline = time.monotonic() + 20
+    while len(told) < count:
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.01)
+
+
+def spans(told: list[Ended]) -> dict[str, Span]:
+    """The spans, by name."""
+    return {span.name: span for each in told for span in spans_of(each)}
+
+
+async def test_a_change_has_a_span_below_its_callers_and_its_stages_below_that(told: list[Ended], stub: AsyncStub) -> None:
+    await update(stub, 1)
+    await until(told, 1)
+    found = spans(told)
+    assert list(found) == ["UpdatePolicy", "waiting", "sequencing", "log", "readback"]
+    call = found.pop("UpdatePolicy")
+    assert (call.trace_id, call.parent_id, call.state) == (PARENT[3:35], PARENT[36:52], STATE)
+    assert {(span.trace_id, span.parent_id) for span in found.values()} == {(call.trace_id, call.span_id)}
+    times = [call.began, *(span.ended for span in found.values()), call.ended]
+    assert times == sorted(times)
+    assert [span.began for span in list(found.values())[1:]] == [span.ended for span in list(found.values())[:-1]]
+    assert call.of is not None and (call.of.topic, call.of.outcome) == (TOPIC, "APPLIED")
+
+
+async def test_the_event_goes_on_from_the_calls_span(told: list[Ended], stub: AsyncStub) -> None:
+    await update(stub, 1)
+    await until(told, 1)
+    assert await history(stub, 1) == [f"00-{PARENT[3:35]}-{told[0].span.span_id}-01"]
+
+
+async def test_whose_caller_is_not_sampled_has_no_span_and_the_context_goes_along(told: list[Ended], stub: AsyncStub) -> None:
+    await update(stub, 1, (("traceparent", UNSAMPLED),))
+    assert await history(stub, 1) == [UNSAMPLED]
+    assert told == []
+
+
+@pytest.mark.parametrize(("ratio", "traced"), [(0.0, False), (1.0, True)])
+async def test_whose_caller_says_nothing_begins_a_trace_as_the_ratio_says(told: list[Ended], stub: AsyncStub, traced: bool) -> None:
+    await update(stub, 1, ())
+    (parent,) = await history(stub, 1)
+    await until(told, int(traced))
+    assert bool(told) is traced is bool(parent)
+    assert not traced or (told[0].span.parent_id == "" and told[0].span.trace_id in parent)
+
+
+async def test_an_error_is_told_with_its_reason(told: list[Ended], stub: AsyncStub) -> None:
+    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), etag="3ff")
+    for refused in (request, service_pb2.UpdatePolicyRequest(topic="")):
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub.UpdatePolicy(refused, metadata=TRACE)
+    await until(told, 2)
+    assert [each.code for each in told] == ["ABORTED", "INVALID_ARGUMENT"]
+    assert all(each.reason for each in told)
+
+
+async def test_a_stream_has_a_span_and_some_of_its_changes_have_one_below_it(told: list[Ended], stub: AsyncStub) -> None:
+    call = stub.UpdatePolicies(metadata=TRACE)
+    changes = [
+        service_pb2.PolicyChangeRequest(
+            sequence=number,
+            update=service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=TopicPolicies(max_producer_per_topic=1)),
+        )
+        for number in range(1, 101)
+    ]
+    await call.write(service_pb2.UpdatePoliciesRequest(changes=changes))
+    await call.done_writing()
+    async for _ in call:
+        pass
+    assert await call.code() == grpc.StatusCode.OK
+    deadline = time.monotonic() + 20
+    while not told or told[-1].name != "UpdatePolicies":
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.01)
+    names = [each.name for each in told]
+    assert names[-1] == "UpdatePolicies" and 1 <= names.count("change") < 50, "they are bounded"
+    found = spans(told)
+    assert found["change"].parent_id == found["UpdatePolicies"].span_id
+    assert {found[name].parent_id for name in ("sequencing", "log", "readback")} == {found["change"].span_id}
+    assert found["UpdatePolicies"].parent_id == PARENT[36:52]
+
+
+async def test_nothing_of_a_document_is_told(told: list[Ended], stub: AsyncStub) -> None:
+    policies = TopicPolicies(max_producer_per_topic=424242)
+    policies.offload_policies.managed_ledger_offload_driver = "aws-s3"
+    policies.offload_policies.managed_ledger_offload_bucket = "bucket"
+    policies.offload_policies.s3_managed_ledger_offload_credential_secret = "a-secret"
+    await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies), metadata=TRACE)
+    await until(told, 1)
+    assert "424242" not in repr(told) and "a-secret" not in repr(told)
+
+
+async def test_a_server_tells_a_collector_of_calls_and_shows_it_the_metrics_that_it_shows_prometheus(tmp_path: Path) -> None:
+    with Collector() as collector:
+        config = ServerConfig(
+            log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+            listen=parse_address("127.0.0.1:0"),
+            telemetry=TelemetryConfig(endpoint=collector.endpoint, trace_ratio=1.0),
+        )
+        async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+            await update(async_stub(channel), 1)
+            names = {family.name for family in _collected(server)}
+        assert {span.name for span in collector.spans} == {"UpdatePolicy", "waiting", "sequencing", "log", "readback"}
+        assert names <= set(collector.metrics)
+        assert "topicpolicies_call_seconds" in collector.metrics
+
+
+def _collected(server: Server) -> list[Metric]:
+    return list(ServerCollector(server.registry).collect())
+
+
+async def test_a_collector_that_is_away_changes_nothing_for_callers(tmp_path: Path) -> None:
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
+        listen=parse_address("127.0.0.1:0"),
+        telemetry=TelemetryConfig(endpoint="http://127.0.0.1:9", trace_ratio=1.0),
+    )
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        for value in range(1, 20):
+            await update(async_stub(channel), value)
