@@ -27,7 +27,7 @@ alert on its increase would miss the first fault."""
 
 
 class Counted(Protocol):
-    """A call (``rpc.calls.Call``)."""
+    """A call (``rpc.call.Call``)."""
 
     method: str
     error: PolicyError | None

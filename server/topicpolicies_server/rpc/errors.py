@@ -34,7 +34,7 @@ not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error
 
 
 class Context(Protocol):
-    """What the service uses of a call (``calls.Call``)."""
+    """What the service uses of a call (``call.Call``)."""
 
     error: PolicyError | None
     """What it was told at its end."""
