@@ -21,6 +21,10 @@ settings.load_profile("any machine")
 # Brokers, Spark and builds live for seconds here, and half of their processor time is the second compiler's.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+# PySpark starts Java by a fork that runs Python before it becomes Java. gRPC's own handlers of forks, of no use to whoever becomes another
+# program, now and then ended that child in a process that had served calls before.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 
 def pytest_collection_finish() -> None:
     """The tests themselves are a quarter of a million objects that stay to the end: no collection of garbage looks through them again."""

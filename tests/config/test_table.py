@@ -130,7 +130,7 @@ def test_no_error_says_to_raise_something_without_a_name() -> None:
     ("reason", "names"),
     [
         ("TOO_MANY_NAMESPACES", ("max_loaded_namespaces", "max_loaded_keys")),
-        ("TOO_MANY_WATCHES", ("max_watches",)),
+        ("TOO_MANY_WATCHES", ("max_watches", "max_health_watches")),
         ("TOO_MANY_SELECTORS", ("max_selectors_per_watch",)),
         ("TOO_MANY_UPDATES", ("max_waiting_per_key",)),
         ("MESSAGE_TOO_LARGE", ("max_message_bytes",)),

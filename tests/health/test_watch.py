@@ -26,9 +26,11 @@ class FakeLog:
         self.error: BaseException | None = None
         self.hangs = False
         self.cut: list[LogError] = []
+        self.asked = 0
 
     async def reach(self) -> None:
         """Answers, or not."""
+        self.asked += 1
         if self.hangs:
             await asyncio.Event().wait()
         if self.error is not None:
@@ -95,6 +97,37 @@ async def test_a_log_that_hangs_is_out_of_reach(monkeypatch: pytest.MonkeyPatch)
     await watching.start()
     await eventually(lambda: watching.readiness.cut_off)
     assert watching.readiness.problem is not None and watching.readiness.problem.message == "There was no answer within 0.1 s."
+    await watching.stop()
+
+
+async def test_a_process_that_was_stopped_itself_does_not_blame_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.2)
+    log = FakeLog()
+    watching = watch(log)
+    await watching.start()
+    log.hangs = True
+    await eventually(lambda: log.asked > 1)
+    time.sleep(1.5)  # noqa: ASYNC251 - nothing runs, as if the process had been stopped
+    log.hangs = False
+    asked = log.asked
+    await eventually(lambda: log.asked > asked + 1)
+    assert watching.readiness.ready and watching.readiness.transitions == 1, "it was not told to be out of reach"
+    await watching.stop()
+
+
+async def test_a_process_that_is_stopped_again_and_again_believes_that_the_log_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("topicpolicies_server.health.watch._LATE_SECONDS", 0.05)
+    log = FakeLog()
+    log.hangs = True
+    watching = watch(log)
+    await watching.start()
+    for _ in range(40):
+        if watching.readiness.cut_off:
+            break
+        time.sleep(0.2)  # noqa: ASYNC251
+        await asyncio.sleep(0.05)
+    assert watching.readiness.cut_off
     await watching.stop()
 
 

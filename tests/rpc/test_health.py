@@ -16,7 +16,6 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import Limits, PulsarLogConfig, ServerConfig, parse_address
-from topicpolicies_server.rpc import health as health_module
 from topicpolicies_server.rpc.server import Server
 
 from .callers import believe, of
@@ -114,8 +113,8 @@ async def test_a_watch_of_a_namespace_is_told_when_it_serves(asked: Asked, stub:
     assert await told(watch) == SERVING
 
 
-async def test_watches_have_a_bound_and_are_given_back(server: Server, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_module, "MOST_WATCHES", 2)
+@pytest.mark.parametrize("limits", [Limits(max_health_watches=2)])
+async def test_watches_have_a_bound_and_are_given_back(server: Server, asked: Asked) -> None:
     first, second = asked.watch(), asked.watch("liveness")
     assert await told(first) == await told(second) == SERVING
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -126,10 +125,8 @@ async def test_watches_have_a_bound_and_are_given_back(server: Server, asked: As
     assert await told(asked.watch()) == SERVING
 
 
-async def test_who_holds_most_of_the_watches_keeps_nobody_else_from_watching(
-    server: Server, asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(health_module, "MOST_WATCHES", 4)
+@pytest.mark.parametrize("limits", [Limits(max_health_watches=4)])
+async def test_who_holds_most_of_the_watches_keeps_nobody_else_from_watching(server: Server, asked: Asked) -> None:
     server.calls.doors = (believe,)
     watches = []
     for caller in ("", "", "", "", "reader", "reader"):

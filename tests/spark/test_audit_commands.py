@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from typer.testing import CliRunner, Result
 
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
+from topicpolicies_spark.audit.session import retrying
 from topicpolicies_spark.options import OptionError, read_options
 
 from .changes import NAMESPACE, change, frame
@@ -46,6 +48,39 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments: tuple[str, ...]
     result = _run(*arguments)
     assert result.exit_code == 2
     assert "Error" in result.output or "Usage" in result.output
+
+
+@pytest.mark.parametrize(
+    ("master", "meant"),
+    [
+        ("local", "local[1,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local-cluster[1,2,1024]", "local-cluster[1,2,1024]"),
+        ("spark://master:7077", "spark://master:7077"),
+    ],
+)
+def test_what_fails_in_passing_is_tried_again_by_local_masters_too(master: str, meant: str) -> None:
+    assert retrying(master) == meant
+
+
+def test_what_spark_says_in_lines_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    beginning = "[STREAM_FAILED] Query terminated: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
+    said = f"""{beginning}Traceback (most recent call last):
+  File "reading.py", line 1, in read
+    raise
+_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
+ SQLSTATE: XXKST"""
+
+    def fail(**_: object) -> None:
+        raise PySparkException(said)
+
+    monkeypatch.setattr(commands, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == f"Error: {beginning}_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady\n"
 
 
 def test_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ def _ingesting(broker: Broker, namespaces: str, archive: Path, log: Path) -> sub
         )
 
 
+def _said(log: Path) -> str:
+    """What an ingest said, without the frames of Java."""
+    return "\n".join(line for line in log.read_text().splitlines() if not line.lstrip().startswith("at "))[-8000:]
+
+
 def _batches(archive: Path) -> int:
     return len([path for path in (archive / "changes" / "_spark_metadata").glob("*") if not path.name.startswith(".")])
 
@@ -124,8 +129,8 @@ def test_ingest_that_is_killed_loses_nothing_and_takes_nothing_twice(
             try:
                 deadline = time.monotonic() + 240
                 while _batches(archive) < before + 2:
-                    assert process.poll() is None, log.read_text()[-4000:]
-                    assert time.monotonic() < deadline, log.read_text()[-4000:]
+                    assert process.poll() is None, _said(log)
+                    assert time.monotonic() < deadline, _said(log)
                     time.sleep(0.05)
                 writer.remember()
             finally:

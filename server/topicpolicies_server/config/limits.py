@@ -29,6 +29,9 @@ class Limits:
     """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
     max_watches: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
+    max_health_watches: int = _bounded(1_000, 1, 1_000_000)
+    """Open watches of the health service; for another one the oldest of whoever has most of them ends with RESOURCE_EXHAUSTED, or it is
+    refused itself."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_stream: int = _bounded(256, 1, 65_536, serving=True)

@@ -22,6 +22,9 @@ _ILL_SECONDS = 0.5
 """Between two questions while it does not."""
 _ANSWER_SECONDS = 4.0
 """How long an answer may take, whatever the log itself waits."""
+_LATE_SECONDS = 1.0
+"""An answer that is missed later than that was not waited for: this process itself did not run (a virtual machine was paused). That says
+nothing of the log, unless it is so twice in a row."""
 _FIRST_SECONDS = 2.0
 """How long a start waits for the first answer."""
 
@@ -44,6 +47,8 @@ class LogWatch:
         self._first = asyncio.Event()
         self._in_vain = False
         """Whether it was asked in vain before it answered first."""
+        self._paused = False
+        """Whether this process did not run while the last question had no answer."""
         self._task = Kept("asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed)
 
     async def start(self) -> None:
@@ -76,8 +81,10 @@ class LogWatch:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await log.reach()
         except TimeoutError:
-            problem = LogError(Reason.LOG_UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s.")
-            self.readiness.failed(problem, asked, time.monotonic())
+            now = time.monotonic()
+            self._paused = now - asked > _ANSWER_SECONDS + _LATE_SECONDS and not self._paused
+            if not self._paused:
+                self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s."), asked, now)
         except PolicyError as error:
             self.readiness.failed(error, asked, time.monotonic())
         else:

@@ -37,8 +37,6 @@ from .call import Call
 from .permitting import Permitting
 from .rationing import principal
 
-MOST_WATCHES = 1_000
-"""Open watches of the health."""
 _LONGEST_NAME = 512
 _LOOK_SECONDS = 1.0
 """How often it is looked how a watched namespace is."""
@@ -59,17 +57,21 @@ class _Watch(NamedTuple):
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """The health of one server."""
 
-    def __init__(self, readiness: Readiness, registry: Registry, service: str, permitting: Permitting | None = None) -> None:
+    def __init__(
+        self, readiness: Readiness, registry: Registry, service: str, most_watches: int, permitting: Permitting | None = None
+    ) -> None:
         """Nobody watches.
 
         Args:
             readiness: what is known.
             registry: the namespaces.
             service: the name of the service whose health is that of the server.
+            most_watches: how many may be open.
             permitting: asks who may read a namespace, and so be told of it; None: everybody.
         """
         self._readiness = readiness
         self._registry = registry
+        self._most_watches = most_watches
         self._permitting = permitting
         self._of_all = ("", "readiness", service)
         self._watches: dict[Call, _Watch] = {}
@@ -146,9 +148,9 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, nobody has more than the newcomer would have.
         """
-        if len(self._watches) < MOST_WATCHES:
+        if len(self._watches) < self._most_watches:
             return
-        problem = f"{len(self._watches):,} watches of the health are open, which is the most."
+        problem = f"{len(self._watches):,} watches of the health are open, which is the most: close one, or raise max_health_watches."
         error = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_WATCHES, problem)
         counts = Counter(watch.who for watch in self._watches.values())
         fullest, most = counts.most_common(1)[0]

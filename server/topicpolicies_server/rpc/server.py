@@ -129,7 +129,8 @@ class Server:
         server = listening.server
         server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
         others = Others(server, calls, limits.max_message_bytes)
-        health_pb2_grpc.add_HealthServicer_to_server(HealthService(watch.readiness, registry, SERVICE, permitting), others)
+        health = HealthService(watch.readiness, registry, SERVICE, limits.max_health_watches, permitting)
+        health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)

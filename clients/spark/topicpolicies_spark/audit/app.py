@@ -221,8 +221,18 @@ def main() -> None:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except PySparkException as error:
-        typer.echo(f"Error: {str(error).partition(chr(10))[0]}", err=True)
+        typer.echo(f"Error: {_sentence(str(error))}", err=True)
         sys.exit(1)
+
+
+def _sentence(problem: str) -> str:
+    """The first line of what Spark says; where that announces a traceback, with the exception that it ends with."""
+    first, _, rest = problem.partition("\n")
+    announced, traceback, _ = first.partition("Traceback (most recent call last):")
+    if not traceback:
+        return first
+    exception = next((line.strip() for line in rest.splitlines() if line.strip() and not line.startswith(" ")), "")
+    return f"{announced}{exception}"
 
 
 @contextlib.contextmanager

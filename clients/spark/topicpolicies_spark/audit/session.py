@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from pyspark.sql import SparkSession
 
 from .. import register
+
+TASK_FAILURES = 4
+"""How often a task may fail, as on a cluster: a broker that hands a topic to another one refuses its readers for a moment. A local master
+that does not say so itself gives up with the first failure."""
 
 
 def session(master: str, remote: str, memory: str) -> SparkSession:
@@ -25,7 +30,7 @@ def session(master: str, remote: str, memory: str) -> SparkSession:
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         spark = (
-            SparkSession.builder.master(master)
+            SparkSession.builder.master(retrying(master))
             .appName("topic policies: audit")
             .config("spark.driver.memory", memory)
             .config("spark.ui.enabled", "false")
@@ -37,3 +42,9 @@ def session(master: str, remote: str, memory: str) -> SparkSession:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     register(spark)
     return spark
+
+
+def retrying(master: str) -> str:
+    """A master whose tasks are tried again: ``local[2]`` is ``local[2,4]`` then. Clusters do so by themselves."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{local[1] or 1},{TASK_FAILURES}]" if local else master
