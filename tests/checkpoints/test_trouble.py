@@ -178,6 +178,18 @@ async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp
     assert (await started(server)) == ("log", before)
 
 
+async def test_a_log_with_another_identity_is_begun_from_the_checkpoint_of_its_new_life_though_nothing_was_written_in_it(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    before = await filled(server)
+    (tmp_path / "policies.db-mark").unlink()
+    assert (await started(server)) == ("log", before), "the checkpoint is of its former life"
+    assert (await started(server)) == ("checkpoint", before)
+    async with server.running() as registry:
+        await server.set(registry, a_key(1), 55)
+        after = shown(view_of(registry))
+    assert (await started(server)) == ("checkpoint", after)
+
+
 async def test_what_was_compacted_away_behind_a_checkpoint_has_the_log_read(tmp_path: Path) -> None:
     server = Server(tmp_path, compaction=Compaction(retention_ms=0, deletions_ms=-1, minimum=1, interval_seconds=3_600, pause_seconds=0))
     await filled(server)

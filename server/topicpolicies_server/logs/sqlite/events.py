@@ -60,9 +60,10 @@ def _insertion(rows: int) -> str:
     return f"INSERT INTO events SELECT * FROM (VALUES {marks}) WHERE column1 IS NOT NULL"  # noqa: S608 (only question marks)
 
 
-def holds(connection: sqlite3.Connection, place: int) -> bool:
-    """Whether an event stands in a place."""
-    return connection.execute("SELECT 1 FROM events WHERE place = ?", (place,)).fetchone() is not None
+def holds(connection: sqlite3.Connection, first: int, last: int | None = None) -> bool:
+    """Whether an event stands in a place, or in any of those from there to a last one."""
+    last = first if last is None else last
+    return connection.execute("SELECT 1 FROM events WHERE place BETWEEN ? AND ? LIMIT 1", (first, last)).fetchone() is not None
 
 
 _ROW = "place, published_at, schema, checksum, key, properties, payload"

@@ -109,7 +109,7 @@ class Loading:
         self._completing = Completing(self._look, self._name, known.compacted)
         self._told = known.kept
         self.stands = self._told.rows + self._last - self._told.floor
-        if self._behind is not None and self._stands_at(self._connection, self._behind, max(known.compacted, self._told.floor)):
+        if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
             self.resumed, self._at = True, rows.row_of(self._behind.position)
             self._found = self._told  # the rows up to there are not looked at
         else:
@@ -136,13 +136,19 @@ class Loading:
         if self._connection is not None:
             self._connection.close()
 
-    def _stands_at(self, connection: sqlite3.Connection, known: Known, floor: int) -> bool:
-        """Whether what is known is a place of this log behind which nothing was deleted, and what stands there is what stood there."""
+    def _stands_at(self, connection: sqlite3.Connection, known: Known, compacted: int) -> bool:
+        """Whether what is known is a place of this log behind which nothing was deleted, and what stands there is what stood there.
+
+        Nothing stands between the last event of an earlier life and the floor, at which that one ended.
+        """
         try:
             row = rows.row_of(known.position)
         except ValueError:
             return False
-        if not (known.anchor and floor <= row <= self._last):
+        if not (known.anchor and compacted <= row <= self._last):
+            return False
+        floor = self._told.floor
+        if row < floor and events.holds(connection, events.place_of(self._id, row + 1), events.place_of(self._id, floor)):
             return False
         found = events.at(connection, events.place_of(self._id, row))
         if found is None:
