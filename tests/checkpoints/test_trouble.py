@@ -178,7 +178,9 @@ async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp
     assert (await started(server)) == ("log", before)
 
 
-async def test_a_log_with_another_identity_is_begun_from_the_checkpoint_of_its_new_life_though_nothing_was_written_in_it(tmp_path: Path) -> None:
+async def test_a_log_that_has_got_another_identity_begins_with_its_checkpoint_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     (tmp_path / "policies.db-mark").unlink()

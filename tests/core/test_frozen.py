@@ -43,6 +43,8 @@ def requests(draw: st.DrawFn) -> tuple[Remembered, ...]:
     found = [Remembered(*each) for each in draw(st.lists(st.tuples(ids, digests, POSITIONS, POSITIONS), max_size=16))]
     if draw(st.booleans()):  # each applied to what the one before made
         found[1:] = [each._replace(previous=before.version) for before, each in itertools.pairwise(found)]
+        if found and draw(st.booleans()):  # of which a compaction left the newest event alone
+            found[-1] = found[-1]._replace(previous="")
     return tuple(found)
 
 
@@ -193,6 +195,16 @@ def test_a_settled_key_is_small(requests: int, make_id: Any, most: int) -> None:
     frozen = freeze(*settled(requests, make_id))
     assert frozen is not None
     assert len(frozen) < most
+
+
+def test_a_settled_key_is_as_small_where_a_compaction_left_only_its_newest_event() -> None:
+    state, head = settled(16)
+    whole = freeze(state, head)
+    state.remembered = (*state.remembered[:-1], state.remembered[-1]._replace(previous=""))
+    frozen = freeze(state, head)
+    assert whole is not None and frozen is not None
+    assert len(frozen) <= len(whole)
+    assert thaw(KEY, frozen).state.remembered == state.remembered
 
 
 def test_of_the_heads_event_that_is_kept_which_somebody_sees() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, repair_due
@@ -135,7 +135,15 @@ def same(lazy: Unfolded, eager: View, key: PolicyKey) -> None:
         assert lazy.recent.find(key, f"request-{request}") == eager.recent.find(key, f"request-{request}")
 
 
+def an_update(key: int = 0, ago: int = 0, *, keeps: bool = False) -> Step:
+    """An update that names no base."""
+    return Step(key, "update", document=0, request=0, base=0, ago=ago, keeps=keeps, looks=[], unfolds=0)
+
+
 @settings(max_examples=150)
+@example(  # the last one that is folded is older, by its clock, than the one behind it that is kept
+    before=[*[an_update()] * 5, an_update(ago=W), an_update(key=1), an_update(keeps=True)], after=[an_update()], complete=0, moves_on=False
+)
 @given(STEPS, STEPS, st.integers(0, 30), st.booleans())
 def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
     before: list[Step], after: list[Step], complete: int, moves_on: bool

@@ -110,7 +110,12 @@ async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     """The services that there are."""
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
-    return [answer async for answer in stub.ServerReflectionInfo(iter([request]), metadata=metadata)]
+    while True:
+        try:
+            return [answer async for answer in stub.ServerReflectionInfo(iter([request]), metadata=metadata)]
+        except grpc.aio.AioRpcError as error:
+            if error.details() != OF_THE_LIBRARY:
+                raise
 
 
 READING = {"reader", "watcher", "changer", "keeper", "owner", "admin"}

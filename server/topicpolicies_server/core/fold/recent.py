@@ -4,6 +4,8 @@ What the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) is part of w
 event of the key. A busy key goes past it in milliseconds, sooner than a client whose connection broke can connect again and repeat its
 request. So each view also keeps for itself what it has seen applied, up to a bound, oldest first out: in the events that it was built from
 when the log was opened, as far as they were not compacted away, and in all that came since. A restart forgets nothing that the log tells.
+
+Each is two texts, its name and its answer: tens of thousands are kept for each namespace, and as objects they took half as much again.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections import OrderedDict
 from heapq import heappop, heappush
 from itertools import islice
 
-from ..names import PolicyKey
+from ..names import PolicyKey, Scope
 from ..policies.events import Remembered, Stamp
 from .keystate import KeyState
 from .operation import Folded, Status, conditional
@@ -32,11 +34,11 @@ class RecentRequests:
         """How many there have been."""
         self.number = 0
         """Of an entry that was kept and is folded now: it counts those (``core/reading/unfolded``). 0: of one that came now."""
-        self._late: dict[tuple[PolicyKey, str], Remembered] = {}
+        self._late: dict[str, str] = {}
         """Requests of entries that were kept: all are older than the others."""
-        self._late_ones: list[tuple[int, tuple[PolicyKey, str]]] = []
+        self._late_ones: list[tuple[int, str]] = []
         """A heap of the same, by the numbers of their entries."""
-        self._requests: OrderedDict[tuple[PolicyKey, str], Remembered] = OrderedDict()  # a dict is slow to find its first entry
+        self._requests: OrderedDict[str, str] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
         return len(self._requests) + len(self._late)
@@ -44,14 +46,14 @@ class RecentRequests:
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """A request was applied. If it is known already, the first answer stays."""
         requests, late = self._requests, self._late
-        name = key, request.request_id
+        name = _name(key, request.request_id)
         before = len(requests)
         if self.number:
             if name not in late:
-                late[name] = request
+                late[name] = _answer(request)
                 heappush(self._late_ones, (self.number, name))
         elif not late or name not in late:
-            requests.setdefault(name, request)
+            requests.setdefault(name, _answer(request))
         self.noted += len(requests) - before
         if len(requests) + len(late) > self.most:
             if late:
@@ -70,19 +72,41 @@ class RecentRequests:
             newest = state.remembered[-1] if state.remembered else None
             if newest is None or newest != (stamp.request_id, stamp.digest, folded.version, folded.previous):
                 newest = Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous)
-            self.add(key, newest)  # mostly the fold's own: it is kept once
+            self.add(key, newest)
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """What became of a request; None if it was not applied, or not lately."""
-        return self._requests.get((key, request_id)) or self._late.get((key, request_id))
+        name = _name(key, request_id)
+        answer = self._requests.get(name) or self._late.get(name)
+        return None if answer is None else _remembered(request_id, answer)
 
     def all(self) -> list[tuple[PolicyKey, Remembered]]:
         """All requests with their keys, the oldest first."""
-        late = [(name[0], self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
+        late = [_read(name, self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
         return late + self.newest(len(self._requests))
 
     def newest(self, count: int) -> list[tuple[PolicyKey, Remembered]]:
         """The last ``count`` requests with their keys, the oldest first; fewer if no more are kept."""
-        found = [(key, request) for (key, _), request in islice(reversed(self._requests.items()), count)]
+        found = [_read(name, answer) for name, answer in islice(reversed(self._requests.items()), count)]
         found.reverse()
         return found
+
+
+def _name(key: PolicyKey, request_id: str) -> str:
+    """A request of a key in one text; the length of its id comes first, so no two have the same."""
+    return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"
+
+
+def _answer(request: Remembered) -> str:
+    """What became of it in one text. No version has a blank in it."""
+    return f"{request.digest} {request.version} {request.previous}"
+
+
+def _remembered(request_id: str, answer: str) -> Remembered:
+    return Remembered(request_id, *answer.rsplit(" ", 2))
+
+
+def _read(name: str, answer: str) -> tuple[PolicyKey, Remembered]:
+    end = 1 + ord(name[0])
+    key = PolicyKey(name[end + 1 :], Scope.GLOBAL if name[end] == "G" else Scope.LOCAL)
+    return key, _remembered(name[1:end], answer)

@@ -7,7 +7,8 @@ numbers     how many there are, and flags
 ids         16 bytes for each, if all are UUIDs
 digests     8 bytes for each, if all are of the usual length
 versions    hexadecimal digits in half as many bytes, with the length of each: if the versions are nothing else, and the version before
-            each is that of the request before; last is the one before the first
+            each is that of the request before; last is the one before the first. The one before the newest may be none: where a
+            compaction left nothing but that request's event, the log does not tell it
 texts       ids, digests, versions, and all versions before, where they are not as above (``policies/texts``)
 ==========  ================================================================================================================
 """
@@ -25,7 +26,7 @@ from ..policies.texts import Form
 _ID, _DIGEST = 16, 8
 _MAKE: Callable[[tuple[str, str, str, str]], Remembered] = functools.partial(tuple.__new__, Remembered)
 """Sixteen are made for each event of a key."""
-_DIGESTS, _CHAIN, _QUOTED, _PACKED = 4, 8, 16, 32
+_DIGESTS, _CHAIN, _QUOTED, _PACKED, _UNTOLD = 4, 8, 16, 32, 64
 _LONGEST = 15
 
 
@@ -50,8 +51,9 @@ def pack_remembered(requests: tuple[Remembered, ...]) -> bytes:
         blobs += texts.packed(digests)
     else:
         words += digests
-    if previous[1:] == versions[:-1]:
-        flags |= _CHAIN
+    untold = len(requests) > 1 and not previous[-1]
+    if previous[1:-1] == versions[:-2] and (untold or previous[1:] == versions[:-1]):
+        flags |= _CHAIN | untold * _UNTOLD
         places = (*versions, previous[0])
         if texts.is_hexadecimal(together := "".join(places), len(together)) and max(map(len, places)) <= _LONGEST:
             flags |= _PACKED
@@ -118,7 +120,10 @@ def _columns(data: bytes, since: int) -> tuple[Sequence[str], Sequence[str], Seq
     versions = places[since:count]
     if not in_order:
         return ids, digests, versions, places[count + since :]
-    return ids, digests, versions, [places[since - 1] if since else places[count], *versions[:-1]]
+    previous = [places[since - 1] if since else places[count], *versions[:-1]]
+    if flags & _UNTOLD:
+        previous[-1] = ""
+    return ids, digests, versions, previous
 
 
 def _unpacked(data: bytes, at: int, count: int) -> tuple[list[str], int]:

@@ -146,6 +146,10 @@ class Cells:
         """What there is of a name, as it is; None: nothing."""
         return self._cells.get(name)
 
+    def has(self, topic: str) -> bool:
+        """Whether there is a cell of a topic in any scope."""
+        return topic in self._cells or _GLOBAL + topic in self._cells
+
     def joined(self, now: int, window_ms: int) -> Iterator[KeyState]:
         """The states, live, of all keys of which something may be missing: of frozen ones only those of which something is, by ``now``."""
         for name, kept in self.items():

@@ -41,7 +41,7 @@ from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKin
 from ..policies.packed import Damaged, is_like, pack, unpack
 from .heads import Head
 
-FORMAT = 2
+FORMAT = 3
 """The first byte. Bytes with another one are not read."""
 NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
 GLANCE = struct.Struct(">BIQHH")

@@ -123,6 +123,8 @@ class Unfolded(View):
         entry.context, entry.complete = self._context, self._complete
         entry.number = next(self._numbers)
         entry.before = self._kept.get(entry.topic)
+        if entry.before is None and self._cells.has(entry.topic):
+            self._lines.setdefault(entry.topic, [])  # some are folded: ``sight`` looks at all of it
         self._kept[entry.topic] = entry
 
     def leave(self) -> None:
