@@ -43,7 +43,8 @@ def requests(draw: st.DrawFn) -> tuple[Remembered, ...]:
     found = [Remembered(*each) for each in draw(st.lists(st.tuples(ids, digests, POSITIONS, POSITIONS), max_size=16))]
     if draw(st.booleans()):  # each applied to what the one before made
         found[1:] = [each._replace(previous=before.version) for before, each in itertools.pairwise(found)]
-        if found and draw(st.booleans()):  # of which a compaction left the newest event alone
+        untold: bool = draw(st.booleans())
+        if found and untold:  # of which a compaction left the newest event alone
             found[-1] = found[-1]._replace(previous="")
     return tuple(found)
 
