@@ -1,9 +1,8 @@
 //! Changes its own settings of one topic, turn by turn, and tells of every change: `cargo run --example changer ADDRESS TOPIC TURNS`. It
 //! begins when a line comes on standard input.
 
-use std::{cell::Cell, env, error::Error, io, time::Duration};
+use std::{cell::Cell, env, error::Error, io};
 
-use tokio::time::sleep;
 use topicpolicies_client_example::{
     Client, mask,
     v1::{DispatchRate, Scope, SubscriptionPolicies, TopicPolicies, UpdatePolicyRequest, UpdatePolicyResponse},
@@ -27,7 +26,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for turn in 1..=turns.parse()? {
         let done = change(&client, topic, turn, &runs).await?;
         println!("changed {turn} {} {}", done.previous_version, done.version);
-        sleep(Duration::from_millis(u64::from(done.version.bytes().last().unwrap_or_default() % 60))).await;
     }
     println!("runs {}", runs.get());
     Ok(())
