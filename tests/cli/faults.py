@@ -35,6 +35,8 @@ class Proxy(grpc.GenericRpcHandler):
         """Faults that happened, by the name of the call."""
         self.calls: Counter[str] = Counter()
         """Calls that came."""
+        self.unconfirmed_since = ""
+        """What the trailing metadata of answers says; empty: nothing."""
         self._channel: Any = None
 
     @asynccontextmanager
@@ -83,6 +85,8 @@ class Proxy(grpc.GenericRpcHandler):
                 raise
             if fault is not None:
                 await self._break(name, fault, context)
+            if self.unconfirmed_since:
+                context.set_trailing_metadata((("topicpolicies-unconfirmed-since", self.unconfirmed_since),))
             return answer
 
         return grpc.unary_unary_rpc_method_handler(pass_call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import grpc
@@ -60,6 +60,38 @@ class _Stub:
         return self._failures[turn] if turn < len(self._failures) else None
 
 
+class _Method:
+    """A unary method of the synchronous stub."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self._answer = answer
+
+    def with_call(self, request: Any, timeout: float) -> tuple[Any, _Method]:
+        return self._answer(request), self
+
+    def trailing_metadata(self) -> Any:
+        return ()
+
+
+class _Call:
+    """A call of the asyncio stub."""
+
+    def __init__(self, answer: Callable[[], Any]) -> None:
+        self._answer = answer
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Any:
+        try:
+            return self._answer()
+        except _Failed as failed:
+            raise _aio_error(failed._refusal) from None
+
+    async def trailing_metadata(self) -> Any:
+        return aio.Metadata()
+
+
 class _At:
     """The synchronous stub of one address."""
 
@@ -73,11 +105,16 @@ class _At:
             raise _Failed(refusal)
         return response
 
-    def GetPolicy(self, request: Any, timeout: float) -> Any:  # noqa: N802
-        return self._answer(request, service_pb2.GetPolicyResponse(documents=[DOCUMENT]))
+    @property
+    def GetPolicy(self) -> Any:  # noqa: N802
+        return self._method(lambda request: service_pb2.GetPolicyResponse(documents=[DOCUMENT]))
 
-    def UpdatePolicy(self, request: Any, timeout: float) -> Any:  # noqa: N802
-        return self._answer(request, service_pb2.UpdatePolicyResponse(request_id=request.request_id))
+    @property
+    def UpdatePolicy(self) -> Any:  # noqa: N802
+        return self._method(lambda request: service_pb2.UpdatePolicyResponse(request_id=request.request_id))
+
+    def _method(self, made: Callable[[Any], Any]) -> Any:
+        return _Method(lambda request: self._answer(request, made(request)))
 
     def WatchPolicies(self, request: Any) -> Any:  # noqa: N802
         return _Stream(self._stub.next(self._address, request))
@@ -106,17 +143,8 @@ class _Stream:
 class _AsyncAt(_At):
     """The asyncio stub of one address."""
 
-    async def GetPolicy(self, request: Any, timeout: float) -> Any:  # noqa: N802
-        return self._awaited(super().GetPolicy, request, timeout)
-
-    async def UpdatePolicy(self, request: Any, timeout: float) -> Any:  # noqa: N802
-        return self._awaited(super().UpdatePolicy, request, timeout)
-
-    def _awaited(self, call: Any, request: Any, timeout: float) -> Any:
-        try:
-            return call(request, timeout)
-        except _Failed as failed:
-            raise _aio_error(failed._refusal) from None
+    def _method(self, made: Callable[[Any], Any]) -> Any:
+        return lambda request, timeout: _Call(lambda: self._answer(request, made(request)))
 
 
 def _aio_error(refusal: Refusal) -> aio.AioRpcError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -13,7 +14,8 @@ ENTRY = "of python.1"  # a key that needs backticks
 
 def main(target: str, topic: str, turns: int) -> None:
     """Waits for a line on standard input, then makes so many changes."""
-    with Client(target, actor="python") as client:
+    told = {"traceparent": os.environ.get("TRACEPARENT", "")}  # what an instrumentation does: each call tells in which trace it is made
+    with Client(target, actor="python", metadata=[(key, value) for key, value in told.items() if value]) as client:
         client.get(topic)
         print("ready", flush=True)
         sys.stdin.readline()

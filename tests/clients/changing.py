@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from proto.tools import ROOT
@@ -26,9 +27,19 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-async def changed(programs: dict[str, list[str]], target: str, topic: str, turns: int) -> dict[str, list[str]]:
-    """Lets all begin at once, each with so many changes; the lines that each told, by language."""
-    changers = {name: await _start([*command, target, topic, str(turns)]) for name, command in programs.items()}
+async def changed(
+    programs: dict[str, list[str]], target: str, topic: str, turns: int, variables: Mapping[str, str] | None = None
+) -> dict[str, list[str]]:
+    """Lets all begin at once, each with so many changes; the lines that each told, by language.
+
+    Args:
+        programs: how each is started, by language.
+        target: the server.
+        topic: what they change.
+        turns: changes of each.
+        variables: further variables of their environment.
+    """
+    changers = {name: await _start([*command, target, topic, str(turns)], variables or {}) for name, command in programs.items()}
     try:
         for process in changers.values():
             assert await _line(process) == "ready"
@@ -42,9 +53,9 @@ async def changed(programs: dict[str, list[str]], target: str, topic: str, turns
                 process.kill()
 
 
-async def _start(command: list[str]) -> asyncio.subprocess.Process:
+async def _start(command: list[str], variables: Mapping[str, str]) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), **variables}
     return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe, env=environment)
 
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
@@ -66,14 +67,24 @@ func invoke[Request, Answer any](
 	ctx context.Context, c *Client, request *Request,
 	method func(context.Context, *Request, ...grpc.CallOption) (*Answer, error),
 ) (*Answer, error) {
+	answer, _, err := ask(ctx, c, request, method)
+	return answer, err
+}
+
+// ask makes one call, and tells of its answer since when that can't be confirmed.
+func ask[Request, Answer any](
+	ctx context.Context, c *Client, request *Request,
+	method func(context.Context, *Request, ...grpc.CallOption) (*Answer, error),
+) (*Answer, time.Time, error) {
 	noted := &call{}
-	answer, err := method(context.WithValue(ctx, callKey{}, noted), request)
+	var trailer metadata.MD
+	answer, err := method(context.WithValue(ctx, callKey{}, noted), request, grpc.Trailer(&trailer))
 	if err == nil {
-		return answer, nil
+		return answer, unconfirmedSince(trailer), nil
 	}
 	_, requestID, _ := changeOf(request)
 	sent, ambiguous := noted.state()
-	return nil, verdict{requestID, sent, ambiguous, ctx.Err(), c.target}.of(fromError(err))
+	return nil, time.Time{}, verdict{requestID, sent, ambiguous, ctx.Err(), c.target}.of(fromError(err))
 }
 
 func checkActor(actor string) error {

@@ -70,6 +70,7 @@ type History struct {
 	query     HistoryQuery
 	gaps      []HistoryGap
 	following bool
+	since     time.Time
 }
 
 // History lists what happened to the documents of a topic or a namespace. It reads nothing yet.
@@ -81,12 +82,12 @@ func (c *Client) History(ctx context.Context, query HistoryQuery) *History {
 func (h *History) All() iter.Seq2[HistoryEntry, error] {
 	return func(yield func(HistoryEntry, error) bool) {
 		for page := ""; ; {
-			answer, err := invoke(h.ctx, h.client, h.query.request(page), h.client.stub.ListHistory)
+			answer, since, err := ask(h.ctx, h.client, h.query.request(page), h.client.stub.ListHistory)
 			if err != nil {
 				yield(HistoryEntry{}, err)
 				return
 			}
-			h.following = answer.GetFollowing()
+			h.following, h.since = answer.GetFollowing(), since
 			if page == "" {
 				h.gaps = nil
 				for _, gap := range answer.GetGaps() {
@@ -111,6 +112,10 @@ func (h *History) Gaps() []HistoryGap { return h.gaps }
 
 // Following tells whether the server follows the change log, as of the page that was read last. If not, the newest events may be missing.
 func (h *History) Following() bool { return h.following }
+
+// UnconfirmedSince is since when the server can't reach the change log, by the page that was read last, so that the newest events may be
+// missing; zero: it can.
+func (h *History) UnconfirmedSince() time.Time { return h.since }
 
 func (q HistoryQuery) request(page string) *pb.ListHistoryRequest {
 	return &pb.ListHistoryRequest{

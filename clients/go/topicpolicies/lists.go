@@ -3,6 +3,7 @@ package topicpolicies
 import (
 	"context"
 	"iter"
+	"time"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
@@ -14,6 +15,7 @@ type List struct {
 	namespace string
 	scopes    []Scope
 	token     *ResumeToken
+	since     time.Time
 }
 
 // List lists the documents of a namespace, tenant/namespace; no scopes are both. It reads nothing yet.
@@ -26,16 +28,17 @@ func (l *List) All() iter.Seq2[PolicyDocument, error] {
 	return func(yield func(PolicyDocument, error) bool) {
 		for page := ""; ; {
 			request := &pb.ListPoliciesRequest{Namespace: l.namespace, Scopes: l.scopes, PageToken: page}
-			answer, err := invoke(l.ctx, l.client, request, l.client.stub.ListPolicies)
+			answer, since, err := ask(l.ctx, l.client, request, l.client.stub.ListPolicies)
 			if err != nil {
 				yield(PolicyDocument{}, err)
 				return
 			}
+			l.since = since
 			if page == "" && answer.GetToken() != nil {
 				l.token = &ResumeToken{map[string]WatchToken{l.namespace: *tokenOf(answer.GetToken())}}
 			}
 			for _, document := range answer.GetDocuments() {
-				if knownScope(document.GetScope()) && !yield(documentOf(document), nil) {
+				if knownScope(document.GetScope()) && !yield(readDocument(document, since), nil) {
 					return
 				}
 			}
@@ -48,3 +51,7 @@ func (l *List) All() iter.Seq2[PolicyDocument, error] {
 
 // Token is where the first page was read; nil before that. A watch of the namespace that resumes from here misses nothing.
 func (l *List) Token() *ResumeToken { return l.token }
+
+// UnconfirmedSince is since when the server can't reach the change log, by the page that was read last, as its documents say too; zero: it
+// can.
+func (l *List) UnconfirmedSince() time.Time { return l.since }

@@ -63,7 +63,7 @@ func (c *Client) read(ctx context.Context, topic string, scopes []Scope, options
 	for _, option := range options {
 		option(request)
 	}
-	answer, err := invoke(ctx, c, request, c.stub.GetPolicy)
+	answer, since, err := ask(ctx, c, request, c.stub.GetPolicy)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Client) read(ctx context.Context, topic string, scopes []Scope, options
 	for _, scope := range scopes {
 		for _, document := range answer.GetDocuments() {
 			if document.GetScope() == scope {
-				documents = append(documents, documentOf(document))
+				documents = append(documents, readDocument(document, since))
 				break
 			}
 		}
@@ -105,6 +105,8 @@ type EffectivePolicy struct {
 	GlobalVersion string
 	// Disabled tells whether topic policies are disabled for this topic, so that its documents do not count.
 	Disabled bool
+	// UnconfirmedSince is since when the server can't reach the change log, so that newer documents may hold; zero: it can.
+	UnconfirmedSince time.Time
 }
 
 // FieldSource says where one effective value comes from.
@@ -122,7 +124,7 @@ func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (Effective
 		AtLeastLocalVersion:  query.AtLeastLocalVersion,
 		AtLeastGlobalVersion: query.AtLeastGlobalVersion,
 	}
-	answer, err := invoke(ctx, c, request, c.stub.GetEffectivePolicy)
+	answer, since, err := ask(ctx, c, request, c.stub.GetEffectivePolicy)
 	if err != nil {
 		return EffectivePolicy{}, err
 	}
@@ -133,6 +135,8 @@ func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (Effective
 		LocalVersion:  answer.GetLocalVersion(),
 		GlobalVersion: answer.GetGlobalVersion(),
 		Disabled:      answer.GetDisabled(),
+
+		UnconfirmedSince: since,
 	}
 	if effective.Policies == nil {
 		effective.Policies = &TopicPolicies{}

@@ -1,6 +1,8 @@
 package topicpolicies
 
 import (
+	"time"
+
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
@@ -93,6 +95,9 @@ type PolicyDocument struct {
 	Version string
 	// Disabled tells whether topic policies are disabled for this topic; its documents are not told of then.
 	Disabled bool
+	// UnconfirmedSince is, of what was read, since when the server can't reach the change log, so that there may be a newer document; zero: it
+	// can, or this is no answer to a read.
+	UnconfirmedSince time.Time
 }
 
 // Exists tells whether there is a document.
@@ -102,7 +107,16 @@ func documentOf(m *pb.PolicyDocument) PolicyDocument {
 	if m == nil {
 		return PolicyDocument{}
 	}
-	return PolicyDocument{Key{m.GetTopic(), m.GetScope()}, m.Policies, m.GetVersion(), m.GetDisabled()}
+	return PolicyDocument{
+		Key: Key{m.GetTopic(), m.GetScope()}, Policies: m.Policies, Version: m.GetVersion(), Disabled: m.GetDisabled(),
+	}
+}
+
+// readDocument is a document of the answer to a read.
+func readDocument(m *pb.PolicyDocument, unconfirmedSince time.Time) PolicyDocument {
+	document := documentOf(m)
+	document.UnconfirmedSince = unconfirmedSince
+	return document
 }
 
 // knownDocument is nil where nothing is known of a document.

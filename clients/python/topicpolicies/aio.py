@@ -19,12 +19,13 @@ from .cache import AsyncPolicyCache
 from .channels import DEFAULT_TARGET, Tls, Token, addresses_of, check_token, credentials_for, metadata_for, options_for
 from .clocks import AsyncClock, SystemClock
 from .documents import Document, Scope, known
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, copy_of, edit_request, unchanged
+from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError, closed, from_rpc_error
+from .freshness import unconfirmed_since
 from .history import HistoryEntry, HistoryPage, history_request
 from .lines import AsyncLine
-from .listing import AsyncListing
+from .listing import AsyncListing, Page
 from .names import namespace_of
 from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
 from .patience import limit_of, seconds_of
@@ -87,7 +88,7 @@ class AsyncClient:
             clock: the time; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent, or the token would go to another machine without TLS.
+            InvalidArgument: the actor can't be sent, the token would go to another machine without TLS, or the target is a URL.
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
@@ -104,6 +105,7 @@ class AsyncClient:
         if channel is None:
             check_token(target, trusted, token)
         self._owns_channels = channel is None
+        self._target = target
         self._timeout = seconds_of(timeout, timeout)
         self._retries = retries or RetryPolicy()
         self._pauses = retries or WATCH_PAUSES
@@ -111,6 +113,9 @@ class AsyncClient:
         routes = Routes(addresses if channel is None else (target,), follows=channel is None)
         self._line = AsyncLine(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[AsyncWatch] = WeakSet()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._target}{', closed' if self._line.closed.is_set() else ''}>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,6 +183,7 @@ class AsyncClient:
 
         Raises:
             Conflict: the document was changed by somebody else, with a function: again and again.
+            InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
         read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
         send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
@@ -219,7 +225,8 @@ class AsyncClient:
         """
         request = delete_request(topic, **options)
         change = None if request.validate_only else request.request_id
-        return DeleteResult.of(await self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change))
+        response, _ = await self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change)
+        return DeleteResult.of(response)
 
     async def get(
         self,
@@ -248,14 +255,14 @@ class AsyncClient:
             FailedPrecondition: the server keeps no history.
         """
         request = get_request(topic, [scope], at_least_version=at_least_version, as_of_time=as_of_time, as_of_version=as_of_version)
-        response = await self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return Document.of(response.documents[0])
+        response, since = await self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
+        return Document.of(response.documents[0], since)
 
     async def get_both(self, topic: str, /, *, as_of_time: datetime | None = None, timeout: float | None = None) -> dict[Scope, Document]:
         """Reads the documents of both scopes at once, now or as they were; see ``get``."""
         request = get_request(topic, Scope, as_of_time=as_of_time)
-        response = await self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known(response.documents)}
+        response, since = await self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
+        return {document.scope: document for document in known(response.documents, since)}
 
     async def effective(
         self,
@@ -281,7 +288,8 @@ class AsyncClient:
             FailedPrecondition: the server knows neither namespaces nor brokers.
         """
         request = effective_request(topic, view, at_least_local_version, at_least_global_version)
-        return EffectivePolicies.of(await self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
+        answer = await self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic))
+        return EffectivePolicies.of(*answer)
 
     def list(self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None) -> AsyncListing:
         """The documents of a namespace, ordered by topic and scope, page by page as they are asked for.
@@ -293,7 +301,7 @@ class AsyncClient:
             timeout: for each page; see the class.
         """
 
-        async def fetch(request: service_pb2.ListPoliciesRequest) -> service_pb2.ListPoliciesResponse:
+        async def fetch(request: service_pb2.ListPoliciesRequest) -> Page:
             return await self._call(lambda stub: stub.ListPolicies, request, timeout, request.namespace)
 
         return AsyncListing(list_request(namespace, scopes, page_size), fetch)
@@ -312,7 +320,7 @@ class AsyncClient:
         request = history_request(**options)
         namespace = request.namespace or namespace_of(request.topic)
         while True:
-            page = HistoryPage.of(await self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
+            page = HistoryPage.of(*await self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
             yield page
             if not page.next_page_token:
                 return
@@ -320,7 +328,8 @@ class AsyncClient:
 
     async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
         """What the server is that answers, and what its limits are."""
-        return ServerInfo.of(await self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, ""))
+        message, _ = await self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, "")
+        return ServerInfo.of(message)
 
     def watch(self, **options: Unpack[WatchOptions]) -> AsyncWatch:
         """Follows documents: per namespace a snapshot, ``Synced``, then changes. The watch outlives broken streams and resets.
@@ -342,7 +351,8 @@ class AsyncClient:
 
     async def _update(self, request: service_pb2.UpdatePolicyRequest, timeout: float | None) -> UpdateResult:
         change = None if request.validate_only else request.request_id
-        return UpdateResult.of(await self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change))
+        response, _ = await self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change)
+        return UpdateResult.of(response)
 
     async def _edit(
         self,
@@ -355,8 +365,7 @@ class AsyncClient:
             document = await read(at_least_version=at_least)
             policies = copy_of(document)
             changing = change(policies)
-            if isawaitable(changing):
-                await changing
+            check_returned(await changing if isawaitable(changing) else changing, policies)
             try:
                 return await send(document, policies)
             except Conflict as conflict:
@@ -375,19 +384,23 @@ class AsyncClient:
 
     async def _call(
         self,
-        method: Callable[[TopicPoliciesServiceAsyncStub], Callable[..., Awaitable[_Response]]],
+        method: Callable[[TopicPoliciesServiceAsyncStub], Callable[..., aio.UnaryUnaryCall[Any, _Response]]],
         request: Any,
         timeout: float | None,
         namespace: str,
         change: str | None = None,
-    ) -> _Response:
-        """One call with its repeats. ``change``: the request id of a change; None is a read."""
+    ) -> tuple[_Response, datetime | None]:
+        """One call with its repeats: the answer, and since when it can't be confirmed.
+
+        ``change`` is the request id of a change; None is a read.
+        """
         clock, routes = self._clock, self._line.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
-                return await method(self._line.stub(address))(request, timeout=limit_of(attempts.timeout(clock.now())))
+                call = method(self._line.stub(address))(request, timeout=limit_of(attempts.timeout(clock.now())))
+                return await call, unconfirmed_since(await call.trailing_metadata())
             except aio.AioRpcError as error:
                 failure = from_rpc_error(error)
             except TopicPoliciesError as error:

@@ -38,12 +38,17 @@ class _Copy:
     """What both kinds of caches know. Reads never fail: they give what was known last."""
 
     def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object]) -> None:
-        self._mirror = Mirror(namespaces)
+        self._namespaces = tuple(namespaces)
+        self._mirror = Mirror(self._namespaces)
         self._lock = lock
         self.error: TopicPoliciesError | None = None
         """What made it senseless to go on, if anything did."""
         self.closed = False
         """Whether it no longer follows."""
+
+    def __repr__(self) -> str:
+        told = "closed" if self.closed else "synced" if self.synced() else "not synced"
+        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {told}>"
 
     def synced(self, namespace: str | None = None) -> bool:
         """Whether a namespace, or each, has had a whole snapshot at any time. From then on reads are complete, if perhaps old."""

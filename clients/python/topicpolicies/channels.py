@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TypeAlias
 import grpc
 
 from . import traces
+from .arguments import text
 from .errors import Violation, invalid
 from .stubs import Metadata
 
@@ -19,6 +21,7 @@ DEFAULT_TARGET = "localhost:6680"
 ACTOR_KEY = "topicpolicies-actor"
 """The metadata that says who asks for a change."""
 _SCHEMES = ("ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:")
+StrPath: TypeAlias = str | os.PathLike[str]
 Token: TypeAlias = str | Callable[[], str]
 """A bearer token, or what gives the present one; it is asked for each call, and must not wait for long."""
 
@@ -36,11 +39,11 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 class Tls:
     """TLS of a connection. All files are PEM."""
 
-    ca_file: Path | None = None
+    ca_file: StrPath | None = None
     """The authorities that the server's certificate is checked against; None: gRPC's own."""
-    certificate_file: Path | None = None
+    certificate_file: StrPath | None = None
     """The client's own certificate, if the server asks for one (mutual TLS)."""
-    key_file: Path | None = None
+    key_file: StrPath | None = None
     """Its private key."""
     server_name: str | None = None
     """The name that the server's certificate carries, where it differs from the address."""
@@ -52,14 +55,21 @@ class Tls:
             OSError: a file can't be read.
         """
         return grpc.ssl_channel_credentials(
-            self.ca_file.read_bytes() if self.ca_file else None,
-            self.key_file.read_bytes() if self.key_file else None,
-            self.certificate_file.read_bytes() if self.certificate_file else None,
+            Path(self.ca_file).read_bytes() if self.ca_file else None,
+            Path(self.key_file).read_bytes() if self.key_file else None,
+            Path(self.certificate_file).read_bytes() if self.certificate_file else None,
         )
 
 
 def addresses_of(target: str) -> tuple[str, ...]:
-    """The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business."""
+    """The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business.
+
+    Raises:
+        InvalidArgument: it is no text, or a URL, which gRPC would take for a strange name.
+    """
+    if text(target, "target").startswith(("http://", "https://")):
+        problem = f'The target is an address, host:port, and not a URL: "{target}".'
+        raise invalid("MALFORMED_TARGET", Violation("target", "MALFORMED_TARGET", problem))
     if target.startswith(_SCHEMES) or "://" in target:
         return (target,)
     return tuple(part for part in map(str.strip, target.split(",")) if part) or (target,)

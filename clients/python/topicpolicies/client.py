@@ -17,12 +17,13 @@ from .changes import run_changes
 from .channels import DEFAULT_TARGET, Tls, Token, addresses_of, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
 from .documents import Document, Scope, known
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, copy_of, edit_request, unchanged
+from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
+from .freshness import unconfirmed_since
 from .history import HistoryEntry, HistoryPage, history_request
 from .lines import Line
-from .listing import Listing
+from .listing import Listing, Page
 from .names import namespace_of
 from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
 from .patience import limit_of, seconds_of
@@ -81,7 +82,7 @@ class Client:
             clock: the time; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent, or the token would go to another machine without TLS.
+            InvalidArgument: the actor can't be sent, the token would go to another machine without TLS, or the target is a URL.
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
@@ -98,6 +99,7 @@ class Client:
         if channel is None:
             check_token(target, trusted, token)
         self._owns_channels = channel is None
+        self._target = target
         self._timeout = seconds_of(timeout, timeout)
         self._retries = retries or RetryPolicy()
         self._pauses = retries or WATCH_PAUSES
@@ -106,6 +108,9 @@ class Client:
         self._line = Line(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[Watch] = WeakSet()
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._target}{', closed' if self._line.closed.is_set() else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +185,7 @@ class Client:
 
         Raises:
             Conflict: the document was changed by somebody else, with a function: again and again.
+            InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
         read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
         send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
@@ -189,7 +195,7 @@ class Client:
         for attempt in range(1, EDIT_ATTEMPTS + 1):
             document = read(at_least_version=at_least)
             policies = copy_of(document)
-            change(policies)
+            check_returned(change(policies), policies)
             try:
                 return send(document, policies)
             except Conflict as conflict:
@@ -230,7 +236,7 @@ class Client:
         """
         request = delete_request(topic, **options)
         change = None if request.validate_only else request.request_id
-        return DeleteResult.of(self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change))
+        return DeleteResult.of(self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change)[0])
 
     def get(
         self,
@@ -259,13 +265,14 @@ class Client:
             FailedPrecondition: the server keeps no history.
         """
         request = get_request(topic, [scope], at_least_version=at_least_version, as_of_time=as_of_time, as_of_version=as_of_version)
-        return Document.of(self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic)).documents[0])
+        response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
+        return Document.of(response.documents[0], since)
 
     def get_both(self, topic: str, /, *, as_of_time: datetime | None = None, timeout: float | None = None) -> dict[Scope, Document]:
         """Reads the documents of both scopes at once, now or as they were; see ``get``."""
         request = get_request(topic, Scope, as_of_time=as_of_time)
-        response = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known(response.documents)}
+        response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
+        return {document.scope: document for document in known(response.documents, since)}
 
     def effective(
         self,
@@ -291,7 +298,7 @@ class Client:
             FailedPrecondition: the server knows neither namespaces nor brokers.
         """
         request = effective_request(topic, view, at_least_local_version, at_least_global_version)
-        return EffectivePolicies.of(self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
+        return EffectivePolicies.of(*self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
 
     def list(self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None) -> Listing:
         """The documents of a namespace, ordered by topic and scope, page by page as they are asked for.
@@ -303,7 +310,7 @@ class Client:
             timeout: for each page; see the class.
         """
 
-        def fetch(request: service_pb2.ListPoliciesRequest) -> service_pb2.ListPoliciesResponse:
+        def fetch(request: service_pb2.ListPoliciesRequest) -> Page:
             return self._call(lambda stub: stub.ListPolicies, request, timeout, request.namespace)
 
         return Listing(list_request(namespace, scopes, page_size), fetch)
@@ -321,7 +328,7 @@ class Client:
         request = history_request(**options)
         namespace = request.namespace or namespace_of(request.topic)
         while True:
-            page = HistoryPage.of(self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
+            page = HistoryPage.of(*self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
             yield page
             if not page.next_page_token:
                 return
@@ -329,7 +336,7 @@ class Client:
 
     def server_info(self, *, timeout: float | None = None) -> ServerInfo:
         """What the server is that answers, and what its limits are."""
-        return ServerInfo.of(self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, ""))
+        return ServerInfo.of(self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, "")[0])
 
     def watch(self, **options: Unpack[WatchOptions]) -> Watch:
         """Follows documents: per namespace a snapshot, ``Synced``, then changes. The watch outlives broken streams and resets.
@@ -352,7 +359,7 @@ class Client:
 
     def _update(self, request: service_pb2.UpdatePolicyRequest, timeout: float | None) -> UpdateResult:
         change = None if request.validate_only else request.request_id
-        return UpdateResult.of(self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change))
+        return UpdateResult.of(self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change)[0])
 
     def _send_edit(self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str) -> UpdateResult:
         request = edit_request(document, edited, actor=actor, reason=reason)
@@ -360,19 +367,24 @@ class Client:
 
     def _call(
         self,
-        method: Callable[[TopicPoliciesServiceStub], Callable[..., _Response]],
+        method: Callable[[TopicPoliciesServiceStub], grpc.UnaryUnaryMultiCallable[Any, _Response]],
         request: Any,
         timeout: float | None,
         namespace: str,
         change: str | None = None,
-    ) -> _Response:
-        """One call with its repeats. ``change``: the request id of a change; None is a read."""
+    ) -> tuple[_Response, datetime | None]:
+        """One call with its repeats: the answer, and since when it can't be confirmed.
+
+        ``change`` is the request id of a change; None is a read.
+        """
         clock, routes = self._clock, self._line.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
-                return self._line.call(address, method, request, timeout=limit_of(attempts.timeout(clock.now())))
+                limit = limit_of(attempts.timeout(clock.now()))
+                response, call = self._line.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
+                return response, unconfirmed_since(call.trailing_metadata())
             except grpc.RpcError as error:
                 failure = self._line.ended(error)
             except TopicPoliciesError as error:

@@ -7,6 +7,7 @@ names what differs: leaves of objects that are in both, single entries of maps, 
 from __future__ import annotations
 
 from .documents import Document
+from .errors import Violation, invalid
 from .masks import paths_between
 from .requests import update_request
 from .results import UpdateOutcome, UpdateResult
@@ -26,6 +27,17 @@ def copy_of(document: Document) -> TopicPolicies:
     if document.policies is not None:
         copy.CopyFrom(document.policies)
     return copy
+
+
+def check_returned(returned: object, policies: TopicPolicies) -> None:
+    """Refuses an edit that gives other policies back instead of changing the copy: they would be dropped without a word.
+
+    Raises:
+        InvalidArgument: it does.
+    """
+    if isinstance(returned, TopicPolicies) and returned is not policies:
+        problem = "An edit changes the policies that it is given; those that it returned instead are not sent."
+        raise invalid("RETURNED_POLICIES", Violation("change", "RETURNED_POLICIES", problem))
 
 
 def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", reason: str = "") -> service_pb2.UpdatePolicyRequest | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from .enums import OpenEnum
+from .showing import fields
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
@@ -41,7 +43,7 @@ class PolicySource(OpenEnum):
     """The brokers' configuration."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EffectivePolicies:
     """What holds for a topic, and why."""
 
@@ -57,9 +59,16 @@ class EffectivePolicies:
     """The GLOBAL document's version."""
     disabled: bool = False
     """Whether the topic's own policies are disabled, by its property or its namespace's."""
+    unconfirmed_since: datetime | None = None
+    """Since when the server can't reach the change log, so that newer documents may hold; in UTC. None: it can."""
+
+    def __repr__(self) -> str:
+        told = ("topic", "policies", "sources", "local_version", "global_version", "disabled")
+        return fields(self, told if self.unconfirmed_since is None else (*told, "unconfirmed_since"))
 
     @classmethod
-    def of(cls, message: service_pb2.GetEffectivePolicyResponse) -> EffectivePolicies:
+    def of(cls, message: service_pb2.GetEffectivePolicyResponse, unconfirmed_since: datetime | None = None) -> EffectivePolicies:
         """From its message."""
         sources = {each.path: PolicySource(each.source) for each in message.sources}
-        return cls(message.topic, message.policies, sources, message.local_version, message.global_version, message.disabled)
+        versions = message.local_version, message.global_version
+        return cls(message.topic, message.policies, sources, *versions, message.disabled, unconfirmed_since)

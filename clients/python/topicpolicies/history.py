@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from .arguments import members, moment, text
 from .building import building
 from .documents import Document, Scope, maybe
 from .enums import OpenEnum
@@ -150,12 +151,14 @@ class HistoryPage:
     """Whether the server follows the log at present; if not, the newest events may be missing."""
     next_page_token: str
     """Empty: this was the last page."""
+    unconfirmed_since: datetime | None = None
+    """Since when the server can't reach the change log, so that the newest events may be missing; in UTC. None: it can."""
 
     @classmethod
-    def of(cls, message: service_pb2.ListHistoryResponse) -> HistoryPage:
+    def of(cls, message: service_pb2.ListHistoryResponse, unconfirmed_since: datetime | None = None) -> HistoryPage:
         """From its message."""
         entries = tuple(entry for entry in map(HistoryEntry.of, message.entries) if entry is not None)
-        return cls(entries, tuple(map(HistoryGap.of, message.gaps)), message.following, message.next_page_token)
+        return cls(entries, tuple(map(HistoryGap.of, message.gaps)), message.following, message.next_page_token, unconfirmed_since)
 
 
 def history_request(
@@ -172,19 +175,19 @@ def history_request(
     """The first page of a history. ``HistoryOptions`` says what the arguments are."""
     with building():
         return service_pb2.ListHistoryRequest(
-            topic=topic,
-            namespace=namespace,
-            scopes=[scope.number for scope in scopes],
-            start_time=timestamp(start) if start is not None else None,
-            end_time=timestamp(end) if end is not None else None,
+            topic=text(topic, "topic"),
+            namespace=text(namespace, "namespace"),
+            scopes=[scope.number for scope in members(scopes, Scope, "scopes")],
+            start_time=timestamp(moment(start, "start")) if start is not None else None,
+            end_time=timestamp(moment(end, "end")) if end is not None else None,
             actor=actor,
             order=service_pb2.HISTORY_ORDER_OLDEST_FIRST if oldest_first else service_pb2.HISTORY_ORDER_NEWEST_FIRST,
             page_size=page_size,
         )
 
 
-def timestamp(moment: datetime) -> Timestamp:
+def timestamp(time: datetime) -> Timestamp:
     """A time as messages take it. One without a time zone is local."""
     made = Timestamp()
-    made.FromDatetime(moment.astimezone(UTC))
+    made.FromDatetime(time.astimezone(UTC))
     return made

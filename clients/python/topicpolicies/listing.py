@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import datetime
+from typing import TypeAlias
 
 from .documents import Document, known
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
+
+Page: TypeAlias = tuple[service_pb2.ListPoliciesResponse, datetime | None]
+"""A page, and since when it can't be confirmed."""
 
 
 class _Pages:
@@ -19,16 +24,26 @@ class _Pages:
         self._documents: deque[Document] = deque()
         self._last = False
         self._token = ResumeToken()
+        self._unconfirmed_since: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._request.namespace}>"
 
     @property
     def token(self) -> ResumeToken:
         """Where the first page was read: a watch of the namespace that begins here misses nothing. Empty before the first page was read."""
         return self._token
 
-    def _take(self, page: service_pb2.ListPoliciesResponse) -> None:
+    @property
+    def unconfirmed_since(self) -> datetime | None:
+        """Since when the server can't reach the change log, by the page that was read last, as its documents say too; None: it can."""
+        return self._unconfirmed_since
+
+    def _take(self, answer: Page) -> None:
+        page, self._unconfirmed_since = answer
         if page.HasField("token"):
             self._token = ResumeToken({self._request.namespace: WatchToken.of(page.token)})
-        self._documents.extend(known(page.documents))
+        self._documents.extend(known(page.documents, self._unconfirmed_since))
         self._request.page_token = page.next_page_token
         self._last = not page.next_page_token
 
@@ -39,7 +54,7 @@ class Listing(_Pages, Iterator[Document]):
     def __init__(
         self,
         request: service_pb2.ListPoliciesRequest,
-        fetch: Callable[[service_pb2.ListPoliciesRequest], service_pb2.ListPoliciesResponse],
+        fetch: Callable[[service_pb2.ListPoliciesRequest], Page],
     ) -> None:
         super().__init__(request)
         self._fetch = fetch
@@ -58,7 +73,7 @@ class AsyncListing(_Pages, AsyncIterator[Document]):
     def __init__(
         self,
         request: service_pb2.ListPoliciesRequest,
-        fetch: Callable[[service_pb2.ListPoliciesRequest], Awaitable[service_pb2.ListPoliciesResponse]],
+        fetch: Callable[[service_pb2.ListPoliciesRequest], Awaitable[Page]],
     ) -> None:
         super().__init__(request)
         self._fetch = fetch

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from .enums import OpenEnum
+from .showing import fields
 from .v1 import service_pb2
 from .v1.events_pb2 import PulsarEvent
 
@@ -23,7 +25,7 @@ class ActorStanding(OpenEnum):
     """The service has verified whose credentials the caller had."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Origin:
     """Who changed a document, and why, as far as the log tells."""
 
@@ -48,6 +50,9 @@ class Origin:
     """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it."""
     trace_parent: str = ""
     """The trace in which it was asked for, as W3C's ``traceparent``; empty: in none that is known."""
+
+    def __repr__(self) -> str:
+        return fields(self, tuple(field.name for field in dataclasses.fields(self)))
 
     @classmethod
     def of(cls, message: service_pb2.ChangeOrigin) -> Origin:

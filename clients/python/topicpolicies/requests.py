@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, Unpack, cast
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from .arguments import member, members, moment, several, text
 from .building import building
 from .documents import Scope
 from .effective import EffectiveView
@@ -22,6 +23,7 @@ from .history import timestamp
 from .masks import Path, PathError, format_path, parse_path, set_paths
 from .options import ChangeOptions, Mask, UpdateArguments
 from .results import ListOperation
+from .showing import shown
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
@@ -39,6 +41,10 @@ class Update:
         self.topic = topic
         self.policies = policies
         self.arguments = arguments
+
+    def __repr__(self) -> str:
+        values = () if self.policies is None else (shown(self.policies),)
+        return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
         """As a request.
@@ -58,9 +64,16 @@ class Deletion:
         self.topic = topic
         self.options = options
 
+    def __repr__(self) -> str:
+        return f"Deletion({', '.join((repr(self.topic), *_keywords(self.options)))})"
+
     def request(self) -> service_pb2.DeletePolicyRequest:
         """As a request."""
         return delete_request(self.topic, **self.options)
+
+
+def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
+    return (f"{name}={shown(value)}" for name, value in arguments.items())
 
 
 def new_request_id() -> str:
@@ -99,8 +112,8 @@ def update_request(  # noqa: PLR0913 - options, by keyword
     elif not isinstance(policies, TopicPolicies):
         _check_covered(named, paths)
     request = service_pb2.UpdatePolicyRequest(
-        topic=topic,
-        scope=scope.number,
+        topic=text(topic, "topic"),
+        scope=member(scope, Scope, "scope").number,
         policies=message,
         update_mask=FieldMask(paths=paths) if paths else None,
         etag=etag,
@@ -113,7 +126,7 @@ def update_request(  # noqa: PLR0913 - options, by keyword
         include_previous=include_previous,
     )
     for path, operation in (list_operations or {}).items():
-        request.list_operations[path] = operation.number
+        request.list_operations[path] = member(operation, ListOperation, "list_operations").number
     return request
 
 
@@ -132,8 +145,8 @@ def delete_request(
     """A deletion. The arguments are those of ``ChangeOptions``."""
     with building():
         return service_pb2.DeletePolicyRequest(
-            topic=topic,
-            scope=scope.number,
+            topic=text(topic, "topic"),
+            scope=member(scope, Scope, "scope").number,
             etag=etag,
             request_id=request_id or new_request_id(),
             validate_only=validate_only,
@@ -160,11 +173,11 @@ def get_request(
     if sum((bool(at_least_version), as_of_time is not None, bool(as_of_version))) > 1:
         problem = "Give one of at_least_version, as_of_time and as_of_version."
         raise invalid("CONTRADICTION", Violation("read_at", "CONTRADICTION", problem))
-    request = service_pb2.GetPolicyRequest(topic=topic, scopes=[scope.number for scope in scopes])
+    request = service_pb2.GetPolicyRequest(topic=text(topic, "topic"), scopes=[scope.number for scope in members(scopes, Scope, "scope")])
     if at_least_version:
         request.at_least_version = at_least_version
     elif as_of_time is not None:
-        request.as_of_time.CopyFrom(timestamp(as_of_time))
+        request.as_of_time.CopyFrom(timestamp(moment(as_of_time, "as_of_time")))
     elif as_of_version:
         request.as_of_version = as_of_version
     return request
@@ -176,8 +189,8 @@ def effective_request(
     """A read of what holds for a topic."""
     with building():
         return service_pb2.GetEffectivePolicyRequest(
-            topic=topic,
-            view=view.number,
+            topic=text(topic, "topic"),
+            view=member(view, EffectiveView, "view").number,
             at_least_local_version=at_least_local_version,
             at_least_global_version=at_least_global_version,
         )
@@ -186,7 +199,8 @@ def effective_request(
 def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> service_pb2.ListPoliciesRequest:
     """The first page of a namespace's documents."""
     with building():
-        return service_pb2.ListPoliciesRequest(namespace=namespace, page_size=page_size, scopes=[scope.number for scope in scopes])
+        chosen = [scope.number for scope in members(scopes, Scope, "scopes")]
+        return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=page_size, scopes=chosen)
 
 
 def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[Path]]:
@@ -201,17 +215,17 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
         violations += [Violation(path, "OVERLAPPING_PATHS", f'"{path}" is given twice.') for path in twice]
         named = {**policies, **named}
     seen: list[Path] = []
-    for text, value in named.items():
+    for name, value in named.items():
         try:
-            target = locate(TopicPolicies.DESCRIPTOR, text)
+            target = locate(TopicPolicies.DESCRIPTOR, name)
             if not target.entry and len(target.path) == 1:
                 message.ClearField(cast("Any", target.field.name))  # of a message that was given as well
             assign(message, target, value)
         except ValueProblem as problem:
-            violations.append(Violation(text, problem.reason, str(problem)))
+            violations.append(Violation(name, problem.reason, str(problem)))
             continue
         if any(_contains(other, target.path) or _contains(target.path, other) for other in seen):
-            violations.append(Violation(text, "OVERLAPPING_PATHS", f'"{text}" overlaps another path of the same update.'))
+            violations.append(Violation(name, "OVERLAPPING_PATHS", f'"{name}" overlaps another path of the same update.'))
         seen.append(target.path)
     if violations:
         raise invalid(violations[0].reason, *violations)
@@ -233,7 +247,7 @@ def _mask(mask: Mask | None) -> list[str]:
         return []
     if isinstance(mask, str):
         return [mask]
-    return list(mask.paths if isinstance(mask, FieldMask) else mask)
+    return list(mask.paths) if isinstance(mask, FieldMask) else several(mask, "mask")
 
 
 def _check_covered(named: list[Path], mask: list[str]) -> None:

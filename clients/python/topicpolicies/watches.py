@@ -34,6 +34,9 @@ class _Open(Generic[_AnyLine]):
         self._address = ""
         self._pause = 0.0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {', '.join(self.namespaces)}{', closed' if self._closed.is_set() else ''}>"
+
     @property
     def token(self) -> ResumeToken:
         """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""

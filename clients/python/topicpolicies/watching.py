@@ -25,6 +25,7 @@ from datetime import UTC
 from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
+from .arguments import member, members, several
 from .building import building
 from .documents import Scope, is_known
 from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
@@ -98,10 +99,10 @@ class WatchSession:
         """
         with building():
             self._request = service_pb2.WatchPoliciesRequest(
-                topics=topics,
-                namespaces=namespaces,
-                scopes=[scope.number for scope in scopes],
-                mode=mode.number,
+                topics=several(topics, "topics"),
+                namespaces=several(namespaces, "namespaces"),
+                scopes=[scope.number for scope in members(scopes, Scope, "scopes")],
+                mode=member(mode, WatchMode, "mode").number,
                 from_beginning=from_beginning,
                 end_when_synced=end_when_synced,
                 include_previous=include_previous,

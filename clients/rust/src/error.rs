@@ -1,6 +1,6 @@
 //! Why a call failed.
 
-use std::{collections::HashMap, error::Error as _, fmt};
+use std::{collections::HashMap, error::Error as _, fmt, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -59,6 +59,8 @@ pub struct Failure {
     pub metadata: HashMap<String, String>,
     /// What is wrong with the request.
     pub violations: Vec<Violation>,
+    /// After which time a repeat may help, of a limit that passes; none: nobody said so.
+    pub retry_after: Option<Duration>,
     /// Whether there was no connection, so that the request was never sent.
     pub never_sent: bool,
 }
@@ -78,6 +80,11 @@ impl Failure {
     /// A failure that this client found itself.
     pub fn new(code: Code, message: &str) -> Self {
         Self::from(&Status::new(code, message))
+    }
+
+    /// Whether a limit was met of which it is said when there is room again. Nothing was done.
+    pub fn passing_limit(&self) -> bool {
+        self.code == Code::ResourceExhausted && self.retry_after.is_some()
     }
 
     /// The reason, if this client knows it.
@@ -103,6 +110,7 @@ impl From<&Status> for Failure {
                 .iter()
                 .map(|one| Violation { field: one.field.clone(), reason: one.reason.clone(), description: one.description.clone() })
                 .collect(),
+            retry_after: details.retry_info().and_then(|again| again.retry_delay),
             never_sent: causes.any(|cause| cause.is::<tonic::ConnectError>()),
         }
     }

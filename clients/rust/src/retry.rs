@@ -55,6 +55,7 @@ impl Attempts {
     pub fn next(&mut self, failure: &Failure) -> Next {
         match (self.last(failure), failure.code) {
             (_, Code::Unavailable | Code::Cancelled) => self.again(failure),
+            (_, Code::ResourceExhausted) if failure.passing_limit() => Next::Repeat,
             (_, Code::DeadlineExceeded) if self.call == Call::Change => Next::Repeat,
             (Next::GiveUp, code) if self.call == Call::Watch && !forbids_watch(code) => Next::Repeat,
             (last, _) => last,
@@ -86,7 +87,7 @@ impl Attempts {
 
 /// Whether a change may have been made although this came of it.
 fn leaves_open(failure: &Failure) -> bool {
-    if failure.never_sent {
+    if failure.never_sent || failure.passing_limit() {
         return false;
     }
     match failure.known_reason() {
@@ -134,13 +135,13 @@ impl Default for Pauses {
 impl Pauses {
     const MOST: Duration = Duration::from_secs(10);
 
-    /// The next one. After a limit was met it is a long one.
+    /// The next one. After a limit was met it is a long one, unless the service says when there is room again: the usual one begins then.
     pub fn after(&mut self, failure: &Failure) -> Duration {
-        if failure.code == Code::ResourceExhausted {
+        if failure.code == Code::ResourceExhausted && !failure.passing_limit() {
             self.next = Self::MOST;
         }
         let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.next = (self.next * 2).min(Self::MOST);
-        pause
+        pause + failure.retry_after.unwrap_or_default()
     }
 }

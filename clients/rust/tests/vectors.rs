@@ -9,10 +9,11 @@ use std::{
 
 use common::{cases, message, texts, vectors};
 use serde_json::{Value, json};
-use tonic::Code;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 use topicpolicies_client_example::{
     Documents, Failure, Message, Tokens, full_name, mask,
-    retry::{Attempts, Call, Next},
+    retry::{Attempts, Call, Next, Pauses},
     v1::{PolicyDocument, Scope, WatchPoliciesResponse, WatchToken},
 };
 
@@ -98,6 +99,29 @@ fn one_of_many_changes_that_a_broken_stream_may_have_made_is_not_told_to_have_fa
     assert_eq!(attempts.next(&Failure::new(Code::Unavailable, "broken")), Next::Repeat);
     assert_eq!(attempts.of_one(Call::Change, &refused), Next::OutcomeUnknown);
     assert_eq!(attempts.of_one(Call::change(true), &refused), Next::GiveUp, "a dry run makes nothing");
+}
+
+#[test]
+fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
+    let room = Duration::from_millis(1500);
+    let refusal = |details: ErrorDetails| Failure::from(&Status::with_error_details(Code::ResourceExhausted, "too many calls", details));
+    let mut details = ErrorDetails::with_retry_info(Some(room));
+    details.set_error_info("PRINCIPAL_LIMIT", "topicpolicies", HashMap::<String, String>::new());
+    let passing = refusal(details);
+    assert_eq!((passing.retry_after, passing.reason.as_str()), (Some(room), "PRINCIPAL_LIMIT"));
+    let mut pauses = Pauses::default();
+    for usual in [100, 200, 400].map(Duration::from_millis) {
+        let pause = pauses.after(&passing);
+        assert!(pause >= room + usual / 2 && pause <= room + usual, "{pause:?}");
+    }
+    let lasting = refusal(ErrorDetails::with_error_info("TOO_MANY_UPDATES", "topicpolicies", HashMap::<String, String>::new()));
+    assert_eq!(lasting.retry_after, None);
+    assert!(Pauses::default().after(&lasting) >= Duration::from_secs(5));
+    for call in [Call::Read, Call::Change] {
+        assert_eq!(Attempts::new(call).next(&passing), Next::Repeat);
+        assert_eq!(Attempts::new(call).last(&passing), Next::GiveUp, "nothing was done");
+        assert_eq!(Attempts::new(call).next(&lasting), Next::GiveUp);
+    }
 }
 
 #[test]

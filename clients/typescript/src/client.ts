@@ -27,6 +27,7 @@ import { deleteResult, updateResult, type DeleteResult, type Settled, type Updat
 import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
 import { WatchSession, type Selection } from "./session.js";
 import { stubOf, type Stub } from "./stub.js";
+import type { Answered } from "./unconfirmed.js";
 import { Watch } from "./watch.js";
 
 /** How a client works. */
@@ -93,13 +94,13 @@ export class Client implements AsyncDisposable {
   /** Changes what a mask names of one document, and nothing else; without a mask, what has a value. */
   async update(topic: string, policies: PoliciesInit, options: UpdateOptions = {}): Promise<UpdateResult> {
     const request = updateRequest(topic, policies, options);
-    return updateResult(await this.#call(METHODS.updatePolicy, request, options, changeOf(request)));
+    return updateResult((await this.#call(METHODS.updatePolicy, request, options, changeOf(request))).message);
   }
 
   /** Deletes one document. One that is not there is deleted already. */
   async delete(topic: string, options: DeleteOptions = {}): Promise<DeleteResult> {
     const request = deleteRequest(topic, options);
-    return deleteResult(await this.#call(METHODS.deletePolicy, request, options, changeOf(request)));
+    return deleteResult((await this.#call(METHODS.deletePolicy, request, options, changeOf(request))).message);
   }
 
   /**
@@ -168,10 +169,10 @@ export class Client implements AsyncDisposable {
   async effective(topic: string, options: EffectiveOptions = {}): Promise<EffectivePolicies> {
     const { view = EffectiveView.UNSPECIFIED, atLeastLocalVersion = "", atLeastGlobalVersion = "" } = options;
     const request = create(GetEffectivePolicyRequestSchema, { topic, view, atLeastLocalVersion, atLeastGlobalVersion });
-    const answer = await this.#call(METHODS.getEffectivePolicy, request, options);
-    const { localVersion, globalVersion, disabled, policies = create(TopicPoliciesSchema) } = answer;
-    const sources = new Map(answer.sources.map(({ path, source }) => [path, source]));
-    return { topic: answer.topic, policies, sources, localVersion, globalVersion, disabled };
+    const { message, unconfirmedSince } = await this.#call(METHODS.getEffectivePolicy, request, options);
+    const { localVersion, globalVersion, disabled, policies = create(TopicPoliciesSchema) } = message;
+    const sources = new Map(message.sources.map(({ path, source }) => [path, source]));
+    return { topic: message.topic, policies, sources, localVersion, globalVersion, disabled, unconfirmedSince };
   }
 
   /**
@@ -197,7 +198,7 @@ export class Client implements AsyncDisposable {
 
   /** What the server is, and what its limits are. */
   async serverInfo(limits: CallLimits = {}): Promise<ServerInfo> {
-    return serverInfoOf(await this.#call(METHODS.getServerInfo, create(GetServerInfoRequestSchema), limits));
+    return serverInfoOf((await this.#call(METHODS.getServerInfo, create(GetServerInfoRequestSchema), limits)).message);
   }
 
   /**
@@ -225,7 +226,7 @@ export class Client implements AsyncDisposable {
   /** One call. `change`: what it changes; without it, a read. */
   #call<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, { timeoutMs = this.#timeoutMs, signal }: CallLimits, change?: Change,
-  ): Promise<MessageShape<O>> {
+  ): Promise<Answered<MessageShape<O>>> {
     return this.#line.unary(method, request, { timeoutMs, signal }, change);
   }
 }

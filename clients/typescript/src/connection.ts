@@ -6,6 +6,7 @@ import * as grpc from "@grpc/grpc-js";
 
 import { fromServiceError, invalid, UnavailableError } from "./errors.js";
 import { whenAborted } from "./signals.js";
+import { unconfirmedSince, type Answered } from "./unconfirmed.js";
 
 /** Where the service listens unless it was told otherwise. */
 export const DEFAULT_TARGET = "localhost:6680";
@@ -36,6 +37,8 @@ export interface ConnectionOptions {
   readonly tls?: boolean | Tls;
   /** A bearer token for every call (metadata "authorization"). It is asked for each time, so it may be renewed. */
   readonly token?: () => string | Promise<string>;
+  /** What each call passes on its way out, and its answer on its way back: for metadata of your own, such as a trace's, or for telemetry. */
+  readonly interceptors?: readonly grpc.Interceptor[];
   /** Further channel options of grpc-js; they come last and win. */
   readonly channelOptions?: grpc.ChannelOptions;
 }
@@ -103,6 +106,7 @@ export class Connection {
       "grpc.initial_reconnect_backoff_ms": 100,
       "grpc.max_reconnect_backoff_ms": 5000,
       "grpc.max_receive_message_length": 64 << 20,
+      ...(options.interceptors === undefined ? {} : { interceptors: [...options.interceptors] }),
       ...(tls !== false && tls.serverName !== undefined ? { "grpc.ssl_target_name_override": tls.serverName } : {}),
       ...options.channelOptions,
     });
@@ -115,19 +119,21 @@ export class Connection {
   /** One call with one answer, of an encoded request. It fails with a TopicPoliciesError, or what the token's source throws. */
   async unary<O extends DescMessage>(
     method: DescMethod & { output: O }, request: Buffer, { timeoutMs, signal }: CallOptions,
-  ): Promise<MessageShape<O>> {
+  ): Promise<Answered<MessageShape<O>>> {
     const deadline = new Date(Date.now() + timeoutMs);
     const metadata = await this.#metadata(this.#waiting.waits);
     await this.#connecting(timeoutMs, signal);
     return new Promise((resolve, reject) => {
+      let message: MessageShape<O>;
       const call = this.#client.makeUnaryRequest(
         pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata, { deadline },
         (error, answer) => {
           forget();
           if (error !== null) reject(fromServiceError(error));
-          else resolve(answer as MessageShape<O>); // grpc-js gives one of the two
+          else message = answer as MessageShape<O>; // grpc-js gives one of the two
         },
       );
+      call.on("status", ({ metadata: trailing }) => { resolve({ message, unconfirmedSince: unconfirmedSince(trailing) }); }); // comes last
       const forget = whenAborted([signal], () => { call.cancel(); });
     });
   }

@@ -16,10 +16,16 @@ export interface Document {
   readonly version: string;
   /** Whether topic policies are disabled for this topic: then its documents are not told. */
   readonly disabled: boolean;
+  /**
+   * Of what was read: since when the server can't reach the change log, so that there may be a newer document. Undefined if it can, or this
+   * is no answer to a read.
+   */
+  readonly unconfirmedSince?: Date | undefined;
 }
 
-export function documentOf({ topic, scope, policies, version, disabled }: PolicyDocument): Document {
-  return { topic, scope, policies, version, disabled };
+/** `unconfirmedSince`: of the answer that has it. */
+export function documentOf({ topic, scope, policies, version, disabled }: PolicyDocument, unconfirmedSince?: Date): Document {
+  return { topic, scope, policies, version, disabled, ...(unconfirmedSince && { unconfirmedSince }) };
 }
 
 /** The document of an answer that may have none, or one of a scope that this package does not know. */

@@ -10,6 +10,7 @@ import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoli
 import { isRead, serviceConfig, type RetryPolicy } from "./retries.js";
 import { addressesOf, Routes } from "./routes.js";
 import { whenAborted } from "./signals.js";
+import type { Answered } from "./unconfirmed.js";
 
 /** Addresses that a client has connections to at the same time, at most, beside those that it was given. */
 const MOST_CONNECTIONS = 64;
@@ -53,7 +54,7 @@ export class Line {
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions, change?: Change,
-  ): Promise<MessageShape<O>> {
+  ): Promise<Answered<MessageShape<O>>> {
     limits.signal?.throwIfAborted();
     const deadline = performance.now() + limits.timeoutMs;
     const bytes = encoded(method.input, request);
@@ -76,7 +77,7 @@ export class Line {
   ): Promise<MessageShape<O>> {
     limits.signal?.throwIfAborted();
     const answer = await this.#attempt(this.routes.address, method, encoded(method.input, request), limits);
-    if (!(answer instanceof TopicPoliciesError)) return answer;
+    if (!(answer instanceof TopicPoliciesError)) return answer.message;
     limits.signal?.throwIfAborted();
     throw answer;
   }
@@ -97,7 +98,7 @@ export class Line {
 
   async #attempt<O extends DescMessage>(
     address: string, method: DescMethodUnary<DescMessage, O>, request: Buffer, limits: CallOptions, change?: Change,
-  ): Promise<MessageShape<O> | TopicPoliciesError> {
+  ): Promise<Answered<MessageShape<O>> | TopicPoliciesError> {
     const { attemptTimeoutMs = Infinity, maxAttempts } = this.#retries;
     const timeoutMs = change === undefined || maxAttempts === 1 ? limits.timeoutMs : Math.min(limits.timeoutMs, attemptTimeoutMs);
     let connection;

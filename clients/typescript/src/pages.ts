@@ -2,13 +2,23 @@ import { documentOf, isKnown, type Document } from "./documents.js";
 import type { ListHistoryResponse, ListPoliciesResponse } from "./generated/topicpolicies/v1/service_pb.js";
 import { entryOf, gapOf, type HistoryEntry, type HistoryGap } from "./history.js";
 import { ResumeToken, tokenOf } from "./tokens.js";
+import type { Answered } from "./unconfirmed.js";
 
 /** Something that is read page by page, as it is asked for; for one reader. */
 abstract class Pages<Page extends { readonly nextPageToken: string }, Item> implements AsyncIterableIterator<Item> {
   readonly #items: AsyncGenerator<Item, undefined>;
+  #unconfirmedSince: Date | undefined;
 
-  constructor(read: (pageToken: string) => Promise<Page>) {
+  constructor(read: (pageToken: string) => Promise<Answered<Page>>) {
     this.#items = this.#read(read);
+  }
+
+  /**
+   * Since when the server can't reach the change log, by the last page that was read, so that there may be newer changes; undefined: it
+   * can.
+   */
+  get unconfirmedSince(): Date | undefined {
+    return this.#unconfirmedSince;
   }
 
   protected abstract items(page: Page): Iterable<Item>;
@@ -25,10 +35,11 @@ abstract class Pages<Page extends { readonly nextPageToken: string }, Item> impl
     return this;
   }
 
-  async *#read(read: (pageToken: string) => Promise<Page>): AsyncGenerator<Item, undefined> {
+  async *#read(read: (pageToken: string) => Promise<Answered<Page>>): AsyncGenerator<Item, undefined> {
     let pageToken = "";
     do {
-      const page = await read(pageToken);
+      const { message: page, unconfirmedSince } = await read(pageToken);
+      this.#unconfirmedSince = unconfirmedSince;
       yield* this.items(page);
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
@@ -42,7 +53,7 @@ export class DocumentPages extends Pages<ListPoliciesResponse, Document> {
   #token: ResumeToken | undefined;
 
   /** Use `Client.list`. */
-  constructor(namespace: string, read: (pageToken: string) => Promise<ListPoliciesResponse>) {
+  constructor(namespace: string, read: (pageToken: string) => Promise<Answered<ListPoliciesResponse>>) {
     super(read);
     this.#namespace = namespace;
   }
@@ -54,7 +65,7 @@ export class DocumentPages extends Pages<ListPoliciesResponse, Document> {
 
   protected override *items(page: ListPoliciesResponse): Iterable<Document> {
     if (page.token !== undefined) this.#token ??= new ResumeToken([[this.#namespace, tokenOf(page.token)]]);
-    for (const document of page.documents) if (isKnown(document.scope)) yield documentOf(document);
+    for (const document of page.documents) if (isKnown(document.scope)) yield documentOf(document, this.unconfirmedSince);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type GetServerInfoResponse, type HistoryOrder, type ListHistoryRequest, type LogKind, type PolicySource,
   type ServerFeature, type WriterMode,
 } from "./generated/topicpolicies/v1/service_pb.js";
+import type { Answered } from "./unconfirmed.js";
 
 /** When a document is read; one of them, or none for now, as far as the server knows. */
 export interface ReadAt {
@@ -58,6 +59,8 @@ export interface EffectivePolicies {
   readonly globalVersion: string;
   /** Whether topic policies are disabled for this topic: then its documents do not count. */
   readonly disabled: boolean;
+  /** Since when the server can't reach the change log, so that newer documents may hold; undefined: it can. */
+  readonly unconfirmedSince: Date | undefined;
 }
 
 /** Whose history is read: a topic's or a namespace's. */
@@ -121,10 +124,10 @@ export function getRequest(topic: string, scopes: readonly Scope[], { atLeastVer
 }
 
 /** An answer's document of one scope. */
-export function documentIn(answer: GetPolicyResponse, scope: Scope): Document {
-  const found = answer.documents.find((each) => each.scope === scope);
+export function documentIn({ message, unconfirmedSince }: Answered<GetPolicyResponse>, scope: Scope): Document {
+  const found = message.documents.find((each) => each.scope === scope);
   if (found === undefined) throw new TopicPoliciesError("The service has not answered what was asked.", { code: Code.INTERNAL });
-  return documentOf(found);
+  return documentOf(found, unconfirmedSince);
 }
 
 export function historyRequest(of: HistoryOf, options: HistoryOptions): ListHistoryRequest {

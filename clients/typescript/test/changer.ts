@@ -6,13 +6,22 @@ import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { create } from "@bufbuild/protobuf";
+import { InterceptingCall, type Interceptor } from "@grpc/grpc-js";
 
 import { Client, ConflictError, type UpdateResult } from "../src/index.js";
 import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
 
 const ENTRY = "of typescript.1"; // a key that needs backticks
 const [target = "", topic = "", turns = "0"] = process.argv.slice(2);
-const client = new Client(target, { actor: "typescript" });
+const { TRACEPARENT: traceParent } = process.env;
+/** What an instrumentation does: each call tells in which trace it is made. */
+const traced: Interceptor = (options, next) => new InterceptingCall(next(options), {
+  start(metadata, listener, go) {
+    if (traceParent !== undefined) metadata.set("traceparent", traceParent);
+    go(metadata, listener);
+  },
+});
+const client = new Client(target, { actor: "typescript", interceptors: [traced] });
 let runs = 0;
 
 await client.get(topic);

@@ -12,8 +12,8 @@ import { ErrorInfoSchema } from "../src/generated/google/rpc/error_details_pb.js
 import { StatusSchema, type Status } from "../src/generated/google/rpc/status_pb.js";
 import { Client, TopicPoliciesError, type ClientOptions, type RetryPolicy } from "../src/index.js";
 import {
-  BookmarkKind, DeletePolicyRequestSchema, DeletePolicyResponseSchema, GetPolicyRequestSchema, GetPolicyResponseSchema, ListHistoryRequestSchema,
-  ListHistoryResponseSchema, ListPoliciesRequestSchema, ListPoliciesResponseSchema, Scope, UpdatePoliciesRequestSchema, UpdatePoliciesResponseSchema,
+  BookmarkKind, DeletePolicyRequestSchema, DeletePolicyResponseSchema, GetEffectivePolicyRequestSchema, GetEffectivePolicyResponseSchema,
+  GetPolicyRequestSchema, GetPolicyResponseSchema, ListHistoryRequestSchema, ListHistoryResponseSchema, ListPoliciesRequestSchema, ListPoliciesResponseSchema, Scope, UpdatePoliciesRequestSchema, UpdatePoliciesResponseSchema,
   UpdatePolicyRequestSchema, UpdatePolicyResponseSchema, WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, type DeletePolicyRequest,
   type DeletePolicyResponse, type PolicyChangeRequest, type PolicyChangeResult, type UpdatePoliciesRequest, type UpdatePoliciesResponse,
   type UpdatePolicyRequest, type UpdatePolicyResponse, type WatchPoliciesRequest, type WatchPoliciesResponse,
@@ -39,6 +39,8 @@ export interface Fake {
   settling: Settling;
   reads: number;
   readonly readMetadata: grpc.Metadata[];
+  /** The trailing metadata of reads that are answered. */
+  readTrailing: grpc.Metadata | undefined;
   /** How an attempt of a read fails, counted from 1; undefined answers it. */
   reading: (attempt: number) => Partial<grpc.StatusObject> | undefined;
   watches: number;
@@ -50,7 +52,7 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
   const server = new grpc.Server();
   const fake: Fake & { address: string } = {
     address: "", requests: new Array<UpdatePolicyRequest>(), metadata: new Array<grpc.Metadata>(), deletions: new Array<DeletePolicyRequest>(),
-    peers: new Set<string>(), reads: 0, readMetadata: new Array<grpc.Metadata>(), reading: () => undefined, watches: 0,
+    peers: new Set<string>(), reads: 0, readMetadata: new Array<grpc.Metadata>(), readTrailing: undefined, reading: () => undefined, watches: 0,
     batches: new Array<PolicyChangeRequest[]>(), streams: 0, settling: () => ({ case: "updated", value: answer() }),
     end: () => { server.forceShutdown(); },
   };
@@ -93,11 +95,12 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     fake.readMetadata.push(call.metadata);
     const failure = fake.reading(fake.reads);
     if (failure !== undefined) callback(failure);
-    else callback(null, create(output, values));
+    else callback(null, create(output, values), fake.readTrailing);
   };
   const reads = {
     getPolicy: read(GetPolicyResponseSchema, { documents: [{ topic: "persistent://t/n/x", scope: Scope.LOCAL, version: "1" }] }),
-    listPolicies: read(ListPoliciesResponseSchema),
+    listPolicies: read(ListPoliciesResponseSchema, { documents: [{ topic: "persistent://t/n/x", scope: Scope.LOCAL, version: "1" }] }),
+    getEffectivePolicy: read(GetEffectivePolicyResponseSchema),
     listHistory: read(ListHistoryResponseSchema),
   };
   // Tells of an empty namespace, and then nothing.
@@ -111,6 +114,7 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     updatePolicy: method("UpdatePolicy", UpdatePolicyRequestSchema, UpdatePolicyResponseSchema),
     deletePolicy: method("DeletePolicy", DeletePolicyRequestSchema, DeletePolicyResponseSchema),
     getPolicy: method("GetPolicy", GetPolicyRequestSchema, GetPolicyResponseSchema),
+    getEffectivePolicy: method("GetEffectivePolicy", GetEffectivePolicyRequestSchema, GetEffectivePolicyResponseSchema),
     listPolicies: method("ListPolicies", ListPoliciesRequestSchema, ListPoliciesResponseSchema),
     listHistory: method("ListHistory", ListHistoryRequestSchema, ListHistoryResponseSchema),
     watchPolicies: method("WatchPolicies", WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, { answers: true }),

@@ -1,5 +1,8 @@
+import io.grpc.Metadata;
+import io.grpc.stub.MetadataUtils;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import topicpolicies.client.ClientOptions;
@@ -22,7 +25,13 @@ public final class Changer {
         String topic = arguments[1];
         int turns = Integer.parseInt(arguments[2]);
         AtomicInteger runs = new AtomicInteger();
-        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(arguments[0]).actor("java").build())) {
+        // What an instrumentation does: each call tells in which trace it is made.
+        Metadata trace = new Metadata();
+        Metadata.Key<String> parent = Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
+        Optional.ofNullable(System.getenv("TRACEPARENT")).ifPresent(told -> trace.put(parent, told));
+        ClientOptions options = ClientOptions.of(arguments[0]).actor("java")
+                .interceptor(MetadataUtils.newAttachHeadersInterceptor(trace)).build();
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             client.get(topic);
             System.out.println("ready");
             new BufferedReader(new InputStreamReader(System.in)).readLine();

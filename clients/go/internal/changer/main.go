@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"topicpolicies.example/clients/go/topicpolicies"
@@ -31,7 +32,11 @@ func main() {
 	}
 	defer client.Close()
 	key := topicpolicies.Key{Topic: os.Args[2]}
-	if _, err := client.Get(context.Background(), key); err != nil {
+	ctx := context.Background()
+	if parent := os.Getenv("TRACEPARENT"); parent != "" { // what an instrumentation does: each call tells in which trace it is made
+		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
+	}
+	if _, err := client.Get(ctx, key); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("ready")
@@ -40,7 +45,7 @@ func main() {
 	}
 	runs := 0
 	for turn := 1; turn <= turns; turn++ {
-		result, err := change(client, key, int32(turn), &runs)
+		result, err := change(ctx, client, key, int32(turn), &runs)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -51,13 +56,15 @@ func main() {
 }
 
 // change makes even turns by an edit of an entry of a map, and odd ones by an update of a field.
-func change(client *topicpolicies.Client, key topicpolicies.Key, turn int32, runs *int) (topicpolicies.UpdateResult, error) {
+func change(
+	ctx context.Context, client *topicpolicies.Client, key topicpolicies.Key, turn int32, runs *int,
+) (topicpolicies.UpdateResult, error) {
 	if turn%2 == 1 {
 		policies := &topicpolicies.TopicPolicies{MaxConsumerPerTopic: proto.Int32(turn)}
-		return client.Update(context.Background(), topicpolicies.Update{Key: key, Policies: policies, Mask: []string{"max_consumer_per_topic"}})
+		return client.Update(ctx, topicpolicies.Update{Key: key, Policies: policies, Mask: []string{"max_consumer_per_topic"}})
 	}
 	for {
-		result, err := client.Edit(context.Background(), key, func(policies *topicpolicies.TopicPolicies) error {
+		result, err := client.Edit(ctx, key, func(policies *topicpolicies.TopicPolicies) error {
 			*runs++
 			if policies.SubscriptionPolicies == nil {
 				policies.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{}

@@ -15,6 +15,7 @@ from topicpolicies.masks import format_path, parse_path
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
+from ..showing.freshness import tell_unconfirmed
 from ..showing.rendering import console, lines, printable
 from .policies import Topic
 
@@ -55,6 +56,7 @@ def effective(
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         found = client.effective(topic, view=EffectiveView[view.name])
+    tell_unconfirmed([found.unconfirmed_since], json=chosen.json)
     if chosen.json:
         json_forms.write(json_forms.of_effective(found))
         return

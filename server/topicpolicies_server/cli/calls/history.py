@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Annotated
 
@@ -15,6 +17,7 @@ from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms
 from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
+from ..showing.freshness import tell_unconfirmed
 from ..showing.rendering import console, printable
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
@@ -50,6 +53,7 @@ def history(
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
+    unconfirmed: list[datetime | None] = []
     shown = 0
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         pages = client.history_pages(
@@ -65,12 +69,14 @@ def history(
         following = True
         for page in _whole(pages, limit):
             gaps, following = gaps or list(page.gaps), page.following
+            unconfirmed.append(page.unconfirmed_since)
             for entry in page.entries:
                 shown += 1
                 if chosen.json:
                     json_forms.write(json_forms.of_history_entry(entry))
                 else:
                     show_entry(entry)
+    tell_unconfirmed(unconfirmed, json=chosen.json)
     if chosen.json:
         for gap in gaps:
             json_forms.write(json_forms.of_history_gap(gap))
@@ -103,6 +109,7 @@ def diff(
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+    tell_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
     found = between(first.policies, second.policies)
     if chosen.json:
         told = {"a": json_forms.of_document(first), "b": json_forms.of_document(second)}
@@ -131,7 +138,7 @@ def _whole(pages: Iterator[HistoryPage], limit: int) -> Iterator[HistoryPage]:
     """The pages until there are enough entries, the last one cut."""
     left = limit
     for page in pages:
-        yield HistoryPage(tuple(islice(page.entries, left)), page.gaps, page.following, page.next_page_token)
+        yield replace(page, entries=tuple(islice(page.entries, left)))
         left -= len(page.entries)
         if left <= 0:
             return

@@ -13,6 +13,7 @@ from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Do
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
+from ..showing.freshness import tell_unconfirmed
 from ..showing.rendering import compact, console, differences, printable, settings_table
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
@@ -67,6 +68,7 @@ def get(
     else:
         for document in documents:
             _show(document)
+    tell_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
     if not any(document.exists for document in documents):
         raise typer.Exit(ExitCode.NOT_FOUND)
 
@@ -179,6 +181,7 @@ def list_(
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         listing = client.list(namespace, scopes=scope.scopes)
         documents = list(listing)
+    tell_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
     if chosen.json:
         json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
         return

@@ -9,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private final CompletableFuture<A> answered = new CompletableFuture<>();
     private final Sent sent = new Sent();
+    private final Trailing trailing = new Trailing();
     private volatile boolean abandoned;
     private volatile boolean ended;
     private volatile ClientCallStreamObserver<Q> call;
@@ -22,6 +23,11 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     /** Notes whether there was a connection that took the request. */
     Sent sent() {
         return sent;
+    }
+
+    /** Notes what comes behind the answer. */
+    Trailing trailing() {
+        return trailing;
     }
 
     /** Ends it, if there has been no connection so far. */

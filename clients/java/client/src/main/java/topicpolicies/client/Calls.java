@@ -33,7 +33,7 @@ final class Calls {
      * @param reading what the caller makes of the answer
      * @param timeout how long it may take in all
      */
-    record Question<Q, A, R>(Method<Q, A> method, Q message, Function<A, R> reading, Duration timeout) {
+    record Question<Q, A, R>(Method<Q, A> method, Q message, Function<Answered<A>, R> reading, Duration timeout) {
     }
 
     Calls(Line line, RetryPolicy retries, Pauses pauses) {
@@ -135,7 +135,7 @@ final class Calls {
             }
             attempt.answered().whenComplete((answer, error) -> {
                 if (error == null) {
-                    succeed(answer);
+                    succeed(new Answered<>(answer, attempt.trailing().unconfirmedSince()));
                 } else {
                     failed(address, TopicPoliciesException.of(error), attempt.sent().isSent());
                 }
@@ -151,11 +151,12 @@ final class Calls {
         private TopicPoliciesServiceStub ready(TopicPoliciesServiceStub stub, String address, Attempt<Q, A> attempt) {
             long left = tries.leftNanos();
             long limit = change && retries.repeats() ? Math.min(left, retries.attemptTimeout().toNanos()) : left;
-            TopicPoliciesServiceStub timed = stub.withInterceptors(attempt.sent()).withDeadlineAfter(limit, TimeUnit.NANOSECONDS);
+            TopicPoliciesServiceStub timed = stub.withInterceptors(attempt.sent(), attempt.trailing())
+                    .withDeadlineAfter(limit, TimeUnit.NANOSECONDS);
             return line.waits(address) ? timed.withWaitForReady() : timed;
         }
 
-        private void succeed(A answer) {
+        private void succeed(Answered<A> answer) {
             try {
                 result.complete(question.reading().apply(answer));
             } catch (RuntimeException error) {

@@ -1,6 +1,9 @@
 package topicpolicies.client;
 
+import io.grpc.ClientInterceptor;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Executor;
@@ -19,6 +22,7 @@ public final class ClientOptions {
     private final Duration timeout;
     private final boolean retries;
     private final Optional<Executor> executor;
+    private final List<ClientInterceptor> interceptors;
 
     private ClientOptions(Builder builder) {
         boolean elsewhere = !Routes.addressesOf(builder.target).stream().allMatch(Line::local);
@@ -30,6 +34,7 @@ public final class ClientOptions {
         this.timeout = builder.timeout;
         this.retries = builder.retries;
         this.executor = builder.executor;
+        this.interceptors = List.copyOf(builder.interceptors);
         if (token.isPresent() && tls.isEmpty() && elsewhere) {
             throw new IllegalArgumentException("a token is not sent to another machine without TLS: " + target);
         }
@@ -57,6 +62,7 @@ public final class ClientOptions {
         builder.timeout = timeout;
         builder.retries = retries;
         builder.executor = executor;
+        builder.interceptors.addAll(interceptors);
         return builder;
     }
 
@@ -100,6 +106,11 @@ public final class ClientOptions {
         return executor;
     }
 
+    /** What each call passes, the first of them first. */
+    public List<ClientInterceptor> interceptors() {
+        return interceptors;
+    }
+
     /** Everything but the token. */
     @Override
     public String toString() {
@@ -125,6 +136,7 @@ public final class ClientOptions {
         private Duration timeout = Duration.ofSeconds(30);
         private boolean retries = true;
         private Optional<Executor> executor = Optional.empty();
+        private final List<ClientInterceptor> interceptors = new ArrayList<>();
 
         private Builder(String target) {
             this.target = Objects.requireNonNull(target);
@@ -180,6 +192,15 @@ public final class ClientOptions {
         /** Answers and watches are told on this executor. */
         public Builder executor(Executor value) {
             executor = Optional.of(value);
+            return this;
+        }
+
+        /**
+         * Each attempt of every call passes this interceptor, behind those that were added before: for metadata of your own, such as a
+         * trace's, or for telemetry. It sees the client's own metadata, but for the token.
+         */
+        public Builder interceptor(ClientInterceptor value) {
+            interceptors.add(Objects.requireNonNull(value));
             return this;
         }
 

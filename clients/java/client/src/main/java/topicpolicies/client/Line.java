@@ -165,7 +165,8 @@ final class Line implements AutoCloseable {
     }
 
     private TopicPoliciesServiceStub stubOn(Channel channel) {
-        TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(ClientInterceptors.intercept(channel, new CancelAfterStart()));
+        Channel passing = ClientInterceptors.interceptForward(channel, options.interceptors());
+        TopicPoliciesServiceStub made = TopicPoliciesServiceGrpc.newStub(ClientInterceptors.intercept(passing, new CancelAfterStart()));
         Metadata metadata = new Metadata();
         if (!options.actor().isEmpty()) {
             metadata.put(Connection.ACTOR, options.actor());

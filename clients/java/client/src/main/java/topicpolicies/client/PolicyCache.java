@@ -61,6 +61,11 @@ public final class PolicyCache implements AutoCloseable {
         });
     }
 
+    /** The LOCAL document of a topic, by any of its names; empty if there is none or none is known. */
+    public Optional<Document> get(String topic) {
+        return get(topic, Scope.LOCAL);
+    }
+
     /**
      * A document; empty if there is none or none is known.
      *

@@ -84,7 +84,8 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Changes some fields of one document, and no others. */
     public CompletableFuture<UpdateResult> updateAsync(Update update) {
-        var question = question(TopicPoliciesServiceStub::updatePolicy, update.message(), UpdateResult::of, update.timeout());
+        var question = question(TopicPoliciesServiceStub::updatePolicy, update.message(), answer -> UpdateResult.of(answer.message()),
+                update.timeout());
         return update.message().getValidateOnly() ? calls.dryRun(question)
                 : calls.change(question, TopicNames.namespaceOf(update.topic()), update.requestId());
     }
@@ -116,7 +117,8 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Deletes one document. */
     public CompletableFuture<DeleteResult> deleteAsync(Delete deletion) {
-        var question = question(TopicPoliciesServiceStub::deletePolicy, deletion.message(), DeleteResult::of, deletion.timeout());
+        var question = question(TopicPoliciesServiceStub::deletePolicy, deletion.message(), answer -> DeleteResult.of(answer.message()),
+                deletion.timeout());
         return deletion.message().getValidateOnly() ? calls.dryRun(question)
                 : calls.change(question, TopicNames.namespaceOf(deletion.topic()), deletion.requestId());
     }
@@ -208,13 +210,15 @@ public final class TopicPoliciesClient implements AutoCloseable {
     /** The documents of a namespace. */
     public DocumentList list(Listing listing) {
         return new DocumentList(listing.namespace(), token -> Calls.await(calls.read(question(
-                TopicPoliciesServiceStub::listPolicies, listing.page(token), Function.<ListPoliciesResponse>identity(), listing.timeout()))));
+                TopicPoliciesServiceStub::listPolicies, listing.page(token), Function.<Answered<ListPoliciesResponse>>identity(),
+                listing.timeout()))));
     }
 
     /** What happened to the documents of a topic or a namespace. */
     public History history(HistoryQuery query) {
         return new History(token -> Calls.await(calls.read(question(
-                TopicPoliciesServiceStub::listHistory, query.page(token), Function.<ListHistoryResponse>identity(), query.timeout()))));
+                TopicPoliciesServiceStub::listHistory, query.page(token), Function.<Answered<ListHistoryResponse>>identity(),
+                query.timeout()))));
     }
 
     /** What the server is, and what its limits are. */
@@ -229,8 +233,8 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** What the server is, and what its limits are; {@code timeout} is how long asking may take in all. */
     public CompletableFuture<GetServerInfoResponse> serverInfoAsync(Duration timeout) {
-        return calls.read(question(TopicPoliciesServiceStub::getServerInfo, GetServerInfoRequest.getDefaultInstance(), Function.identity(),
-                Optional.of(ClientOptions.positive(timeout))));
+        return calls.read(question(TopicPoliciesServiceStub::getServerInfo, GetServerInfoRequest.getDefaultInstance(),
+                Answered<GetServerInfoResponse>::message, Optional.of(ClientOptions.positive(timeout))));
     }
 
     /**
@@ -265,19 +269,26 @@ public final class TopicPoliciesClient implements AutoCloseable {
         pauses.close();
     }
 
-    private <Q, A, R> Calls.Question<Q, A, R> question(Calls.Method<Q, A> method, Q message, Function<A, R> reading,
+    /** The address, or several; a client on a given channel has those that its options say, and goes nowhere. */
+    @Override
+    public String toString() {
+        return "TopicPoliciesClient[" + options.target() + (line.isClosed() ? ", closed" : "") + "]";
+    }
+
+    private <Q, A, R> Calls.Question<Q, A, R> question(Calls.Method<Q, A> method, Q message, Function<Answered<A>, R> reading,
                                                       Optional<Duration> timeout) {
         return new Calls.Question<>(method, message, reading, timeout.orElse(options.timeout()));
     }
 
-    private <R> CompletableFuture<R> got(Read read, List<Scope> scopes, Function<GetPolicyResponse, R> reading) {
+    private <R> CompletableFuture<R> got(Read read, List<Scope> scopes,
+                                         Function<Answered<GetPolicyResponse>, R> reading) {
         Calls.Method<GetPolicyRequest, GetPolicyResponse> method = TopicPoliciesServiceStub::getPolicy;
         return calls.read(question(method, read.message(scopes), reading, read.timeout()));
     }
 
-    private static Document answered(GetPolicyResponse answer, Scope scope) {
-        return answer.getDocumentsList().stream().map(Document::of).flatMap(Optional::stream).filter(each -> each.scope() == scope)
-                .findFirst()
+    private static Document answered(Answered<GetPolicyResponse> answer, Scope scope) {
+        return answer.message().getDocumentsList().stream().map(each -> Document.of(each, answer.unconfirmedSince()))
+                .flatMap(Optional::stream).filter(each -> each.scope() == scope).findFirst()
                 .orElseThrow(() -> TopicPoliciesException.unexpected("The service has not answered for the scope " + scope + "."));
     }
 }

@@ -115,8 +115,12 @@ public class TopicPoliciesException extends RuntimeException {
         }
         Status status = Status.fromThrowable(cause);
         String message = status.getDescription() == null ? status.getCode() + ": " + cause.getMessage() : status.getDescription();
-        com.google.rpc.Status details = StatusProto.fromThrowable(cause);
-        return of(status.getCode(), message, details == null ? List.of() : details.getDetailsList(), cause);
+        com.google.rpc.Status told = StatusProto.fromThrowable(cause);
+        List<Any> details = told == null ? List.of() : told.getDetailsList();
+        if (details.isEmpty()) {
+            message = message.lines().findFirst().orElse(""); // gRPC goes on with where it stood in the code; the cause has that
+        }
+        return of(status.getCode(), message, details, cause);
     }
 
     static TopicPoliciesException of(com.google.rpc.Status status) {

@@ -5,15 +5,22 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
 import io.grpc.Status;
+import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
+import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -96,6 +103,39 @@ final class CallMetadataTest {
         assertFalse(options.toString().contains("token-"));
         assertThrows(IllegalArgumentException.class, () -> options().actor(" somebody"));
         assertThrows(IllegalArgumentException.class, () -> options().reason("weil\u00e4"));
+    }
+
+    @Test
+    void aReadThatFindsNoConnectionSaysSoInOneLine() {
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of("127.0.0.1:1").timeout(Duration.ofMillis(300)).build())) {
+            assertEquals("TopicPoliciesClient[127.0.0.1:1]", client.toString());
+            TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.get("t", Scope.LOCAL));
+            assertTrue(error.getMessage().contains("onnection refused"), error.getMessage());
+            assertEquals(1, error.getMessage().lines().count(), error.getMessage());
+        }
+    }
+
+    @Test
+    void everyAttemptPassesTheInterceptorsOfTheCaller() {
+        Metadata.Key<String> parent = Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
+        AtomicInteger attempts = new AtomicInteger();
+        Metadata traced = new Metadata();
+        traced.put(parent, "00-1-2-01");
+        ClientOptions options = options().actor("somebody").interceptor(MetadataUtils.newAttachHeadersInterceptor(traced))
+                .interceptor(new ClientInterceptor() {
+                    @Override
+                    public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions callOptions, Channel next) {
+                        attempts.incrementAndGet();
+                        return next.newCall(method, callOptions);
+                    }
+                }).build();
+        failures.set(1);
+        try (TopicPoliciesClient client = TopicPoliciesClient.open(options.toBuilder().build())) {
+            client.update(Update.of("t").mask("max_producer_per_topic").build());
+        }
+        assertEquals(List.of("00-1-2-01", "00-1-2-01"), seen.stream().map(each -> each.get(parent)).toList());
+        assertEquals(2, attempts.get());
+        assertEquals("somebody", last("topicpolicies-actor"));
     }
 
     @Test

@@ -255,7 +255,7 @@ final class ClosingTest extends ClosedAfterwards {
         Calls.Method<GetPolicyRequest, GetPolicyResponse> method = (stub, request, answer) ->
                 stub.withInterceptors(closing).getPolicy(request, answer);
         CompletableFuture<GetPolicyResponse> read = calls.read(new Calls.Question<>(method, GetPolicyRequest.getDefaultInstance(),
-                answer -> answer, Duration.ofMinutes(5)));
+                Answered::message, Duration.ofMinutes(5)));
         Throwable error = assertThrows(ExecutionException.class, () -> read.get(20, TimeUnit.SECONDS)).getCause();
         assertEquals(TopicPoliciesException.clientClosed().toString(), error.toString());
     }

@@ -59,7 +59,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     private static CompletableFuture<ListHistoryResponse> history(Line line, RetryPolicy retries) {
         return new Calls(line, retries, new Pauses(Runnable::run)).read(
                 new Calls.Question<ListHistoryRequest, ListHistoryResponse, ListHistoryResponse>(
-                        (stub, request, answer) -> stub.listHistory(request, answer), ListHistoryRequest.getDefaultInstance(), answer -> answer, Duration.ofSeconds(30)));
+                        (stub, request, answer) -> stub.listHistory(request, answer), ListHistoryRequest.getDefaultInstance(), Answered::message, Duration.ofSeconds(30)));
     }
 
     @Test
@@ -188,7 +188,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         Line line = closing(Line.to(ClientOptions.of("127.0.0.1:1").build(), QUICK));
         Calls calls = new Calls(line, QUICK, new Pauses(Runnable::run));
         Calls.Question<GetPolicyRequest, GetPolicyResponse, GetPolicyResponse> question = new Calls.Question<>(
-                (stub, request, answer) -> { }, GetPolicyRequest.getDefaultInstance(), answer -> answer, Duration.ofMinutes(5));
+                (stub, request, answer) -> { }, GetPolicyRequest.getDefaultInstance(), Answered::message, Duration.ofMinutes(5));
         CompletableFuture<GetPolicyResponse> waiting = calls.read(question);
         assertFalse(waiting.isDone());
         line.close();

@@ -65,12 +65,12 @@ final class RetryVectorsTest extends ClosedAfterwards {
                 went.add(stub.getChannel().authority());
                 ids.add(request.getRequestId());
                 answer(failures, went.size(), (Attempt<?, ?>) answer, () -> answer.onNext(UpdatePolicyResponse.getDefaultInstance()));
-            }, UpdatePolicyRequest.newBuilder().setRequestId(REQUEST_ID).build(), answer -> answer, Duration.ofMinutes(5)), "t/n", REQUEST_ID);
+            }, UpdatePolicyRequest.newBuilder().setRequestId(REQUEST_ID).build(), Answered::message, Duration.ofMinutes(5)), "t/n", REQUEST_ID);
         } else {
             done = calls.read(new Calls.Question<GetPolicyRequest, GetPolicyResponse, GetPolicyResponse>((stub, request, answer) -> {
                 went.add(stub.getChannel().authority());
                 answer(failures, went.size(), (Attempt<?, ?>) answer, () -> answer.onNext(GetPolicyResponse.getDefaultInstance()));
-            }, GetPolicyRequest.getDefaultInstance(), answer -> answer, Duration.ofMinutes(5)));
+            }, GetPolicyRequest.getDefaultInstance(), Answered::message, Duration.ofMinutes(5)));
         }
         switch (Vectors.text(vector, "then")) {
             case "repeat" -> done.get(20, TimeUnit.SECONDS);

@@ -1,0 +1,126 @@
+"""What is wrong with an argument is said by its own name; and what things are shown as in a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import topicpolicies as tp
+from tests.client.certificates import Authority
+from tests.client.fault_service import FaultService
+from topicpolicies.v1.events_pb2 import PulsarEvent
+
+TOPIC = "persistent://public/default/orders"
+NAMESPACE = "public/default"
+SCOPES = "Scope.LOCAL, Scope.GLOBAL"
+
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "topic is a text, not 5.": lambda client: client.get(5),
+    "topic is a text, not None.": lambda client: client.update(None, max_producer_per_topic=5),
+    f"scope is one of {SCOPES}, not 'GLOBAL'.": lambda client: client.get(TOPIC, scope="GLOBAL"),
+    f"scope is one of {SCOPES}, not 2.": lambda client: client.delete(TOPIC, scope=2),
+    f"scopes is one of {SCOPES}, not 'GLOBAL'.": lambda client: client.list(NAMESPACE, scopes=["GLOBAL"]),
+    "scopes takes several, such as ['GLOBAL'], not 'GLOBAL' alone.": lambda client: client.list(NAMESPACE, scopes="GLOBAL"),
+    "namespaces takes several, such as ['public/default'], not 'public/default' alone.": lambda client: client.watch(namespaces=NAMESPACE),
+    f"topics takes several, such as ['{TOPIC}'], not '{TOPIC}' alone.": lambda client: client.cache(topics=TOPIC),
+    "namespaces takes several, such as [None], not None alone.": lambda client: client.watch(namespaces=None),
+    "mode is one of WatchMode.LATEST, WatchMode.EVERY, WatchMode.ENTRIES, not 'EVERY'.": lambda client: client.watch(
+        namespaces=[NAMESPACE], mode="EVERY"
+    ),
+    "mask takes several, such as [5], not 5 alone.": lambda client: client.update(TOPIC, mask=5),
+    "as_of_time is a datetime, not '2026-03-01'.": lambda client: client.get(TOPIC, as_of_time="2026-03-01"),
+    "list_operations is one of ListOperation.REPLACE, ListOperation.UNION, ListOperation.SUBTRACT, not 'union'.": lambda client: (
+        client.update(TOPIC, shadow_topics=["a"], list_operations={"shadow_topics": "union"})
+    ),
+    "namespace is a text, not ['public/default'].": lambda client: client.list([NAMESPACE]),
+    "start is a datetime, not '1d-ago'.": lambda client: next(client.history(topic=TOPIC, start="1d-ago")),
+}
+
+
+@pytest.fixture
+def nowhere() -> Iterator[tp.Client]:
+    with tp.Client("127.0.0.1:1", timeout=0.05) as client:
+        yield client
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_an_argument_of_a_wrong_type_is_named(nowhere: tp.Client, said: str) -> None:
+    with pytest.raises(tp.InvalidArgument) as caught:
+        WRONG[said](nowhere)
+    assert (str(caught.value), caught.value.reason) == (said, "WRONG_TYPE")
+    assert [violation.field for violation in caught.value.violations] == [said.split(maxsplit=1)[0]]
+
+
+@pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("http://localhost:6680", 'The target is an address, host:port, and not a URL: "http://localhost:6680".'),
+        ("https://localhost:6680", 'The target is an address, host:port, and not a URL: "https://localhost:6680".'),
+        (6680, "target is a text, not 6680."),
+        (None, "target is a text, not None."),
+    ],
+)
+def test_a_target_that_is_no_address_is_told_at_once(make: Callable[[Any], object], target: object, said: str) -> None:
+    with pytest.raises(tp.InvalidArgument) as caught:
+        make(target)
+    assert str(caught.value) == said
+
+
+def test_files_of_tls_may_be_named_by_texts(tmp_path: Path) -> None:
+    own = Authority(tmp_path, "ours").identity("known")
+    authority = str(Authority(tmp_path, "theirs").certificate)
+    assert tp.Tls(ca_file=authority, certificate_file=str(own.certificate), key_file=str(own.key)).credentials() is not None
+
+
+async def test_an_edit_that_returns_other_policies_is_not_lost_without_a_word(address: str, service: FaultService) -> None:
+    def other(_: tp.TopicPolicies) -> tp.TopicPolicies:
+        return tp.TopicPolicies(max_producer_per_topic=3)
+
+    async def later(_: tp.TopicPolicies) -> tp.TopicPolicies:
+        return tp.TopicPolicies(max_producer_per_topic=3)
+
+    def same(policies: tp.TopicPolicies) -> tp.TopicPolicies:
+        policies.max_producer_per_topic = 4
+        return policies
+
+    async with tp.AsyncClient(address) as client:
+        with tp.Client(address) as blocking:
+            for edit in (client.edit(TOPIC, other), client.edit(TOPIC, later), asyncio.to_thread(blocking.edit, TOPIC, other)):
+                with pytest.raises(tp.InvalidArgument, match="those that it returned instead are not sent"):
+                    await edit
+            assert TOPIC not in service.documents
+            await client.edit(TOPIC, same)
+    assert service.documents[TOPIC][0].max_producer_per_topic == 4
+
+
+def test_what_a_session_shows(nowhere: tp.Client) -> None:
+    policies = tp.TopicPolicies(max_producer_per_topic=5, shadow_topics=["a"])
+    document = tp.Document(TOPIC, tp.Scope.LOCAL, policies, "7")
+    shown = '<TopicPolicies max_producer_per_topic: 5 shadow_topics: "a">'
+    expected = f"Document(topic='{TOPIC}', scope=<Scope.LOCAL: 1>, policies={shown}, version='7', disabled=False)"
+    assert repr(document) == expected
+    assert f"document={expected}, " in repr(tp.UpdateResult(document, "7", "6", None, tp.UpdateOutcome.APPLIED, "0"))
+    effective = tp.EffectivePolicies(TOPIC, policies, {"shadow_topics": tp.PolicySource.BROKER}, "7", "0")
+    assert f"policies={shown}, sources={{'shadow_topics': <PolicySource.BROKER: 4>}}, " in repr(effective)
+    event = PulsarEvent(replicate_to=["us"])
+    origin = tp.Origin("me", tp.ActorStanding.UNAUTHENTICATED, "", "", None, "", None, event)
+    assert ', event=<PulsarEvent replicate_to: "us">, ' in repr(origin) and len(repr(origin).splitlines()) == 1
+    assert repr(tp.Update(TOPIC, policies, mask="*")) == f"Update('{TOPIC}', {shown}, mask='*')"
+    assert repr(tp.Update(TOPIC, max_producer_per_topic=5)) == f"Update('{TOPIC}', max_producer_per_topic=5)"
+    assert repr(tp.Deletion(TOPIC, scope=tp.Scope.GLOBAL)) == f"Deletion('{TOPIC}', scope=<Scope.GLOBAL: 2>)"
+    assert repr(nowhere.list(NAMESPACE)) == "<Listing of public/default>"
+    with nowhere.watch(topics=[TOPIC]) as watch:
+        assert repr(watch) == "<Watch of public/default>"
+    assert repr(watch) == "<Watch of public/default, closed>"
+    with nowhere.cache(namespaces=[NAMESPACE, "public/other"]) as cache:
+        assert repr(cache) == "<PolicyCache of public/default, public/other, not synced>"
+    assert repr(cache) == "<PolicyCache of public/default, public/other, closed>"
+    assert repr(nowhere) == "<Client of 127.0.0.1:1>"
+    nowhere.close()
+    assert repr(nowhere) == "<Client of 127.0.0.1:1, closed>"
+    assert repr(tp.AsyncClient("localhost:6680")) == "<AsyncClient of localhost:6680>"

@@ -1,0 +1,124 @@
+"""Clients of all languages under the limits of a principal, one after the other: what is refused is waited for, and nothing is lost.
+
+Each also tells in which trace it is made, as its caller's instrumentation does it (``TRACEPARENT``), and the history has that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.clients.changing import changed, commands
+from tests.clients.toolchains import RUST, cargo, run
+from tests.logs.pulsar.conftest import eventually
+from tests.promises.server_process import ServerProcess
+from tests.validators.links import Link, chain
+from topicpolicies import AsyncClient
+from topicpolicies.v1 import service_pb2
+
+# Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
+
+_TOPIC = "persistent://public/default/under-limits"
+_TURNS = 8
+_CHANGES_IN_A_SECOND = 2
+"""Far fewer than any client makes on a busy machine, and as many as may come at once."""
+_CALLS = 2
+_SECONDS = 120.0
+"""Nothing takes so long; a busy machine takes a while."""
+_WITHOUT_A_TRACE = {"rust"}
+"""Their callers have no way to add metadata, as their pages say."""
+
+
+def _programs() -> dict[str, list[str]]:
+    run([cargo(), "build", "--quiet", "--locked", "--offline", "--example", "changer"], RUST, seconds=800)
+    return {**commands(), "rust": [str(RUST / "target" / "debug" / "examples" / "changer")]}
+
+
+def _parent(number: int) -> str:
+    return f"00-{number:032x}-00f067aa0ba902b7-01"
+
+
+class _Record:
+    """The server's record of calls."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def calls(self) -> Iterator[dict[str, Any]]:
+        whole = self._path.read_text().rpartition("\n")[0]  # the last line may be half written
+        yield from map(json.loads, whole.splitlines())
+
+    def refused(self, method: str) -> int:
+        """How many calls of a method met a limit of their principal."""
+        return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self.calls())
+
+    def applied(self) -> list[dict[str, Any]]:
+        """The changes that were made."""
+        return [each for each in self.calls() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
+
+
+@asynccontextmanager
+async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
+    """All calls that the principal may have in progress are."""
+    async with server.stub() as stub:
+        watches = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[_TOPIC])) for _ in range(_CALLS)]
+        try:
+            for watch in watches:
+                assert await watch.read() is not grpc.aio.EOF
+            yield
+        finally:
+            for watch in watches:
+                watch.cancel()
+
+
+async def _change(server: ServerProcess, record: _Record, name: str, command: list[str], parent: str) -> list[str]:
+    """Lets one client make its changes: its first read while no call is left to it, and the changes faster than they may come."""
+    reads, changes, made = record.refused("GetPolicy"), record.refused("UpdatePolicy"), len(record.applied())
+    async with _calls_taken(server):
+        changing = asyncio.ensure_future(changed({name: command}, server.address, _TOPIC, _TURNS, {"TRACEPARENT": parent}))
+        await eventually(lambda: changing.done() or record.refused("GetPolicy") > reads, _SECONDS)
+        assert not changing.done(), f"{name} was let in"
+    told = (await changing)[name]
+    await eventually(lambda: len(record.applied()) == made + _TURNS, _SECONDS)
+    assert record.refused("UpdatePolicy") > changes, f"{name} was never too fast"
+    first, *_, last = record.applied()[made:]
+    begin, end = (datetime.fromisoformat(each["ts"]).timestamp() for each in (first, last))
+    seconds = end - begin + first["ms"] / 1000
+    least = (_TURNS - _CHANGES_IN_A_SECOND) / _CHANGES_IN_A_SECOND
+    assert seconds >= least - 0.005, f"{name} took {seconds:.3f} s only"  # the record has milliseconds
+    return told
+
+
+async def test_no_change_is_lost_under_the_limits_of_a_principal(tmp_path: Path) -> None:
+    programs = await asyncio.to_thread(_programs)
+    record = _Record(tmp_path / "calls.jsonl")
+    options = ["--data", str(tmp_path / "policies.db"), "--log-format", "json", "--call-record", "all", "--call-record-file"]
+    limits = ["--max-changes-per-second-per-principal", str(_CHANGES_IN_A_SECOND), "--max-calls-per-principal", str(_CALLS)]
+    server = ServerProcess([*options, str(tmp_path / "calls.jsonl"), *limits], tmp_path / "server.log")
+    await server.start()
+    parents = {name: "" if name in _WITHOUT_A_TRACE else _parent(number) for number, name in enumerate(programs, 1)}
+    links: list[Link] = []
+    try:
+        for number, (name, command) in enumerate(programs.items(), 1):
+            lines = await _change(server, record, name, command, _parent(number))
+            links += [Link(f"{name} {turn}", previous, version) for _, turn, previous, version in map(str.split, lines[:-1])]
+        found = chain(links)
+        assert not found.broken
+        assert len(found.links) == len(programs) * _TURNS
+        async with AsyncClient(server.address) as client:
+            final = await client.get(_TOPIC)
+            history = [entry async for entry in client.history(topic=_TOPIC, oldest_first=True)]
+    finally:
+        server.kill()
+    assert final.version == found.links[-1].version
+    assert [entry.document.version for entry in history if entry.document is not None] == [link.version for link in found.links]
+    assert [entry.origin.trace_parent for entry in history] == [parents[link.request_id.split()[0]] for link in found.links]

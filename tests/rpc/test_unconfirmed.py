@@ -1,0 +1,96 @@
+"""Every read of a server that can't reach a log that others write too says since when it can't be confirmed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.stubs import AsyncStub, async_stub
+from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
+
+from .conftest import TOPIC, refused
+
+NAMESPACE = "public/default"
+AGO = 100.0
+"""Seconds for which the log has been out of reach."""
+READS: dict[str, Callable[[AsyncStub], Any]] = {
+    "GetPolicy": lambda stub: stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC)),
+    "ListPolicies": lambda stub: stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE)),
+    "GetEffectivePolicy": lambda stub: stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC)),
+    "ListHistory": lambda stub: stub.ListHistory(pb.ListHistoryRequest(topic=TOPIC)),
+}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server that knows its cluster and keeps a history, with one document."""
+    (tmp_path / "cluster.toml").write_text(f'cluster = "us"\n[broker]\n[namespaces."{NAMESPACE}"]\n')
+    log = EmbeddedLogConfig(path=None, cluster_file=tmp_path / "cluster.toml")
+    history = HistoryConfig(path=tmp_path / "history.db")
+    async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), history=history)) as running:
+        yield running
+
+
+@pytest.fixture
+async def stub(server: Server) -> AsyncIterator[AsyncStub]:
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        made = async_stub(channel)
+        await made.UpdatePolicy(pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
+        yield made
+
+
+def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is out of reach, and stays so."""
+    monkeypatch.setattr(server.readiness, "answered", lambda _: None)
+    now = time.monotonic()
+    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), now - AGO, now)
+    assert server.readiness.cut_off
+
+
+def shared(server: Server) -> None:
+    """Its log is one that others write too."""
+    common = server.registry.common
+    common.context = common.context._replace(sole_writer=False)
+
+
+async def said(read: Any) -> list[datetime]:
+    """What the trailing metadata of a read that is answered says."""
+    await read
+    return [datetime.fromisoformat(str(value)) for key, value in await read.trailing_metadata() or () if key == UNCONFIRMED_KEY]
+
+
+@pytest.mark.parametrize("method", READS)
+async def test_a_read_says_since_when_it_is_not_confirmed(
+    server: Server, stub: AsyncStub, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = READS[method]
+    shared(server)
+    assert await said(read(stub)) == []
+    with monkeypatch.context() as patches:
+        cut_off(server, patches)
+        (since,) = await said(read(stub))
+        assert since.utcoffset() is not None
+        assert AGO <= (datetime.now(UTC) - since).total_seconds() < AGO + 30
+        await refused(stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=2))))
+    server.readiness.answered(time.monotonic())
+    assert await said(read(stub)) == []
+
+
+@pytest.mark.parametrize("method", READS)
+async def test_what_nobody_else_writes_is_confirmed_without_the_log(
+    server: Server, stub: AsyncStub, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off(server, monkeypatch)
+    assert await said(READS[method](stub)) == []
