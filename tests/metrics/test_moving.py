@@ -19,6 +19,7 @@ from tests.namespaces.bench import KEY, OTHER, Bench, simulate
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, WATCH_MODE_ENTRIES, UpdatePolicyRequest, WatchPoliciesRequest
 from topicpolicies_server.checkpoints import checkpoints, keeper
+from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
 from topicpolicies_server.history.waiting import Waiting
@@ -122,6 +123,14 @@ async def test_a_history_whose_disk_is_full_has_entries_waiting_that_grow_older(
         await until(lambda: show() == [0, 0, 0, 0])
     finally:
         await history.close()
+
+
+def test_entries_weigh_at_least_what_their_documents_have() -> None:
+    document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
+    small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1") for after in (None, document))
+    waiting = Waiting(10 * LARGE)
+    assert waiting.note([large] * 100) == 9, "what waits is bounded by its bytes, however few events those are"
+    assert waiting.note([small]) == 1
 
 
 def test_of_entries_that_wait_the_age_of_the_first_is_told_and_none_of_those_that_are_written() -> None:

@@ -38,6 +38,7 @@ from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 from .telling import open_telemetry
+from .unread import Unread
 from .watching.warrants import Warrants
 
 _LOG = logging.getLogger(__name__)
@@ -145,6 +146,9 @@ class Server:
         parts.push_async_callback(watch.stop)
         await watch.start()
         await listening.start()
+        unread = Unread(calls)
+        parts.push_async_callback(unread.close)
+        unread.start()
         self.rereading.start()
 
     async def stop(self) -> None:
