@@ -75,6 +75,8 @@ class Rereading:
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Looks at nothing before ``start``."""
         self._seconds = look_seconds
+        self.failures = 0
+        """How often a line in the log said that files can't be used."""
         self._sources: dict[_Source, None] = {}
         self._threads = DaemonThreads(1, "rereading")
         self._asked = asyncio.Event()
@@ -100,8 +102,8 @@ class Rereading:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What can't be used as it stands in its files now, and why."""
-        return {source.name: source.problem for source in self._sources if source.problem}
+        """What can't be used as it stands in its files now, and why; any thread may ask."""
+        return {source.name: source.problem for source in list(self._sources) if source.problem}
 
     def start(self) -> None:
         """Looks from now on."""
@@ -141,6 +143,7 @@ class Rereading:
             problem = _problem_of(lambda: source.take(value))
         if problem:
             if asked or problem != source.problem:
+                self.failures += 1
                 _LOG.warning("%s: %s; what was read before stays in force", source.name, problem)
         elif changed:
             source.present = value

@@ -196,7 +196,7 @@ async def test_many_questions_are_asked_few_at_a_time_and_few_answers_are_kept(
     assert not any(await asking)
     assert brokers.most_at_once <= broker_roles._AT_ONCE
     assert len(roles._tenants) == 500
-    monkeypatch.setattr(roles._tenants._answers, "_most", 100)
+    monkeypatch.setattr(roles._tenants._answers, "most", 100)
     await roles.may("nobody", "one-more/space", READ)
     assert len(roles._tenants) == 100
 

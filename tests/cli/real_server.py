@@ -10,10 +10,12 @@ from pathlib import Path
 
 from tests.cli.faults import Proxy
 from topicpolicies_server.config import (
+    Address,
     AuthenticationConfig,
     AuthorizationConfig,
     EmbeddedLogConfig,
     HistoryConfig,
+    Limits,
     LogConfig,
     ServerConfig,
     TlsConfig,
@@ -22,6 +24,7 @@ from topicpolicies_server.config import (
 from topicpolicies_server.rpc.server import Server
 
 NOBODY_IS_ASKED = AuthenticationConfig()
+LIMITS = Limits()
 
 
 @contextmanager
@@ -34,6 +37,9 @@ def running(
     authentication: AuthenticationConfig = NOBODY_IS_ASKED,
     tls: TlsConfig | None = None,
     log: LogConfig | None = None,
+    authorization: AuthorizationConfig | None = None,
+    metrics_listen: Address | None = None,
+    limits: Limits = LIMITS,
 ) -> Iterator[str]:
     """Its address, or the proxy's, as long as it runs.
 
@@ -45,6 +51,9 @@ def running(
         authentication: who calls.
         tls: its TLS.
         log: its change log; None: the embedded one.
+        authorization: what callers may do; None: everything.
+        metrics_listen: where its metrics are shown.
+        limits: its limits.
     """
     config = ServerConfig(
         log=log or EmbeddedLogConfig(path=directory / "policies.db" if directory is not None else None),
@@ -53,7 +62,9 @@ def running(
         history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,
         show_secrets=show_secrets,
         authentication=authentication,
-        authorization=AuthorizationConfig(allow_authenticated=authentication.asks),
+        authorization=authorization or AuthorizationConfig(allow_authenticated=authentication.asks),
+        metrics_listen=metrics_listen,
+        limits=limits,
     )
     ready, address = threading.Event(), [""]
     loop = asyncio.new_event_loop()

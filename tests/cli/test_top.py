@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import A, Terminal
+from tests.cli.doctor.planted import admin_api
 from tests.cli.faults import Fault, Proxy
 from tests.cli.test_watch import _INTERRUPTIBLE
 
@@ -156,3 +157,31 @@ def test_a_terminal_shows_it_in_one_place_and_ends_with_ctrl_c(terminal: Termina
     assert b"Traceback" not in told
     assert b"\x1b[1A" in told, "what was shown before is replaced"
     assert told.rstrip().endswith(b"\x1b[?25h"), "the cursor is back"
+
+
+def test_the_namespaces_of_a_tenant_are_asked_of_the_brokers(terminal: Terminal) -> None:
+    answers = {"tenants": (200, ["public", "acme"]), "namespaces/public": (200, [A, "public/quiet"]), "namespaces/acme": (200, ["acme/a"])}
+    with admin_api(answers) as api:
+        url = f"http://127.0.0.1:{api.port}"
+        with changing(terminal):
+            found = looked(terminal, 2, "public", "--admin-url", url)
+        of_one, of_all = (terminal.run("top", *named, "--admin-url", url, "--once", "--seconds", "0.2") for named in (("public",), ()))
+        code, error = terminal.failing("top", "nobody", "--admin-url", url)
+    assert [each["topic"] for each in found["topics"]] == [f"persistent://{A}/often", f"persistent://{A}/seldom"]
+    assert "; 2 namespaces" in of_one.stdout and "; 3 namespaces" in of_all.stdout
+    assert (code, error["message"]) == (4, "There is no tenant nobody.")
+
+
+def test_an_admin_api_that_refuses_or_is_away_is_told(terminal: Terminal) -> None:
+    with admin_api({"namespaces/public": (403, {"reason": "no"})}) as api:
+        code, error = terminal.failing("top", "public", "--admin-url", f"http://127.0.0.1:{api.port}")
+    assert code != 0 and error["reason"] == "PULSAR_ADMIN_REFUSED"
+    assert terminal.failing("top", "public", "--admin-url", "nonsense")[0] == 2
+
+
+@pytest.mark.parametrize("named", [(), ("acme",)])
+def test_where_no_namespace_is_named_it_is_told_what_can_be(terminal: Terminal, named: tuple[str, ...]) -> None:
+    result = terminal.run("top", *named)
+    assert result.exit_code == 2
+    told = " ".join(result.stderr.replace("│", " ").split())
+    assert "tenant/namespace" in told and "--admin-url" in told and "pulsar-admin namespaces list" in told

@@ -13,6 +13,7 @@ import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.broker.fixtures import MakeBroker
+from tests.metrics.scraping import Scrape
 from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from tests.rpc.conftest import refused
@@ -22,6 +23,10 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
 
 TOPIC = "persistent://public/default/orders"
+OPEN, CONNECTED = "topicpolicies_logs_open", "topicpolicies_logs_connected"
+READY, READINESS, OUT = "topicpolicies_ready", "topicpolicies_readiness", "topicpolicies_log_unreachable_seconds"
+CALLS, TRANSITIONS = "topicpolicies_calls_total", "topicpolicies_readiness_transitions_total"
+UNREACHABLE = {"code": "UNAVAILABLE", "reason": "LOG_UNREACHABLE"}
 GUARD_SECONDS = 90.0
 """Nothing takes so long; a busy machine takes a while."""
 
@@ -68,8 +73,21 @@ class Probes:
             answer = await client.get(self._url + path)
         return answer.status_code, answer.text
 
+    async def scrape(self) -> Scrape:
+        """What the metrics show now."""
+        status, text = await self.ask("/metrics")
+        assert status == 200
+        return Scrape(text)
 
-async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_restart(make_broker: MakeBroker, tmp_path: Path) -> None:
+    async def all_connected(self) -> Scrape:
+        """What they show once every open log is connected."""
+        async with asyncio.timeout(GUARD_SECONDS):
+            while (shown := await self.scrape()).value(OPEN) != shown.value(CONNECTED) or not shown.value(OPEN):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)  # a scrape is another process's view
+        return shown
+
+
+async def test_an_outage_is_told_by_lines_probes_metrics_and_reasons_and_ends_by_itself(make_broker: MakeBroker, tmp_path: Path) -> None:
     broker, port, output = make_broker(heap_mb=600), free_port(), tmp_path / "server.log"
     await asyncio.to_thread(broker.start)
     log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--allow-missing-topics"]
@@ -84,6 +102,8 @@ async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_
             await applied(stub, 1)
             assert await value_of(stub) == (1, False)
             assert await probes.ask("/readyz") == (200, "ok")
+            before = await probes.all_connected()
+            assert (before.value(READY), before.value(OUT), before.value(CALLS, **UNREACHABLE)) == (1, 0, 0)
 
             await asyncio.to_thread(broker.kill)
             seconds = await until(watch, health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -100,6 +120,11 @@ async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_
                 assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
                 assert asyncio.get_running_loop().time() - began < 10.0, "early"
             assert await value_of(stub) == (1, True)
+            gone = await probes.scrape()
+            assert (gone.value(READY), gone.value(READINESS, state="cut off"), gone.value(READINESS)) == (0, 1, 1)
+            assert gone.value(OUT) > 0 and gone.value(CONNECTED) < gone.value(OPEN)
+            assert [gone.value(CALLS, method=method, **UNREACHABLE) for method in ("UpdatePolicy", "GetPolicy")] == [1, 1]
+            assert [gone.value(TRANSITIONS, state=each) - before.value(TRANSITIONS, state=each) for each in ("cut off", "ready")] == [1, 0]
             namespace = await health.Check(health_pb2.HealthCheckRequest(service="public/default"))
             assert namespace.status == health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -109,6 +134,10 @@ async def test_an_outage_is_told_by_lines_probes_and_reasons_and_ends_without_a_
             await applied(stub, 3)
             assert await value_of(stub) == (3, False)
             assert (await probes.ask("/readyz?verbose"))[0] == 200
+            back = await probes.all_connected()
+            assert (back.value(READY), back.value(READINESS, state="ready"), back.value(OUT)) == (1, 1, 0)
+            assert [back.value(TRANSITIONS, state=each) - gone.value(TRANSITIONS, state=each) for each in ("cut off", "ready")] == [0, 1]
+            assert back.value("topicpolicies_updates_total", outcome="APPLIED") == 2
         assert await asyncio.to_thread(server.stop) == 0
     finally:
         server.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,15 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    CallRecordConfig,
+    CheckpointsConfig,
+    EmbeddedLogConfig,
+    HistoryConfig,
+    Limits,
+    ServerConfig,
+    parse_address,
+)
 from topicpolicies_server.rpc.server import Server
 
 PATIENCE = 20.0
@@ -61,8 +69,16 @@ class Shown:
 
     async def until(self, name: str, value: float, **labels: str) -> Scrape:
         """What it shows once that has a value."""
+        return await self.until_it(lambda scrape: scrape.value(name, **labels) == value)
+
+    async def until_more(self, name: str, value: float, **labels: str) -> Scrape:
+        """What it shows once that is more than a value."""
+        return await self.until_it(lambda scrape: scrape.value(name, **labels) > value)
+
+    async def until_it(self, holds: Callable[[Scrape], bool]) -> Scrape:
+        """What it shows once this holds."""
         async with asyncio.timeout(PATIENCE):
-            while (scrape := await self.scrape()).value(name, **labels) != value:  # noqa: ASYNC110 - a scrape is another process's view
+            while not holds(scrape := await self.scrape()):  # noqa: ASYNC110 - a scrape is another process's view
                 await asyncio.sleep(0.05)
         return scrape
 
@@ -75,6 +91,7 @@ async def showing(path: Path) -> AsyncIterator[Shown]:
         listen=parse_address("127.0.0.1:0"),
         metrics_listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=path / "history.db"),
+        call_record=CallRecordConfig(path=path / "calls.log"),
         checkpoints=CheckpointsConfig(path=path / "checkpoints.db"),
         limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0),
     )

@@ -16,10 +16,12 @@ from ruamel.yaml import YAML
 from tests.guard.told import Told
 from tests.namespaces.bench import Bench, simulate
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access.issuers import KeysKnown
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
-from topicpolicies_server.metrics import CallCounts, ServerCollector
+from topicpolicies_server.metrics import Beside, CallCounts, ServerCollector
+from topicpolicies_server.rereading import Rereading
 
 from .scraping import Scrape, showing
 from .test_calls import update
@@ -50,7 +52,16 @@ def beside_pulsar() -> Scrape:
         told.asked["namespaces"] = 1
         log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
         registry = CollectorRegistry()
-        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts()))
+        beside = Beside(
+            rereading=Rereading(),
+            limits=bench.limits,
+            kept=[lambda: {"tokens": (1, 2)}],
+            issuers=lambda: KeysKnown(1.0, 0),
+            unrecorded=int,
+            spans_lost=int,
+            certificate_ends=lambda: 1.0,
+        )
+        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts(), beside))
         shown.append(Scrape(generate_latest(registry).decode()))
         bench.registry.common.log = log
 
@@ -131,7 +142,12 @@ async def test_what_an_alert_wants_one_increase_of_is_shown_before_it_happens(tm
         rule["alert"]: _ONE_INCREASE.search(rule["expr"]) for group in rules()["groups"] for rule in group["rules"] if "for" not in rule
     }
     found = {alert: match for alert, match in wanted.items() if match is not None}
-    assert set(found) == {"TopicPoliciesInternalErrors", "TopicPoliciesUnreadableEntries", "TopicPoliciesHistoryGaps"}
+    assert set(found) == {
+        "TopicPoliciesInternalErrors",
+        "TopicPoliciesUnreadableEntries",
+        "TopicPoliciesHistoryGaps",
+        "TopicPoliciesCallRecord",
+    }
     for alert, match in found.items():
         labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
         zeros = [each for each in idle.labels(match[1]) if labels.items() <= each.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .caller import Caller
 
@@ -54,6 +54,14 @@ class Roles(Protocol):
         """Ends what is being asked."""
 
 
+@runtime_checkable
+class Keeping(Protocol):
+    """Decides by answers that it keeps."""
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+
+
 class ByRoles:
     """Asks for the roles of a caller (``Authority``). A proxy's call needs the permission of both.
 
@@ -79,6 +87,10 @@ class ByRoles:
             if not await self._roles.may(role, namespace, permission):
                 return False
         return True
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """As ``Keeping.kept``; nothing, where nothing is asked."""
+        return self._roles.kept() if isinstance(self._roles, Keeping) else {}
 
     async def close(self) -> None:
         """Ends what is being asked."""

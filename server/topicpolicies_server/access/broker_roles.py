@@ -108,6 +108,11 @@ class BrokerRoles:
             raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, told) from problem
         return False
 
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+        caches = {"superusers": self._brokers, "roles_of_tenants": self._tenants, "roles_of_namespaces": self._namespaces}
+        return {name: (len(cache), cache.most) for name, cache in caches.items()}
+
     async def close(self) -> None:
         """Ends what is being asked, and closes the connections."""
         await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants, self._namespaces)))

@@ -51,6 +51,10 @@ class Certificates:
             raise expired("client certificate")
         return found
 
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """What is remembered, and how much at most."""
+        return {"certificates": (len(self._known), _MOST_KNOWN)}
+
     def _read(self, pem: bytes) -> Caller:
         try:
             certificate = x509.load_pem_x509_certificate(pem)

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from . import proxies
 from .caller import Caller
 from .certificates import Certificates
-from .issuers import Issuers
+from .issuers import Issuers, KeysKnown
 from .refusals import invalid, missing
 from .signed import look
 from .tokens import Tokens
@@ -68,6 +68,17 @@ class Identification:
     def reads_certificates(self) -> bool:
         """Whether certificates say anything."""
         return self._certificates is not None
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """By what it is: how much is remembered, and how much at most; any thread may ask."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in (self._tokens, self._issuers, self._certificates):
+            found |= each.kept() if each is not None else {}
+        return found
+
+    def keys(self) -> KeysKnown | None:
+        """What is known of the keys of issuers; None: there are none. Any thread may ask."""
+        return self._issuers.keys() if self._issuers is not None else None
 
     def caller(self, given: Given, now: float, moment: float) -> Answer:
         """Who calls.

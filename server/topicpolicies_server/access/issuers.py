@@ -31,7 +31,7 @@ from .caller import Caller, Way
 from .jwks import KeySet
 from .keys import Key
 from .refusals import invalid, unverifiable
-from .remembered import Remembered
+from .remembered import MOST, Remembered
 
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
@@ -55,6 +55,15 @@ class OidcRules(NamedTuple):
     """Seconds by which clocks may differ."""
     refresh: float = 900.0
     """How old keys get before they are asked for again, in seconds."""
+
+
+class KeysKnown(NamedTuple):
+    """What is known of the issuers' keys."""
+
+    oldest_seconds: float
+    """How long ago the oldest of them came; 0: none did, or they stand in a file."""
+    unanswered: int
+    """Issuers that gave none when they were asked last."""
 
 
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
@@ -108,6 +117,15 @@ class _Issuer:
         if age < 2 * self._rules.refresh:
             return State.AGING
         return State.OLD if age < LAST_SECONDS else State.OUT
+
+    def age(self, moment: float) -> float:
+        """Seconds since its keys came; 0: they did not."""
+        return moment - self._came_at if self._keys is not None and not self._given else 0.0
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether it gave no keys when it was asked last."""
+        return bool(self._problem) and not self._given
 
     def may_ask(self, moment: float) -> bool:
         """Whether it may be asked, or is being asked."""
@@ -179,6 +197,17 @@ class Issuers:
 
     def __contains__(self, name: str) -> bool:
         return name in self._issuers
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """What is remembered, and how much at most; any thread may ask."""
+        remembered = [len(each.remembered) for each in self._issuers.values()]
+        return {"tokens_of_issuers": (sum(remembered), MOST * len(remembered))}
+
+    def keys(self) -> KeysKnown:
+        """What is known of the keys; any thread may ask."""
+        moment = self._steady()
+        ages = [each.age(moment) for each in self._issuers.values()]
+        return KeysKnown(max(ages, default=0.0), sum(each.unanswered for each in self._issuers.values()))
 
     def start(self) -> None:
         """Asks all of them, so that the first call need not wait."""

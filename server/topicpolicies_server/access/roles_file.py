@@ -61,6 +61,9 @@ class Contents:
     def __hash__(self) -> int:
         return hash((self.superusers, self.grants))
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def permissions(self, role: str, namespace: str) -> frozenset[Permission]:
         """What a role may do in a namespace."""
         asked = (role, namespace)
@@ -119,6 +122,10 @@ class RolesFile:
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
         """Whether a role may."""
         return self.at_once(role, namespace, permission)
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Of how many pairs of a role and a namespace it is remembered what they may, and of how many at most; any thread may ask."""
+        return {"permissions": (len(self._contents), _REMEMBERED)}
 
     async def close(self) -> None:
         """The file is not read any more."""

@@ -12,7 +12,7 @@ from ..core.errors import PolicyError
 from . import signed
 from .caller import Caller, Way
 from .keys import Key
-from .remembered import Remembered
+from .remembered import MOST, Remembered
 
 
 class TokenRules(NamedTuple):
@@ -51,6 +51,10 @@ class Tokens:
             PolicyError: CREDENTIALS_EXPIRED, it has expired since.
         """
         return self._remembered.get(token, now)
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """What is remembered, and how much at most."""
+        return {"tokens": (len(self._remembered), MOST)}
 
     def caller(self, token: str, now: float) -> Caller:
         """Whose token it is.

@@ -123,7 +123,7 @@ class Checkpoints:
     def behind_seconds(self) -> float:
         """The longest time for which something new is in no checkpoint; 0: nothing is. Other threads may ask."""
         now = time.monotonic()
-        return max((now - keeper.written_at for keeper in list(self._keepers) if keeper.has_news), default=0.0)
+        return max((keeper.behind_seconds(now) for keeper in list(self._keepers)), default=0.0)
 
     def keeper(self, namespace: str) -> Keeper:
         """Whoever notes what changes in one view of a namespace."""

@@ -118,6 +118,8 @@ class Keeper:
         """Events since the last checkpoint."""
         self.written_at = time.monotonic()
         """When the last checkpoint was written, or, before the first one, when this was made; in monotonic seconds."""
+        self._news_at = self._copied_news_at = self.written_at
+        """When the first came of what is in no checkpoint; the same of what is being copied."""
         self.ended = False
         """Whether nothing of it is written any more: another keeper may have its namespace's checkpoint (``checkpoints``)."""
         self._kept: Kept | None = None
@@ -160,6 +162,12 @@ class Keeper:
         """Whether there is something that is not in the checkpoint."""
         return not self._base or self.events > 0
 
+    def behind_seconds(self, now: float) -> float:
+        """For how long something new is in no checkpoint; 0: nothing is. ``now``: monotonic seconds; other threads may ask."""
+        if self.copying:
+            return now - self._copied_news_at
+        return now - self._news_at if self.has_news else 0.0
+
     @property
     def copying(self) -> bool:
         """Whether a checkpoint is being made."""
@@ -195,6 +203,8 @@ class Keeper:
 
     def took(self, events: Sequence[Placed]) -> None:
         """Events were folded."""
+        if not self.events and self._base:
+            self._news_at = time.monotonic()
         self.events += len(events)
         changed, last, told = self._changed if self._base else None, self._last, self._events
         for placed in events:
@@ -217,6 +227,8 @@ class Keeper:
 
     def start_over(self) -> None:
         """Nothing that was written can be gone on with."""
+        if not self.has_news:
+            self._news_at = time.monotonic()
         self._base = ""
         self._changed, self.to_copy, self._copied, self._bytes, self._copy = {}, {}, [], 0, None
         self._rows.clear()
@@ -259,6 +271,7 @@ class Keeper:
         names = () if anew else tuple(self.to_copy)
         self._copy = Copy(about, self._base, names, self.events, self._noted, requests, self._rows.first(view.recent.most))
         self._base, self._changed, self.events, self._noted = about.id, {}, 0, noted
+        self._copied_news_at = self._news_at
         return self._copy
 
     def next_cells(self, most: int, most_bytes: int) -> list[tuple[str, Row | None]]:
@@ -286,8 +299,10 @@ class Keeper:
         copy = self._copy
         if copy is None:
             return
+        self._news_at = self._copied_news_at
         if copy.anew:
             self.start_over()
+            self._news_at = self._copied_news_at
             return
         self._base, self._copy, self._copied, self._bytes, self.to_copy = copy.base, None, [], 0, {}
         self._changed |= dict.fromkeys(copy.names)

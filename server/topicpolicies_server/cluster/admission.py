@@ -7,7 +7,7 @@ lately is remembered, so that most requests pass at once. Updates need fresh fac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -106,6 +106,18 @@ class Admission:
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
+        self._caches: Mapping[str, Cache[str, Any]] = {
+            "cluster": self._cluster,
+            "clusters": self._clusters,
+            "tenants": self._tenants,
+            "namespaces": self._namespaces,
+            "partitioned": self._partitioned,
+            "topics": self._topics,
+        }
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+        return {f"facts_of_{name}": (len(cache), cache.most) for name, cache in self._caches.items()}
 
     @property
     def cluster_name(self) -> str:
@@ -209,15 +221,7 @@ class Admission:
 
     async def close(self) -> None:
         """Ends what is being asked, and closes the source."""
-        caches: Sequence[Cache[str, Any]] = (
-            self._cluster,
-            self._clusters,
-            self._tenants,
-            self._namespaces,
-            self._topics,
-            self._partitioned,
-        )
-        await asyncio.gather(*(cache.close() for cache in caches))
+        await asyncio.gather(*(cache.close() for cache in self._caches.values()))
         await self._source.close()
 
     def _check(self, namespace: str, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:

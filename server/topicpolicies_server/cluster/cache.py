@@ -45,7 +45,7 @@ class NewestAnswers(Generic[_Key, _Value]):
 
     def __init__(self, most: int) -> None:
         """``most``: keys whose answers are kept; the oldest go."""
-        self._most = most
+        self.most = most
         self._kept: OrderedDict[_Key, Known[_Value]] = OrderedDict()  # a dict is slow to find its first entry
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class NewestAnswers(Generic[_Key, _Value]):
         """Keeps an answer in place of an older one."""
         self._kept[key] = answer
         self._kept.move_to_end(key)
-        while len(self._kept) > self._most:
+        while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def drop(self, key: _Key) -> None:
@@ -100,6 +100,11 @@ class Cache(Generic[_Key, _Value]):
 
     def __len__(self) -> int:
         return len(self._answers)
+
+    @property
+    def most(self) -> int:
+        """How many answers are kept at most."""
+        return self._answers.most
 
     def peek(self, key: _Key) -> _Value | None:
         """A fresh answer, at once; None if there is none."""

@@ -170,7 +170,7 @@ class Marks:
 def weight(noted: Noted) -> int:
     """How much memory a noted event may hold until it is written, roughly, in bytes."""
     after = noted.after
-    return 512 if after is None else 512 + 128 * len(after)
+    return 512 if after is None else 512 + 128 * len(after) + sum(map(len, after.values()))
 
 
 class Rows:

@@ -9,8 +9,9 @@ Two threads use it: the loop's adds, the writer's takes away. Each step of eithe
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
@@ -20,6 +21,9 @@ Unwritten: TypeAlias = Mapping[str, int]
 """By namespace: the time (ms) of the earliest event that could not be written."""
 Item: TypeAlias = Noted | Gap | Followed | SetBack
 """What is written."""
+
+
+_GRAIN_SECONDS = 1.0
 
 
 class Turn(NamedTuple):
@@ -34,9 +38,10 @@ class Turn(NamedTuple):
 class Waiting:
     """What waits."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """``most_bytes``: events that may wait, by estimate."""
+    def __init__(self, most_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """``most_bytes``: events that may wait, by estimate; ``clock``: seconds."""
         self.most_bytes = most_bytes
+        self._clock = clock
         self._items: deque[Item] = deque()
         self._followed: dict[str, Followed] = {}
         self._asking: set[asyncio.Future[Unwritten]] = set()
@@ -44,6 +49,10 @@ class Waiting:
         """Bytes that were ever noted; only the loop's thread writes it."""
         self._taken = 0
         """Bytes that were ever written; only the writer's thread writes it."""
+        self._noted = self._done = 0
+        """The same in events."""
+        self._moments: deque[tuple[int, float]] = deque()
+        """Before how many events were noted at which moments, about one in ``_GRAIN_SECONDS``: from the one that has waited longest."""
         self._unwritten: dict[str, int] = {}
         """Of the items that were looked at since something was written; the writer's thread has this, and their number."""
         self._looked_at = 0
@@ -57,7 +66,11 @@ class Waiting:
         if sum(sizes) > room:
             count = sum(1 for upto in accumulate(sizes) if upto <= room)
             noted, sizes = noted[:count], sizes[:count]
+        now = self._clock()
+        if noted and not (self._moments and now - self._moments[-1][1] < _GRAIN_SECONDS):
+            self._moments.append((self._noted, now))
         self._added += sum(sizes)
+        self._noted += len(noted)
         self._items.extend(noted)
         return len(noted)
 
@@ -68,6 +81,18 @@ class Waiting:
     def bytes(self) -> int:
         """What waits, by estimate; any thread may ask."""
         return max(0, self._added - self._taken)
+
+    def seconds(self) -> float:
+        """For how long the event has waited that came first, at most a second more; 0: none waits. Any thread may ask."""
+        done = self._done
+        if self._noted <= done:
+            return 0.0
+        now = since = self._clock()
+        for before, moment in list(self._moments):
+            if before > done:
+                break
+            since = moment
+        return now - since
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Adds what is said rarely, however much waits."""
@@ -112,7 +137,12 @@ class Waiting:
     def written(self, count: int) -> None:
         """So many of the first items wait no more."""
         items = [self._items.popleft() for _ in range(count)]
-        self._taken += sum(weight(item) for item in items if isinstance(item, Noted))
+        sizes = [weight(item) for item in items if isinstance(item, Noted)]
+        self._done += len(sizes)
+        moments = self._moments
+        while len(moments) > 1 and moments[1][0] <= self._done:
+            moments.popleft()
+        self._taken += sum(sizes)
         self._unwritten, self._looked_at = {}, 0
 
     def unwritten(self) -> Unwritten:

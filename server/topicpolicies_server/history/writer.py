@@ -60,6 +60,8 @@ class Figures(NamedTuple):
     """Entries that wait to be written."""
     waiting_bytes: int
     """The same in bytes, by estimate."""
+    waiting_seconds: float
+    """For how long the first of them has waited."""
     failing: bool
     """Whether the file can't be written now."""
     gaps: Mapping[str, int]
@@ -115,7 +117,7 @@ class Writer:
 
     def figures(self) -> Figures:
         """What is shown of it to operators; any thread may ask."""
-        return Figures(len(self._waiting), self._waiting.bytes, self._failing, dict(self.gaps))
+        return Figures(len(self._waiting), self._waiting.bytes, self._waiting.seconds(), self._failing, dict(self.gaps))
 
     async def flush(self) -> Unwritten:
         """Waits until everything that was noted before can be read, or could not be written when that was tried; what was not."""

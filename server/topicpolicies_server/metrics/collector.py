@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ..namespaces.registry import Registry
+from .beside import Beside
 from .calls import CallCounts
 from .families import counter, counters, gauge, several
 from .following import Following
@@ -33,17 +34,21 @@ class ServerCollector(Collector):
     It is asked in a thread of the endpoint's, while the event loop goes on counting: it only reads, and copies what may grow.
     """
 
-    def __init__(self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None) -> None:
+    def __init__(
+        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, beside: Beside | None = None
+    ) -> None:
         """Shows what there is.
 
         Args:
             registry: the namespaces.
             guard: if there is one.
             calls: what is counted of calls, if any are taken.
+            beside: what else a server has; None: it is a guard alone.
         """
         self._registry = registry
         self._guard = guard
         self._calls = calls
+        self._beside = beside
         self._following = Following(registry)
 
     def describe(self) -> Iterator[Metric]:
@@ -60,6 +65,8 @@ class ServerCollector(Collector):
             yield from of_history(self._registry.history)
         if self._registry.common.checkpoints is not None:
             yield from of_checkpoints(self._registry.common.checkpoints)
+        if self._beside is not None:
+            yield from self._beside.families()
         yield from of_process()
 
     def _namespaces(self) -> Iterator[Metric]:

@@ -27,6 +27,7 @@ def of_history(history: History) -> Iterator[Metric]:
     figures = history.figures()
     yield gauge("history_waiting_events", "Entries that wait to be written into the history.", figures.waiting)
     yield gauge("history_waiting_bytes", "The same in bytes, by estimate.", figures.waiting_bytes)
+    yield gauge("history_waiting_seconds", "For how long the one has waited that came first.", figures.waiting_seconds)
     yield gauge("history_failing", "Whether the history's file can't be written now.", int(figures.failing))
     yield counters("history_gaps", "Times found in which the history may lack events, by reason.", "reason", {**_NO_GAPS, **figures.gaps})
 

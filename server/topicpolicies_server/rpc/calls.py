@@ -113,6 +113,14 @@ class Calls:
         now = self._loop.time()
         return max((now - call.since for call in list(self._calls) if call.state is State.WRITING), default=0.0)
 
+    def unread(self, seconds: float) -> list[Call]:
+        """The calls whose peers have not taken for so long what was written to them."""
+        return [call for call in self._calls if call.state is State.WRITING and self.unread_for(call) >= seconds]
+
+    def unread_for(self, call: Call) -> float:
+        """Seconds since what its peer has not taken was written; of a call whose peer keeps nobody waiting it says nothing."""
+        return self._loop.time() - call.since
+
     def came(self, method: str, context: Any, size: int = 0) -> Call:
         """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""
         call = Call(method, context, size)

@@ -59,6 +59,8 @@ class Certificates:
         """
         self._tls = tls
         self._first = read_pem(tls)
+        self.ends_at = _end_of(self._first.certificate)
+        """When the chain in force ends, in seconds since 1970: its certificate that ends first; None: that can't be read."""
         self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
         """What gRPC has not been told yet. Its threads take it, in one step."""
 
@@ -76,6 +78,7 @@ class Certificates:
 
     def _take(self, pem: Pem) -> None:
         self._next.append(_configuration(pem))
+        self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """What is new; None: nothing. A thread of gRPC's calls it, which must not wait for anything."""
@@ -87,6 +90,15 @@ class Certificates:
 
 def _configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.authority)
+
+
+def _end_of(chain: bytes) -> float | None:
+    from cryptography import x509  # noqa: PLC0415 - it takes a tenth of a second to import, and servers without TLS need none of it
+
+    try:
+        return min(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(chain))
+    except ValueError:  # OpenSSL takes some that this library does not
+        return None
 
 
 def _content(tls: TlsConfig) -> Pem:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ..access import Way
-from ..access.rations import Allowance, Beyond, Ration, Rations, Use
+from ..access.rations import MOST_KNOWN, Allowance, Beyond, Ration, Rations, Use
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
@@ -44,13 +44,15 @@ def allowance(limits: Limits) -> Allowance:
     )
 
 
-def ration(calls: Calls, limits: Limits) -> None:
-    """Has calls pass the limits of their principals, if there are any; behind the doors that they have, which find out who calls."""
+def ration(calls: Calls, limits: Limits) -> Rationing | None:
+    """Has calls pass the limits of their principals, behind the doors that they have, which find out who calls; None: there are none."""
     each = allowance(limits)
-    if each.limits:
-        rationing = Rationing(each)
-        calls.doors = (*calls.doors, rationing.let_in)
-        calls.observers = (*calls.observers, rationing)
+    if not each.limits:
+        return None
+    rationing = Rationing(each)
+    calls.doors = (*calls.doors, rationing.let_in)
+    calls.observers = (*calls.observers, rationing)
+    return rationing
 
 
 class _Held(NamedTuple):
@@ -69,6 +71,10 @@ class Rationing:
         """What everybody uses."""
         self._loop = asyncio.get_running_loop()
         self._held: dict[Call, _Held] = {}
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Of how many principals it is known what they use, and of how many at most; any thread may ask."""
+        return {"principals": (len(self.rations), MOST_KNOWN)}
 
     def let_in(self, call: Call) -> Awaitable[None] | None:
         """A call passes (None), if that is not beyond the ration of its principal.

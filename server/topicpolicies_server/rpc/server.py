@@ -20,7 +20,8 @@ from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, open_history
-from ..metrics import CallCounts, Endpoint, ServerCollector
+from ..metrics import Beside, CallCounts, Endpoint, ServerCollector
+from ..metrics.beside import Kept
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls
@@ -37,6 +38,7 @@ from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 from .telling import open_telemetry
+from .unread import Unread
 from .watching.warrants import Warrants
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +64,8 @@ class Server:
         self._servicer: Servicer | None = None
         self._watch: LogWatch | None = None
         self._journal: Journal | None = None
+        self._beside = Beside(rereading=self.rereading, limits=config.limits)
+        """What it shows of what it has beside its namespaces."""
 
     @property
     def registry(self) -> Registry:
@@ -110,9 +114,11 @@ class Server:
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
         if admission is not None:
             parts.push_async_callback(admission.close)
+            self._remembers(admission.kept)
         authority = await open_authority(config.authorization, config.log, self.rereading)
         if authority is not None:
             parts.push_async_callback(authority.close)
+            self._remembers(authority.kept)
         permitting = Permitting(authority) if authority is not None else None
         self._servicer = servicer = Servicer(
             registry,
@@ -140,6 +146,9 @@ class Server:
         parts.push_async_callback(watch.stop)
         await watch.start()
         await listening.start()
+        unread = Unread(calls)
+        parts.push_async_callback(unread.close)
+        unread.start()
         self.rereading.start()
 
     async def stop(self) -> None:
@@ -191,14 +200,19 @@ class Server:
 
             opened = Opened(config.authentication)
             parts.push_async_callback(opened.close)
+            self._remembers(opened.identification.kept)
+            self._beside.issuers = opened.identification.keys
             for source in opened.sources:
                 self.rereading.add(*source)
             expiring = Expiring()
             calls.doors = Identifying(opened.identification), expiring
             calls.observers = (expiring,)
-        ration(calls, config.limits)
+        rationing = ration(calls, config.limits)
+        if rationing is not None:
+            self._remembers(rationing.kept)
         if config.call_record.which is not Recorded.OFF:
             self._journal = journal = Journal(config.call_record, config.log_format)
+            self._beside.unrecorded = lambda: journal.dropped
             parts.push_async_callback(asyncio.to_thread, journal.close)
             calls.observers += (journal,)
             calls.change_observers += (journal,)
@@ -225,9 +239,11 @@ class Server:
             return
         counts = CallCounts(servicer.watch_records, calls.unread_seconds)
         calls.observers += (counts,)
-        collector = ServerCollector(self.registry, guard, counts)
+        collector = ServerCollector(self.registry, guard, counts, self._beside)
         if self.config.telemetry is not None:
-            parts.push_async_callback(asyncio.to_thread, open_telemetry(self.config.telemetry, calls, collector).close)
+            sender = open_telemetry(self.config.telemetry, calls, collector)
+            self._beside.spans_lost = lambda: sender.lost
+            parts.push_async_callback(asyncio.to_thread, sender.close)
         if self.config.metrics_listen is None:
             return
         readiness, pulse = self.readiness, Pulse()
@@ -243,3 +259,8 @@ class Server:
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
             certificates.follow(self.rereading)
+            self._beside.certificate_ends = lambda: certificates.ends_at
+
+    def _remembers(self, kept: Kept) -> None:
+        """Shows of one more part what it remembers."""
+        self._beside.kept = (*self._beside.kept, kept)

@@ -26,10 +26,12 @@ from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, ju
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
 from topicpolicies_server.cli.doctor.clocks import judged_clock
 from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
+from topicpolicies_server.cli.doctor.limits import OPEN_FILES, judged_limits, numbers
+from topicpolicies_server.cli.doctor.permissions import judged_permissions
 from topicpolicies_server.cli.doctor.reaching import Place, Speech, judged, place_of
 from topicpolicies_server.cli.doctor.report import lines, of_results
 from topicpolicies_server.cli.doctor.scratch import topic_in
-from topicpolicies_server.cli.doctor.sidecar import gauges, judged_limits, judged_refusal
+from topicpolicies_server.cli.doctor.sidecar import judged_refusal
 from topicpolicies_server.cli.doctor.tokens import claims_of, judged_token
 from topicpolicies_server.logs.avro import PULSAR_4_2_4
 from topicpolicies_server.logs.pulsar.admin.answer import Answer
@@ -231,12 +233,31 @@ def test_brokers() -> None:
 
 
 def test_limits_against_use() -> None:
-    text = '# HELP topicpolicies_namespaces x\ntopicpolicies_namespaces 90.0\ntopicpolicies_updates_total{a="b"} 1.0\nbad x\n'
-    assert gauges(text) == {"namespaces": 90.0}
+    text = """# HELP topicpolicies_namespaces x
+topicpolicies_namespaces 90.0
+topicpolicies_calls_in_progress{method="a"} 1.0
+topicpolicies_calls_in_progress{method="b c} d"} 2.0
+topicpolicies_limit{option="max_watches"} 7.0
+process_open_fds 5.0
+process_max_fds 10.0
+topicpolicies_nan NaN
+bad x
+"""
+    found_there = numbers(text)
+    assert found_there.limits == {"max_watches": 7, OPEN_FILES: 10}
+    assert found_there.used == {"max_loaded_namespaces": 90, "max_concurrent_calls": 3, OPEN_FILES: 5}
+    assert "nan" not in found_there.values and "updates_total" not in found_there.values
     for used, level in ((10, "ok"), (80, "warning"), (100, "failed")):
         found = judged_limits({"max_loaded_namespaces": used}, {"max_loaded_namespaces": 100, "other": 1})
         assert found.level.value == level and (level == "ok" or "max_loaded_namespaces" in found.remedy)
     assert judged_limits({}, {"a": 1}).level is Level.SKIPPED
+
+
+def test_permissions() -> None:
+    some = judged_permissions({"read": "", "change": "PERMISSION_DENIED", "list the history": "HISTORY_OFF"})
+    assert (some.level, some.told) == (Level.OK, "you may read; not: change; off: list the history (the server keeps none)")
+    assert judged_permissions({"read": "", "change": "READ_ONLY"}).told == "you may read; off: change (the server is read-only)"
+    assert judged_permissions(dict.fromkeys(("read", "change"), "PERMISSION_DENIED")).level is Level.FAILED
 
 
 def test_refusals_of_the_service() -> None:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
-from topicpolicies_server.cli.doctor.sidecar import metrics
+from topicpolicies_server.cli.doctor.limits import metrics
 from topicpolicies_server.metrics import web
 
 
@@ -25,11 +25,13 @@ def showing(shown: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("shown", "verdicts"),
     [
-        ("", ["failed", "skipped", "skipped"]),
-        ("pulsar_topics_count 3\n", ["failed", "skipped", "skipped"]),
-        ('topicpolicies_ready{a="b NaN}\n\x01 topicpolicies_x nan nan\n', ["ok", "skipped", "skipped"]),
-        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 0\n", ["ok", "skipped", "ok"]),
-        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 1\n", ["ok", "skipped", "warning"]),
+        ("", ["failed", "skipped", "skipped", "skipped"]),
+        ("pulsar_topics_count 3\n", ["failed", "skipped", "skipped", "skipped"]),
+        ('topicpolicies_ready{a="b NaN}\n\x01 topicpolicies_x nan nan\n', ["ok", "skipped", "skipped", "skipped"]),
+        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 0\n", ["ok", "skipped", "ok", "skipped"]),
+        ("topicpolicies_repairs_due 2\ntopicpolicies_repairs_paused 1\n", ["ok", "skipped", "warning", "skipped"]),
+        ("topicpolicies_history_failing 0\ntopicpolicies_unread_seconds 2.5\n", ["ok", "skipped", "skipped", "ok"]),
+        ("topicpolicies_history_failing 1\ntopicpolicies_unread_seconds 301\n", ["ok", "skipped", "skipped", "warning"]),
     ],
 )
 async def test_nothing_is_well_of_which_the_metrics_tell_nothing(shown: str, verdicts: list[str]) -> None:

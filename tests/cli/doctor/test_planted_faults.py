@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import email.utils
+import errno
 import itertools
 import json
+import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,18 @@ import pytest
 
 from tests.cli.conftest import Terminal
 from tests.cli.doctor.planted import Past, admin_api, free_port, silent, web_token
-from tests.cli.real_server import running
+from tests.cli.doctor.test_odd_metrics import showing
+from tests.cli.real_server import LIMITS, running
 from tests.client.certificates import Authority, Identity
+from tests.rpc.cluster import FakeCluster
 from topicpolicies import Client
-from topicpolicies_server.config import AuthenticationConfig, TlsConfig
+from topicpolicies.v1.service_pb2 import GetPolicyRequest
+from topicpolicies_server.config import Address, AuthenticationConfig, AuthorizationConfig, PulsarLogConfig, TlsConfig
 from topicpolicies_server.config.authentication import TokenConfig
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import servicer
+from topicpolicies_server.rpc.servicer import Servicer
 
 UNWELL = 10
 
@@ -62,9 +73,11 @@ def test_nothing_is_wrong_with_a_server_that_is_well(recorded: Terminal) -> None
     assert bad(found) == set()
     assert levels(found) | {"server.service": ""} == {
         **dict.fromkeys(("address.name", "address.connect", "address.grpc", "server.liveness", "server.readiness"), "ok"),
-        **dict.fromkeys(("server.namespace public/a", "scratch.change", "scratch.readback", "scratch.removal"), "ok"),
+        **dict.fromkeys(
+            ("server.namespace public/a", "server.permissions public/a", "scratch.change", "scratch.readback", "scratch.removal"), "ok"
+        ),
         **dict.fromkeys(("address.others", "tls.chain", "tls.name", "tls.expiry"), "skipped"),
-        **dict.fromkeys(("limits.metrics", "limits.use", "limits.repairs"), "skipped"),
+        **dict.fromkeys(("limits.metrics", "limits.use", "limits.repairs", "limits.troubles"), "skipped"),
         "server.service": "",
     }
     with Client(recorded.address) as client:
@@ -148,6 +161,12 @@ def test_the_authority_is_not_believed(doctor: Terminal, tmp_path: Path) -> None
     assert "--tls-ca" in found["tls.chain"]["remedy"]
 
 
+ROLES = """
+[[grants]]
+roles = ["reader"]
+namespaces = ["public/a"]
+permissions = ["read"]
+"""
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
@@ -174,6 +193,84 @@ def test_the_server_asks_who_calls(doctor: Terminal, asking: str, tmp_path: Path
         assert bad(found) == {"server.service", *(["server.token"] if arguments else [])}
         assert "--token-file" in found["server.service"]["remedy"]
         assert not arguments or "--token-file" in found["server.token"]["remedy"]
+
+
+def test_what_you_may_do_is_told_namespace_by_namespace(doctor: Terminal, tmp_path: Path) -> None:
+    key, roles, token = tmp_path / "secret.key", tmp_path / "roles.toml", tmp_path / "token"
+    key.write_bytes(SECRET.encode())
+    roles.write_text(ROLES)
+    token.write_text(jwt.encode({"sub": "reader"}, SECRET))
+    asks = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    with running(tmp_path, authentication=asks, authorization=AuthorizationConfig(file=roles)) as address:
+        arguments = ("--server", address, "--token-file", str(token), "--namespace", "public/a", "--namespace", "public/b")
+        found = examined(doctor, *arguments)
+    assert found["server.permissions public/a"]["told"] == "you may read; not: change, list the history"
+    assert bad(found) == {"server.namespace public/b", "server.permissions public/b"}
+    assert found["server.permissions public/b"]["told"].startswith("you may do nothing")
+    assert "--authorization" in found["server.permissions public/b"]["remedy"]
+
+
+def test_the_log_can_not_be_reached(doctor: Terminal) -> None:
+    cluster = FakeCluster()
+    beside = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
+    with running(None, log=beside, limits=replace(LIMITS, drain_seconds=0.5, log_patience_seconds=1.0)) as address:
+        deadline = time.monotonic() + 30
+        while not bad(found := examined(doctor, "--server", address)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    assert bad(found) == {"server.readiness"}
+    assert "NOT_SERVING" in found["server.readiness"]["told"] and "--config" in found["server.readiness"]["remedy"]
+    assert found["server.liveness"]["level"] == "ok"
+
+
+def test_a_limit_that_is_nearly_met_and_one_that_is_met(doctor: Terminal) -> None:
+    at = Address("127.0.0.1", free_port())
+    limits = replace(LIMITS, max_watches=5)
+    with running(None, metrics_listen=at, limits=limits) as address, Client(address) as client, ExitStack() as stack:
+        found = examined(doctor, "--server", address, "--metrics", str(at))
+        assert bad(found) == set() and found["limits.use"]["level"] == "ok"
+        assert "max_watches: 0 of 5" in found["limits.use"]["told"] and "ulimit -n: " in found["limits.use"]["told"]
+        assert found["server.clock"]["level"] == "ok"
+        for _ in range(4):
+            watch = stack.enter_context(client.watch(namespaces=["public/a"]))
+            next(iter(watch))
+        found = examined(doctor, "--server", address, "--metrics", str(at))
+        assert bad(found) == set() and found["limits.use"]["level"] == "warning"
+        assert "max_watches: 4 of 5" in found["limits.use"]["told"] and "Raise max_watches before" in found["limits.use"]["remedy"]
+        next(iter(stack.enter_context(client.watch(namespaces=["public/a"]))))
+        found = examined(doctor, "--server", address, "--metrics", str(at))
+        assert bad(found) == {"limits.use"} and "max_watches: 5 of 5" in found["limits.use"]["told"]
+
+
+def test_the_limits_of_a_server_are_not_taken_from_the_defaults_here(doctor: Terminal) -> None:
+    with showing("topicpolicies_documents 1\ntopicpolicies_watches 9999\n") as at, running(None) as address:
+        found = examined(doctor, "--server", address, "--metrics", at)
+    assert "max_loaded_keys" not in found["limits.use"]["told"], "nobody has told that limit"
+    assert "max_watches: 9,999 of 10,000" in found["limits.use"]["told"], "GetServerInfo tells that one"
+
+
+def test_the_servers_clock_is_off(doctor: Terminal) -> None:
+    with admin_api(date=email.utils.formatdate(time.time() - 3600, usegmt=True)) as api, running(None) as address:
+        found = examined(doctor, "--server", address, "--metrics", f"127.0.0.1:{api.port}")
+    assert bad(found) == {"server.clock", "limits.metrics"}
+    assert "behind" in found["server.clock"]["told"] and "NTP" in found["server.clock"]["remedy"]
+
+
+@pytest.mark.parametrize("reads", ["nothing", "an error"])
+def test_what_is_written_is_not_read_back(doctor: Terminal, monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
+    real = Servicer.get_policy
+
+    @servicer._answering
+    async def elsewhere(self: Servicer, message: GetPolicyRequest, context: Any) -> bytes:
+        if reads == "an error":
+            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.VERSION_NOT_REACHED, "The view has not come so far.")
+        return await real(self, GetPolicyRequest(topic=message.topic + "-another"), context)
+
+    monkeypatch.setattr(Servicer, "get_policy", elsewhere)
+    with running(None) as address:
+        found = examined(doctor, "--server", address, "--scratch", "public/a")
+    assert bad(found) == {"scratch.readback"}
+    assert "reads its log" in found["scratch.readback"]["remedy"]
+    assert found["scratch.removal"]["level"] == "ok", "what was made is removed all the same"
 
 
 def test_nothing_is_wrong_with_a_broker_that_is_well(doctor: Terminal) -> None:
@@ -245,6 +342,18 @@ def test_the_role_may_not_do_what_it_has_to(doctor: Terminal) -> None:
     assert found["broker.policies"]["level"] == "warning"
 
 
+@pytest.mark.parametrize(("named", "level"), [((), "warning"), (("--superuser-roles", "root"), "ok")])
+def test_who_the_brokers_superusers_are_is_not_known(doctor: Terminal, tmp_path: Path, named: tuple[str, ...], level: str) -> None:
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET.encode())
+    asks = ("--authentication-providers", "token", "--token-secret-key", str(key), "--authorization-by-brokers", *named)
+    with admin_api({"tenants": (403, {"reason": "no"})}) as api:
+        found = examined(doctor, *before_the_broker(api.port, *asks))
+    assert bad(found) == set()
+    assert found["token.role"]["level"] == level
+    assert level == "ok" or "--superuser-roles" in found["token.role"]["remedy"]
+
+
 def test_the_brokers_clock_is_off(doctor: Terminal) -> None:
     with admin_api(date=email.utils.formatdate(time.time() + 3600, usegmt=True)) as api:
         found = examined(doctor, *before_the_broker(api.port))
@@ -292,6 +401,16 @@ def test_the_disk_can_not_be_written(doctor: Terminal, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
 
 
+def test_the_disk_is_full(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("topicpolicies_server.cli.doctor.keeping.tempfile.TemporaryFile", full)
+    found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--no-history", "--no-checkpoints")
+    assert bad(found) == {"disk.log"}
+    assert found["disk.log"]["remedy"] == f"Make room on the disk of {tmp_path}."
+
+
 def test_the_options_are_wrong(doctor: Terminal, tmp_path: Path) -> None:
     found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--max-watches", "0", "--guard", "a/b")
     assert bad(found) == {"options.valid"}
@@ -302,7 +421,7 @@ def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
     result = terminal.run("doctor", "--tls")
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
-    assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("14 checks: 1 failed")
+    assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("15 checks: 1 failed")
 
 
 def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:

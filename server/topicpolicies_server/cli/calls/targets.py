@@ -12,3 +12,12 @@ def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
     for target in targets:
         (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
     return topics, namespaces
+
+
+def sort_tenants(targets: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Tenants apart from all other targets: a tenant is one word."""
+    tenants: list[str] = []
+    others: list[str] = []
+    for target in targets:
+        (others if "/" in target or "://" in target else tenants).append(target)
+    return tenants, others

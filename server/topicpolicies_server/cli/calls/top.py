@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Self
 
 import typer
@@ -20,15 +21,21 @@ from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.busiest import Busiest
 from ..showing.rendering import console
-from .targets import sort_targets
+from .targets import sort_targets, sort_tenants
+from .tenants import namespaces_of
 
 _JOIN_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
 
 
-def top(
+def top(  # noqa: PLR0913 - options
     context: typer.Context,
-    targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET...", help="Topics; namespaces, as tenant/namespace; with --admin-url tenants: all, if none is named."
+        ),
+    ] = None,
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     seconds: Annotated[
         float,
@@ -36,21 +43,39 @@ def top(
     ] = 2.0,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show so many namespaces, and topics, at most.")] = 20,
     once: Annotated[bool, typer.Option("--once", help="Look for --seconds, show it once, and end.")] = False,
+    *,
+    admin_url: Annotated[
+        str, typer.Option("--admin-url", metavar="URL", help="The brokers' admin API, which tells a tenant's namespaces.")
+    ] = "",
+    token_file: Annotated[Path | None, typer.Option("--pulsar-token-file", metavar="FILE", help="The token for that.")] = None,
+    trust_certs: Annotated[Path | None, typer.Option("--pulsar-tls-trust-certs", metavar="FILE", help="The authorities for that.")] = None,
 ) -> None:
     """Show which namespaces and topics change most.
 
     It follows every change, and shows rates (the last half minute counts most), and of each the last change: when, by whom, why. On a
     terminal it stays until Ctrl-C; elsewhere it is written again and again. With --output json each line is one JSON document.
 
+    With --admin-url the namespaces of tenants are followed, those that they have when the command begins; the server loads each of them.
+
     \b
     Examples:
       topicpolicies top public/default public/payments
       topicpolicies top persistent://public/default/orders --seconds 0.5
       topicpolicies top public/default --once --seconds 60 --output json
+      topicpolicies top acme --admin-url http://broker:8080
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    topics, namespaces = sort_targets(targets)
+    tenants, others = sort_tenants(targets or ())
+    if not admin_url and (tenants or not others):
+        said = f'"{tenants[0]}" is a tenant, and the server tells nobody which namespaces it has' if tenants else "Nothing is named"
+        raise typer.BadParameter(
+            f"{said}: name topics, or namespaces as tenant/namespace (pulsar-admin namespaces list TENANT), or say --admin-url URL.",
+            param_hint="TARGET",
+        )
+    topics, namespaces = sort_targets(others)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
+        if tenants or not others:
+            namespaces = [*dict.fromkeys([*namespaces, *namespaces_of(tenants, admin_url, token_file, trust_certs)])]
         opened = client.watch(
             topics=topics, namespaces=namespaces, scopes=scope.scopes, mode=WatchMode.EVERY, patience=chosen.timeout_seconds
         )

@@ -126,13 +126,14 @@ def judged_entry(answer: Answer, what: str) -> Finding:
     return ok()
 
 
-def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> list[Check]:
+def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
     """The checks of the broker.
 
     Args:
         config: how the sidecar reaches it.
         ask: its admin API.
         namespaces: which are looked at.
+        needs_superuser: whether the server has to see the brokers' configuration to know who may do everything.
     """
     service, admin = (_place(url, ports) for url, ports in ((config.service_url, _SERVICE_PORTS), (config.admin_url, _ADMIN_PORTS)))
 
@@ -178,7 +179,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> 
     for group, place, url in (("broker-tls", service, config.service_url), ("admin-tls", admin, config.admin_url)):
         if url.startswith(("pulsar+ssl", "https")):
             found += certificates(place, tls, used=True, group=group, before=None, named=config.tls_validate_hostname)
-    found += [*_tokens(config, ask), *(_tenant(namespace, ask) for namespace in namespaces)]
+    found += [*_tokens(config, ask, needs_superuser), *(_tenant(namespace, ask) for namespace in namespaces)]
     found += [
         Check(
             name="broker.version",
@@ -211,7 +212,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str]) -> 
     return found
 
 
-def _tokens(config: PulsarLogConfig, ask: Asking) -> list[Check]:
+def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list[Check]:
     """The checks of what the sidecar shows, and what that may do."""
     certificate = config.tls_certificate_file
     nothing = "without a token" if certificate is None else "without a token, by its certificate"
@@ -229,6 +230,11 @@ def _tokens(config: PulsarLogConfig, ask: Asking) -> list[Check]:
 
     async def superuser() -> Finding:
         answer = await ask("tenants")
+        if answer.status in (_UNKNOWN, _FORBIDDEN) and needs_superuser:
+            return warning(
+                "no superuser, and --authorization-by-brokers knows the brokers' superusers from nowhere else: they may do nothing here",
+                "Name them with --superuser-roles, or give the sidecar a superuser's role.",
+            )
         if answer.status in (_UNKNOWN, _FORBIDDEN):
             return ok("no superuser: it is the admin of single tenants, if of any")
         judged = judged_entry(answer, "the tenants")

@@ -14,11 +14,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from topicpolicies import Tls
+from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies.aio import AsyncClient
 from topicpolicies.channels import addresses_of
 
-from ...config import ConfigError, Limits, PulsarLogConfig, ServerConfig
+from ...config import ConfigError, PulsarLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
 from ...config.sources import Gathered
@@ -28,10 +28,11 @@ from ..settings import Settings, settings
 from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
 from .keeping import keeping
+from .limits import clock, metrics
 from .reaching import place_of, reaching, wants_tls
 from .report import Nobody, Screen, count, of_results, summary
 from .scratch import Scratch, cleaned
-from .sidecar import metrics, sidecar
+from .sidecar import sidecar
 from .tokens import Shown
 
 ScratchPlace = Annotated[
@@ -42,6 +43,7 @@ Namespaces = Annotated[
 ]
 Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="Where the server shows its metrics.")]
 Pre = Annotated[bool, typer.Option("--pre", help="Only what has to hold before the server is started.")]
+_INFO_SECONDS = 6.0
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options that tell where a log is: whoever says one runs the server."""
 
@@ -174,13 +176,21 @@ def _of_options(patient: Patient) -> list[Check]:
 def _of_server(patient: Patient, client: AsyncClient, shown: Shown) -> list[Check]:
     target, tls = patient.target, patient.tls
     place = place_of(addresses_of(target)[0])
-    limits = dataclasses.asdict(patient.config.limits if patient.config is not None else Limits())
+    limits = dataclasses.asdict(patient.config.limits) if patient.config is not None else {}
+
+    async def told() -> dict[str, float]:
+        try:
+            return {"max_watches": (await client.server_info(timeout=_INFO_SECONDS)).limits.watches}
+        except TopicPoliciesError:
+            return {}
+
     return [
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
         *shown.checks(),
         *sidecar(target, tls, client, patient.namespaces),
-        *metrics(patient.metrics, limits),
+        *clock(patient.metrics),
+        *metrics(patient.metrics, limits, told),
     ]
 
 
@@ -203,9 +213,14 @@ async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> Async
 
     asking = Asking(config.log)
     try:
-        yield [*brokers(config.log, asking, namespaces), *checks]
+        yield [*brokers(config.log, asking, namespaces, needs_superuser=_needs_superuser(config)), *checks]
     finally:
         await asking.close()
+
+
+def _needs_superuser(config: ServerConfig) -> bool:
+    """Whether the brokers' superusers can only be learnt from their configuration, which they show to superusers alone."""
+    return config.authorization.brokers and not config.authorization.superuser_roles
 
 
 def _sendable(actor: str) -> str:

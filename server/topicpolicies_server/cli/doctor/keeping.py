@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -103,7 +104,9 @@ def _of_file(name: str, path: Path, made: bool, most: int | None) -> list[Check]
         return await in_thread(lambda: facts_of(path, made=made))
 
     async def folder() -> Finding:
-        return judged_folder(await facts())
+        found = judged_folder(await facts())
+        full = os.strerror(errno.ENOSPC) in found.told
+        return found._replace(remedy=f"Make room on the disk of {path.parent}.") if full else found
 
     async def room() -> Finding:
         return judged_room(await facts(), most)

@@ -1,9 +1,8 @@
-"""What a running sidecar says of itself: what it is, whether it lives and is ready, what a namespace has, how near its limits it is."""
+"""What a running sidecar says of itself: what it is, whether it lives and is ready, what a namespace has."""
 
 from __future__ import annotations
 
-import http.client
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import grpc
@@ -11,17 +10,13 @@ import grpc
 from topicpolicies import LogKind, ServerInfo, Tls, TopicPoliciesError
 from topicpolicies.channels import credentials_for, options_for
 
-from .checks import Check, Finding, failed, in_thread, ok, skipped, warning, why
+from .checks import Check, Finding, failed, ok, warning
+from .permissions import permission
 
 if TYPE_CHECKING:
     from topicpolicies.aio import AsyncClient
 
 _CALL_SECONDS = 6.0
-_FULL = 0.8
-"""A limit that is used so far is warned of."""
-_MOST_BYTES = 8 << 20
-_BOUNDED = {"namespaces": "max_loaded_namespaces", "documents": "max_loaded_keys", "document_bytes": "max_loaded_document_bytes"}
-"""Metrics of what is in use, each with the option that bounds it."""
 
 
 def judged_info(info: ServerInfo) -> Finding:
@@ -42,51 +37,6 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
     if error.reason == "TOKEN_IN_THE_CLEAR":
         return failed(told, "Say --tls: without it others could read the token on its way.")
     return failed(told)
-
-
-def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Finding:
-    """How near a server is to its limits; both by the option's name."""
-    shares = {name: used[name] / limits[name] for name in limits if name in used and limits[name] > 0}
-    if not shares:
-        return skipped("the metrics tell of nothing that is bounded")
-    told = ", ".join(f"{name}: {used[name]:,.0f} of {limits[name]:,.0f}" for name in shares)
-    full = [name for name, share in shares.items() if share >= 1]
-    near = [name for name, share in shares.items() if share >= _FULL]
-    if full:
-        return failed(told, f"Raise {', '.join(full)} if there is memory for it, or share the namespaces among several servers.")
-    if near:
-        return warning(told, f"Raise {', '.join(near)} before it is met, or share the namespaces among several servers.")
-    return ok(told)
-
-
-def gauges(text: str) -> dict[str, float]:
-    """The numbers without labels in what Prometheus is shown, by their names."""
-    found = {}
-    for line in text.splitlines():
-        name, _, value = line.partition(" ")
-        if name and not line.startswith("#") and "{" not in name:
-            try:
-                found[name.removeprefix("topicpolicies_")] = float(value)
-            except ValueError:
-                continue
-    return found
-
-
-def fetched(address: str, path: str) -> tuple[int, str]:
-    """The status and the text of a page of the metrics port.
-
-    Raises:
-        OSError: there is none.
-    """
-    connection = http.client.HTTPConnection(address, timeout=_CALL_SECONDS)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read(_MOST_BYTES).decode(errors="replace")
-    except http.client.HTTPException as error:
-        raise OSError(f"no HTTP: {type(error).__name__}") from error
-    finally:
-        connection.close()
 
 
 def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces: Sequence[str]) -> list[Check]:
@@ -152,7 +102,7 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
             remedy="Its log says why; with the server's own options (--config FILE, --pulsar ...) this command looks at the broker too.",
             needs=("server.service",),
         ),
-        *map(reading, namespaces),
+        *(check for namespace in namespaces for check in (reading(namespace), permission(client, namespace))),
     ]
 
 
@@ -181,58 +131,3 @@ async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
-
-
-def metrics(address: str, limits: Mapping[str, float]) -> list[Check]:
-    """The checks of what the metrics port of a server tells; ``limits`` are those of its options, by their names."""
-
-    async def shown() -> Finding:
-        if not address:
-            return skipped("no address of metrics is known: say --metrics HOST:PORT")
-        try:
-            status, text = await in_thread(fetched, address, "/metrics")
-        except OSError as error:
-            return failed(f"{address}: {why(error)}")
-        if status != http.client.OK or "topicpolicies_" not in text:
-            return failed(f"{address} answers {status}, and shows no metrics of this server")
-        return ok(address)
-
-    async def use() -> Finding:
-        _, text = await in_thread(fetched, address, "/metrics")
-        numbers = gauges(text)
-        return judged_limits({option: numbers[name] for name, option in _BOUNDED.items() if name in numbers}, limits)
-
-    async def repairs() -> Finding:
-        _, text = await in_thread(fetched, address, "/metrics")
-        numbers = gauges(text)
-        if numbers.get("repairs_paused"):
-            return warning("repairs are paused", "Send the server SIGUSR2, or start it without --pause-repairs.")
-        if "repairs_due" not in numbers:
-            return skipped("the metrics tell nothing of repairs")
-        return ok(f"{numbers['repairs_due']:.0f} documents wait for a repair")
-
-    return [
-        Check(
-            name="limits.metrics",
-            holds="metrics are shown",
-            why="Without them nobody sees a limit before it is met.",
-            run=shown,
-            remedy="Name the address with --metrics HOST:PORT, and start the server with --metrics-listen.",
-        ),
-        Check(
-            name="limits.use",
-            holds="what is in use is well below the limits",
-            why="At its limit a server refuses what comes on top.",
-            run=use,
-            remedy="Raise the limit, or share the namespaces among several servers.",
-            needs=("limits.metrics",),
-        ),
-        Check(
-            name="limits.repairs",
-            holds="repairs are made",
-            why="Without repairs brokers keep showing a stale document.",
-            run=repairs,
-            remedy="Send the server SIGUSR2.",
-            needs=("limits.metrics",),
-        ),
-    ]

@@ -1,0 +1,232 @@
+"""What the metrics port of a server tells: how near its limits it is, whether repairs are made, and what its clock says."""
+
+from __future__ import annotations
+
+import http.client
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from .checks import Check, Finding, failed, in_thread, ok, skipped, warning, why
+from .clocks import judged_clock
+
+_SECONDS = 6.0
+_FULL = 0.8
+"""A limit that is used so far is warned of."""
+_MOST_BYTES = 8 << 20
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?")
+_OPTION = re.compile(r'(?:^|,)option="(\w+)"')
+OPEN_FILES = "ulimit -n"
+"""What bounds the open file descriptors, which is no option."""
+_BOUNDED = {
+    "namespaces": "max_loaded_namespaces",
+    "documents": "max_loaded_keys",
+    "document_bytes": "max_loaded_document_bytes",
+    "watches": "max_watches",
+    "calls_in_progress": "max_concurrent_calls",
+    "process_open_fds": OPEN_FILES,
+}
+"""Metrics of what is in use, each with what bounds it."""
+
+
+_DISK = "Look at the disk of that file; the server's log says what is wrong with it."
+_TROUBLES = (
+    ("history_failing", 0, "the history can't be written", _DISK),
+    ("history_waiting_seconds", 60, "entries of the history wait for {value:,.0f} s", _DISK),
+    ("checkpoint_behind_seconds", 600, "checkpoints are {value:,.0f} s behind", _DISK),
+    ("call_record_lost_total", 0, "{value:,.0f} calls are missing in the record of calls", _DISK),
+    ("files_unusable", 0, "{value:.0f} files of certificates, keys or permissions can't be used", "The server's log names the files."),
+    ("issuers_unanswered", 0, "{value:.0f} issuers of tokens give no keys", "Look whether the issuers, and the network there, are well."),
+    ("log_unreachable_seconds", 0, "the change log has not answered for {value:,.0f} s", "Look at the brokers, and the network there."),
+    ("unread_seconds", 300, "a client has read nothing for {value:,.0f} s", "The server's log says who it is."),
+    ("over_capacity", 0, "more is in memory than may be", "Raise max_loaded_keys or max_loaded_document_bytes."),
+)
+"""Metrics, the most that is well, what it means beyond that, and what to do."""
+
+
+class Page(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    text: str
+    date: str | None
+    """Its header Date."""
+
+
+class Numbers(NamedTuple):
+    """What Prometheus is shown."""
+
+    values: Mapping[str, float]
+    """By name, without ``topicpolicies_``; of one with labels the sum."""
+    limits: Mapping[str, float]
+    """Of the server, as far as it shows them, by the option or ``OPEN_FILES``."""
+
+    @property
+    def used(self) -> Mapping[str, float]:
+        """How much is in use, by what bounds it."""
+        return {bound: self.values[name] for name, bound in _BOUNDED.items() if name in self.values}
+
+
+def numbers(text: str) -> Numbers:
+    """What a page in the format of Prometheus says; lines of another form are passed over."""
+    values: dict[str, float] = {}
+    limits: dict[str, float] = {}
+    for line in text.splitlines():
+        found = _SAMPLE.fullmatch(line)
+        try:
+            value = float(found[3]) if found is not None else float("nan")
+        except ValueError:
+            continue
+        if found is None or math.isnan(value):
+            continue
+        name = found[1].removeprefix("topicpolicies_")
+        if name == "limit" and (option := _OPTION.search(found[2] or "")):
+            limits[option[1]] = value
+        values[name] = values.get(name, 0.0) + value
+    if "process_max_fds" in values:
+        limits[OPEN_FILES] = values["process_max_fds"]
+    return Numbers(values, limits)
+
+
+def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Finding:
+    """How near a server is to its limits; both by what bounds it, mostly an option's name."""
+    shares = {name: used[name] / limits[name] for name in limits if name in used and limits[name] > 0}
+    if not shares:
+        return skipped("the metrics tell of nothing that is bounded, or not of the bounds: --config FILE names the server's options")
+    told = ", ".join(f"{name}: {used[name]:,.0f} of {limits[name]:,.0f}" for name in shares)
+    full = [name for name, share in shares.items() if share >= 1]
+    near = [name for name, share in shares.items() if share >= _FULL]
+    if full:
+        return failed(told, f"Raise {', '.join(full)} if there is memory for it, or share the namespaces among several servers.")
+    if near:
+        return warning(told, f"Raise {', '.join(near)} before it is met, or share the namespaces among several servers.")
+    return ok(told)
+
+
+def judged_troubles(values: Mapping[str, float]) -> Finding:
+    """What metrics tell that should not be so; ``values``: by name, without ``topicpolicies_``."""
+    found = [
+        (words.format(value=values[name]), remedy) for name, most, words, remedy in _TROUBLES if name in values and values[name] > most
+    ]
+    if found:
+        return warning("; ".join(words for words, _ in found), " ".join(dict.fromkeys(remedy for _, remedy in found)))
+    known = sum(name in values for name, *_ in _TROUBLES)
+    return ok() if known else skipped("the metrics tell nothing of it")
+
+
+def fetched(address: str, path: str) -> Page:
+    """A page of the metrics port.
+
+    Raises:
+        OSError: there is none.
+    """
+    connection = http.client.HTTPConnection(address, timeout=_SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return Page(answer.status, answer.read(_MOST_BYTES).decode(errors="replace"), answer.getheader("Date"))
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP: {type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+async def _nothing() -> Mapping[str, float]:
+    return {}
+
+
+def metrics(address: str, limits: Mapping[str, float], told: Callable[[], Awaitable[Mapping[str, float]]] = _nothing) -> list[Check]:
+    """The checks of what the metrics port of a server tells.
+
+    Args:
+        address: of that port; "": it is not known.
+        limits: those of the server's options, by their names; empty: they are not known.
+        told: those that the server tells a client, by the same names. What the metrics show goes before these, and options last.
+    """
+
+    async def shown() -> Finding:
+        if not address:
+            return skipped("no address of metrics is known: say --metrics HOST:PORT")
+        try:
+            page = await in_thread(fetched, address, "/metrics")
+        except OSError as error:
+            return failed(f"{address}: {why(error)}")
+        if page.status != http.client.OK or "topicpolicies_" not in page.text:
+            return failed(f"{address} answers {page.status}, and shows no metrics of this server")
+        return ok(address)
+
+    async def use() -> Finding:
+        found = numbers((await in_thread(fetched, address, "/metrics")).text)
+        known = {**limits, **(await told()), **found.limits}
+        return judged_limits(found.used, {name: known[name] for name in _BOUNDED.values() if name in known})
+
+    async def troubles() -> Finding:
+        return judged_troubles(numbers((await in_thread(fetched, address, "/metrics")).text).values)
+
+    async def repairs() -> Finding:
+        values = numbers((await in_thread(fetched, address, "/metrics")).text).values
+        if values.get("repairs_paused"):
+            return warning("repairs are paused", "Send the server SIGUSR2, or start it without --pause-repairs.")
+        if "repairs_due" not in values:
+            return skipped("the metrics tell nothing of repairs")
+        return ok(f"{values['repairs_due']:.0f} documents wait for a repair")
+
+    return [
+        Check(
+            name="limits.metrics",
+            holds="metrics are shown",
+            why="Without them nobody sees a limit before it is met.",
+            run=shown,
+            remedy="Name the address with --metrics HOST:PORT, and start the server with --metrics-listen.",
+        ),
+        Check(
+            name="limits.use",
+            holds="what is in use is well below the limits",
+            why="At its limit a server refuses what comes on top.",
+            run=use,
+            remedy="Raise the limit, or share the namespaces among several servers.",
+            needs=("limits.metrics",),
+        ),
+        Check(
+            name="limits.repairs",
+            holds="repairs are made",
+            why="Without repairs brokers keep showing a stale document.",
+            run=repairs,
+            remedy="Send the server SIGUSR2.",
+            needs=("limits.metrics",),
+        ),
+        Check(
+            name="limits.troubles",
+            holds="the metrics tell of no trouble",
+            why="Something may fail, or be late, while calls go on.",
+            run=troubles,
+            remedy="Look at the server's log.",
+            needs=("limits.metrics",),
+        ),
+    ]
+
+
+def clock(address: str) -> list[Check]:
+    """The check of the server's clock, by what answers at its metrics port; ``address``: "": nothing can be asked."""
+
+    async def run() -> Finding:
+        asked = time.time()
+        try:
+            page = await in_thread(fetched, address, "/livez")
+        except OSError:
+            return skipped("its metrics port does not answer")
+        return judged_clock(page.date, asked, time.time())
+
+    if not address:
+        return []
+    check = Check(
+        name="server.clock",
+        holds="the server's clock agrees with yours",
+        why="Tokens and certificates are judged by it, and changes have its times.",
+        run=run,
+        remedy="Let both keep time by NTP (chronyc tracking, timedatectl).",
+        needs=("address.connect",),
+    )
+    return [check]

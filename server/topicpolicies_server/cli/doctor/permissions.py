@@ -1,0 +1,81 @@
+"""What you may do in a namespace: each thing is asked for in a way that changes nothing, and nothing of the answers is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from topicpolicies import TopicPoliciesError
+
+from .checks import Check, Finding, failed, ok
+
+if TYPE_CHECKING:
+    from topicpolicies.aio import AsyncClient
+
+_CALL_SECONDS = 6.0
+_DENIED = "PERMISSION_DENIED"
+"""The reason of who may not do something. It is judged before all else of a namespace: whoever is told another reason may."""
+_NOT_ASKED = ("UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "INTERNAL")
+"""Codes of calls that ended before that."""
+_WITHOUT = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps none"}
+"""Reasons for which nobody can do it."""
+
+
+async def _asked(ask: Callable[[], Awaitable[object]]) -> str:
+    """The reason why something can't be done; "": it can."""
+    try:
+        await ask()
+    except TopicPoliciesError as error:
+        if error.reason == _DENIED or error.reason in _WITHOUT:
+            return error.reason
+        if not error.reason or error.reason == "AUTHORIZATION_UNKNOWN" or error.code.name in _NOT_ASKED:
+            raise
+    return ""
+
+
+def judged_permissions(reasons: dict[str, str]) -> Finding:
+    """What may be done, by the reason why it can't be; "": it can."""
+    may = [what for what, reason in reasons.items() if not reason]
+    may_not = [what for what, reason in reasons.items() if reason == _DENIED]
+    off = [f"{what} ({_WITHOUT[reason]})" for what, reason in reasons.items() if reason in _WITHOUT]
+    told = [f"you may {', '.join(may) or 'do nothing'}"]
+    if may_not:
+        told.append(f"not: {', '.join(may_not)}")
+    if off:
+        told.append(f"off: {', '.join(off)}")
+    sentence = "; ".join(told)
+    return ok(sentence) if may or not may_not else failed(sentence)
+
+
+def permission(client: AsyncClient, namespace: str) -> Check:
+    """The check of what you may do in a namespace."""
+
+    async def listed() -> None:
+        async for _ in client.list(namespace, page_size=1, timeout=_CALL_SECONDS):
+            return
+
+    async def dry_run() -> None:
+        topic = f"persistent://{namespace}/topicpolicies-doctor"
+        await client.update(topic, max_producer_per_topic=1, validate_only=True, timeout=_CALL_SECONDS)
+
+    async def history() -> None:
+        async for _ in client.history_pages(namespace=namespace, page_size=1, timeout=_CALL_SECONDS):
+            return
+
+    async def run() -> Finding:
+        ways = {"read": listed, "change": dry_run, "list the history": history}
+        try:
+            return judged_permissions(dict(zip(ways, await asyncio.gather(*map(_asked, ways.values())), strict=True)))
+        except TopicPoliciesError as error:
+            return failed(f"{error.reason or error.code.name}: {error.message}", "Look at the server's log for why it can't tell.")
+
+    return Check(
+        name=f"server.permissions {namespace}",
+        holds=f"what you may do in {namespace} is known",
+        why="Who may not do something is refused, whatever he sends.",
+        run=run,
+        remedy="Show who you are (--token-file, --tls-certificate), and have your role allowed: see the server's --authorization.",
+        needs=("server.service",),
+        seconds=15,
+    )

@@ -1,0 +1,59 @@
+"""What is shown of a server beside its namespaces: what it remembers, what it could not keep or read, its certificate, its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from prometheus_client.metrics_core import Metric
+
+from ..config import Limits
+from .families import counter, gauge, gauges
+
+if TYPE_CHECKING:
+    from ..access.issuers import KeysKnown
+    from ..rereading import Rereading
+
+Kept: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
+"""Tells, by what it is, how much is remembered, and how much at most."""
+LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
+"""Options that are shown: each bounds what another metric tells."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Beside:
+    """Where it is asked for; any thread may ask. None: there is no such thing."""
+
+    rereading: Rereading
+    limits: Limits
+    kept: Sequence[Kept] = ()
+    issuers: Callable[[], KeysKnown | None] = lambda: None
+    unrecorded: Callable[[], int] | None = None
+    """Lines that are missing in the record of calls."""
+    spans_lost: Callable[[], int] | None = None
+    """Calls and changes whose spans were not sent."""
+    certificate_ends: Callable[[], float | None] = lambda: None
+    """In seconds since 1970."""
+
+    def families(self) -> Iterator[Metric]:
+        """What is shown."""
+        kept = {name: each for tell in self.kept for name, each in tell().items()}
+        sizes = {name: float(size) for name, (size, _) in kept.items()}
+        most = {name: float(bound) for name, (_, bound) in kept.items()}
+        yield gauges("remembered", "What is remembered so that it need not be found out again, by what it is.", "what", sizes)
+        yield gauges("remembered_most", "How much of it is remembered at most; then the oldest goes for room.", "what", most)
+        limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
+        yield gauges("limit", "Limits of the server, by the option.", "option", limits)
+        if (keys := self.issuers()) is not None:
+            yield gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens came.", keys.oldest_seconds)
+            yield gauge("issuers_unanswered", "Issuers of tokens that gave no keys when they were asked last.", keys.unanswered)
+        unusable = "Files of certificates, keys or permissions that can't be used as they are now; what was read before stays in force."
+        yield gauge("files_unusable", unusable, len(self.rereading.problems))
+        yield counter("reread_failures", "Times that the log told of such a file.", self.rereading.failures)
+        if self.unrecorded is not None:
+            yield counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
+        if self.spans_lost is not None:
+            yield counter("spans_lost", "Calls and changes whose spans were not sent to the collector.", self.spans_lost())
+        if (ends := self.certificate_ends()) is not None:
+            yield gauge("certificate_end_seconds", "When the server's TLS certificate in force ends, in seconds since 1970.", ends)

@@ -1,0 +1,125 @@
+"""What is shown of a server beside its namespaces: each figure moves when what it tells of does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import jwt
+from cryptography import x509
+
+from tests.client.certificates import Authority, Identity
+from tests.ports import free_port
+from tests.stubs import async_stub
+from topicpolicies.v1.service_pb2 import ListPoliciesRequest
+from topicpolicies_server.access.issuers import Issuers, OidcRules, Unanswered
+from topicpolicies_server.access.jwks import KeySet
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TlsConfig,
+    parse_address,
+)
+from topicpolicies_server.config.authentication import TokenConfig
+from topicpolicies_server.config.call_record import CallRecordConfig, Recorded
+from topicpolicies_server.config.telemetry import TelemetryConfig
+from topicpolicies_server.rpc.journal import MOST_STRANGERS
+from topicpolicies_server.rpc.server import Server
+
+from .scraping import Shown
+
+SECRET = "0123456789abcdef0123456789abcdef"
+LIMITS = replace(Limits(), max_calls_per_principal=500, max_watches=7, drain_seconds=2.0)
+
+
+@asynccontextmanager
+async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
+    """A server with TLS, tokens, a record of calls, and a collector that is away."""
+    key = path / "secret.key"
+    key.write_bytes(SECRET.encode())
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        metrics_listen=parse_address("127.0.0.1:0"),
+        tls=TlsConfig(certificate_file=identity.certificate, key_file=identity.key),
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
+        authorization=AuthorizationConfig(allow_authenticated=True),
+        call_record=CallRecordConfig(which=Recorded.ALL, path=path / "calls.log"),
+        telemetry=TelemetryConfig(endpoint=f"http://127.0.0.1:{free_port()}", trace_ratio=1.0),
+        limits=LIMITS,
+    )
+    credentials = grpc.ssl_channel_credentials((path / "ours.pem").read_bytes())
+    async with Server(config) as server, grpc.aio.secure_channel(server.address, credentials) as channel:
+        yield Shown(server, async_stub(channel))
+
+
+def end_of(identity: Identity) -> float:
+    return x509.load_pem_x509_certificate(identity.certificate.read_bytes()).not_valid_after_utc.timestamp()
+
+
+async def test_what_a_server_remembers_loses_and_can_not_read_is_shown(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    identity = authority.identity("server", "127.0.0.1")
+    async with secured(tmp_path, identity) as shown:
+        before = await shown.scrape()
+        assert before.value("topicpolicies_certificate_end_seconds") == end_of(identity)
+        assert before.value("topicpolicies_limit", option="max_watches") == 7
+        assert {each["what"] for each in before.labels("topicpolicies_remembered")} == {"tokens", "principals"}
+        for name in ("call_record_lost_total", "spans_lost_total", "reread_failures_total", "files_unusable", "remembered"):
+            assert before.labels(f"topicpolicies_{name}") and before.value(f"topicpolicies_{name}") == 0, name
+
+        metadata = (("authorization", f"Bearer {jwt.encode({'sub': 'me'}, SECRET)}"),)
+        await shown.stub.ListPolicies(ListPoliciesRequest(namespace="public/a"), metadata=metadata)
+        strangers = [shown.stub.ListPolicies(ListPoliciesRequest(namespace="public/a")) for _ in range(3 * MOST_STRANGERS)]
+        assert all(isinstance(each, grpc.aio.AioRpcError) for each in await asyncio.gather(*strangers, return_exceptions=True))
+        scrape = await shown.until_more("topicpolicies_spans_lost_total", 0)
+        assert scrape.value("topicpolicies_remembered", what="tokens") == 1
+        assert scrape.value("topicpolicies_remembered", what="principals") >= 1
+        assert scrape.value("topicpolicies_remembered_most", what="tokens") > 1
+        assert scrape.value("topicpolicies_call_record_lost_total") > 0
+
+        kept = identity.certificate.read_bytes()
+        identity.certificate.write_text("nonsense")
+        scrape = await shown.until("topicpolicies_files_unusable", 1)
+        assert scrape.value("topicpolicies_reread_failures_total") == 1
+        assert scrape.value("topicpolicies_certificate_end_seconds") == before.value("topicpolicies_certificate_end_seconds")
+        identity.certificate.write_bytes(kept)
+        await shown.until("topicpolicies_files_unusable", 0)
+
+
+async def test_the_end_of_a_new_certificate_is_shown_once_it_is_in_force(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ours")
+    identity, other = authority.identity("server", "127.0.0.1"), authority.identity("other", "127.0.0.1")
+    async with secured(tmp_path, identity) as shown:
+        identity.key.write_bytes(other.key.read_bytes())
+        identity.certificate.write_bytes(other.certificate.read_bytes())
+        await shown.until("topicpolicies_certificate_end_seconds", end_of(other))
+
+
+async def test_how_old_keys_of_issuers_are_and_who_gives_none_is_told() -> None:
+    moment, answers = 1000.0, True
+
+    async def fetch(_: str) -> KeySet:
+        if not answers:
+            raise Unanswered("it is away")
+        return KeySet({}, ())
+
+    issuers = Issuers(["https://a", "https://b"], fetch, OidcRules(frozenset({"me"})), lambda: 0.0, lambda: moment)
+    assert issuers.keys() == (0.0, 0)
+    issuers.start()
+    await asyncio.sleep(0.01)
+    moment += 50
+    assert issuers.keys() == (50.0, 0)
+    answers = False
+    issuers.start()
+    await asyncio.sleep(0.01)
+    assert issuers.keys() == (50.0, 2)
+    assert issuers.kept() == {"tokens_of_issuers": (0, 2048)}
+    await issuers.close()

@@ -1,0 +1,232 @@
+"""What holds a server up is seen in its metrics: each of them moves, and comes back when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.metrics_core import Metric
+
+from tests.checkpoints.server import NEVER, a_key
+from tests.checkpoints.server import Server as Checkpointed
+from tests.history.conftest import BOUNDS, reader_of, update
+from tests.history.test_trouble import refuse_commits
+from tests.namespaces.bench import KEY, OTHER, Bench, simulate
+from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
+from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, WATCH_MODE_ENTRIES, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies_server.checkpoints import checkpoints, keeper
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.history import open_history
+from topicpolicies_server.history.entries import Noted, Stream
+from topicpolicies_server.history.waiting import Waiting
+from topicpolicies_server.logs.pulsar import contacts
+from topicpolicies_server.metrics import ServerCollector
+from topicpolicies_server.metrics.keeping import of_checkpoints, of_history
+
+from .scraping import PATIENCE, TOPIC, showing
+from .test_metrics import shown
+
+LARGE = 64 << 10
+
+
+def figures(families: Callable[[], object]) -> dict[str, float]:
+    """What is shown without labels, by names."""
+    found: dict[str, float] = {}
+    for family in families():  # type: ignore[attr-defined]
+        assert isinstance(family, Metric)
+        found |= {each.name.removeprefix("topicpolicies_"): each.value for each in family.samples if not each.labels}
+    return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 - a thread makes it so, and tells nobody
+            await asyncio.sleep(0.01)
+
+
+def test_appends_that_are_held_are_in_flight_and_what_comes_on_top_waits() -> None:
+    async def scenario(bench: Bench) -> None:
+        collector = ServerCollector(bench.registry)
+        await bench.set(1)
+        names = ("chains", "chain_depth", "changes_waiting")
+        assert [shown(collector)[name] for name in names] == [0, 0, 0]
+        bench.opened.appends[0].hold()
+        changes = [bench.setting(value) for value in range(2, 7)] + [bench.setting(9, key=OTHER)]
+        await asyncio.sleep(0.1)
+        assert [shown(collector)[name] for name in names] == [2, 2, 3]
+        bench.opened.appends[0].release()
+        await asyncio.gather(*changes)
+        assert [shown(collector)[name] for name in names] == [0, 0, 0]
+
+    simulate(scenario, max_in_flight_per_key=2)
+
+
+def test_a_reader_that_stands_is_behind_and_changes_count_by_proof() -> None:
+    async def scenario(bench: Bench) -> None:
+        collector = ServerCollector(bench.registry)
+        await bench.set(1)
+        await asyncio.sleep(0.1)
+        assert shown(collector)["reader_lag_events"] == 0
+        bench.opened.reads[0].hold()
+        for value in (2, 3, 4):
+            await bench.set(value)
+        behind = shown(collector)
+        assert (behind["reader_lag_events"], behind["events_unproven"], behind["namespace_lag_events acme/orders"]) == (3, 0, 3)
+        bench.opened.reads[0].release()
+        await asyncio.sleep(0.1)
+        again = shown(collector)
+        assert again["reader_lag_events"] == 0 and "namespace_lag_events acme/orders" not in again
+
+    simulate(scenario)
+
+
+def test_a_change_behind_what_another_wrote_waits_for_the_reader() -> None:
+    async def scenario(bench: Bench) -> None:
+        collector = ServerCollector(bench.registry)
+        await bench.set(1)
+        await asyncio.sleep(0.1)
+        bench.opened.reads[0].hold()
+        bench.elsewhere(7, OTHER)
+        change = bench.setting(2, key=KEY)
+        await asyncio.sleep(0.1)
+        behind = shown(collector)
+        assert (behind["events_unproven"], behind["reader_lag_events"], change.done()) == (1, 1, False)
+        bench.opened.reads[0].release()
+        await change
+        assert [shown(collector)[name] for name in ("events_unproven", "reader_lag_events")] == [0, 0]
+
+    simulate(scenario, sole_writer=False)
+
+
+async def test_a_history_whose_disk_is_full_has_entries_waiting_that_grow_older(tmp_path: Path) -> None:
+    history = open_history(tmp_path / "history.db", BOUNDS)
+    names = ("history_waiting_events", "history_waiting_bytes", "history_waiting_seconds", "history_failing")
+
+    def show() -> list[float]:
+        told = figures(lambda: of_history(history))
+        return [told[name] for name in names]
+
+    try:
+        reader = await reader_of(history)
+        assert show() == [0, 0, 0, 0]
+        history._writer._connection.set_authorizer(refuse_commits)
+        reader.read(update(1, 1), update(2, 2))
+        await until(lambda: show()[3] == 1)
+        events, size, first, _ = show()
+        assert events == 2 and size > 0
+        await until(lambda: show()[2] > first > 0)
+        history._writer._connection.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
+        await until(lambda: show() == [0, 0, 0, 0])
+    finally:
+        await history.close()
+
+
+def test_entries_weigh_at_least_what_their_documents_have() -> None:
+    document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
+    small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1") for after in (None, document))
+    waiting = Waiting(10 * LARGE)
+    assert waiting.note([large] * 100) == 9, "what waits is bounded by its bytes, however few events those are"
+    assert waiting.note([small]) == 1
+
+
+def test_of_entries_that_wait_the_age_of_the_first_is_told_and_none_of_those_that_are_written() -> None:
+    now = [0.0]
+    waiting = Waiting(1 << 20, lambda: now[0])
+    noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1")]
+    waiting.note(noted)
+    now[0] = 5.0
+    assert waiting.seconds() == 5
+    waiting.note(noted)
+    now[0] = 7.0
+    assert waiting.seconds() == 7
+    waiting.written(1)
+    assert waiting.seconds() == 2
+    waiting.written(1)
+    assert waiting.seconds() == 0
+    now[0] = 3_600.0
+    waiting.note(noted)
+    now[0] = 3_601.0
+    assert waiting.seconds() == 1, "nothing waited for an hour"
+
+
+async def test_what_no_checkpoint_has_is_behind_since_it_came_and_not_since_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1_000.0]
+    for module in (keeper, checkpoints):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    server = Checkpointed(tmp_path, NEVER)
+    async with server.running() as registry:
+        opened = server.checkpoints
+        assert opened is not None
+
+        def behind() -> float:
+            return figures(lambda: of_checkpoints(opened))["checkpoint_behind_seconds"]
+
+        await server.set(registry, a_key(1), 1)
+        await server.keep()
+        assert behind() == 0
+        clock[0] += 3_600
+        assert behind() == 0
+        await server.set(registry, a_key(1), 2)
+        assert behind() == 0
+        clock[0] += 20
+        assert behind() == 20
+        (kept,) = opened._keepers
+        assert kept.begin() is not None
+        assert behind() == 20, "what is being copied is in no checkpoint yet"
+        kept.failed()
+        clock[0] += 5
+        assert behind() == 25
+        await server.keep()
+        assert behind() == 0
+
+
+def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1_000.0]
+    monkeypatch.setattr(contacts, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    known = contacts.Contacts()
+
+    async def scenario(bench: Bench) -> None:
+        monkeypatch.setattr(bench.log, "connections", known.connections, raising=False)
+        collector = ServerCollector(bench.registry)
+
+        def logs() -> list[float]:
+            told = shown(collector)
+            return [told["logs_open"], told["logs_connected"]]
+
+        assert logs() == [0, 0]
+        for name in ("acme/a", "acme/b"):
+            known.seen(name, connected=True)
+        assert logs() == [2, 2]
+        known.seen("acme/b", connected=False)
+        assert logs() == [2, 1]
+        known.seen("acme/b", connected=True)
+        assert logs() == [2, 2]
+        clock[0] += 60
+        assert logs() == [0, 0], "logs that say nothing any more are not open"
+
+    simulate(scenario)
+
+
+async def test_records_wait_for_a_reader_that_reads_nothing(tmp_path: Path) -> None:
+    async with showing(tmp_path) as shown_by:
+        for number in range(120):
+            policies = TopicPolicies(entry_filters=EntryFilters(entry_filter_names=f"{number}-" + "x" * LARGE))
+            await shown_by.stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies))
+        watch = shown_by.stub.WatchPolicies(
+            WatchPoliciesRequest(namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, from_beginning=True)
+        )
+        held = await shown_by.until_more("topicpolicies_watch_records_waiting", 0)
+        await shown_by.until_more("topicpolicies_unread_seconds", 0.2)
+        assert held.value("topicpolicies_watches") == 1
+        async for message in watch:
+            if any(each.bookmark.kind == BOOKMARK_KIND_SYNCED for each in message.events):
+                break
+        await shown_by.until("topicpolicies_watch_records_waiting", 0)
+        await shown_by.until("topicpolicies_unread_seconds", 0)
+        watch.cancel()

@@ -1,0 +1,58 @@
+"""Who reads nothing is named in the server's log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.rpc.call import Call, State
+from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc.unread import MOST, TOLD_SECONDS, Unread
+
+
+class Context:
+    """Of a call, as far as it is asked."""
+
+    def peer(self) -> str:
+        return "ipv4:10.0.0.7:4321"
+
+    def time_remaining(self) -> None:
+        return None
+
+
+def writing(calls: Calls, seconds: float) -> Call:
+    """A watch whose reader has taken nothing for so long."""
+    call = calls.came("WatchPolicies", Context())
+    call.caller = Caller("alice", Way.TOKEN)
+    calls.begin(call, endless=True)
+    call.goes_to(State.WRITING)
+    call.since -= seconds
+    return call
+
+
+async def test_who_reads_nothing_is_named_once_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "topicpolicies_server.rpc.unread")
+    calls = Calls(100)
+    unread = Unread(calls)
+    slow = writing(calls, TOLD_SECONDS - 5)
+    unread.look()
+    assert caplog.messages == [], "it may still read"
+    slow.since -= 10
+    for _ in range(3):
+        unread.look()
+    named = 'WatchPolicies of "alice" from ipv4:10.0.0.7:4321'
+    assert caplog.messages == [f"{named} has read nothing for {TOLD_SECONDS + 5:.0f} s: it delays nobody else"]
+    slow.goes_to(State.WORKING)
+    unread.look()
+    unread.look()
+    assert caplog.messages[1:] == [f"{named} reads again, or has gone"]
+
+
+async def test_very_many_who_read_nothing_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls(100)
+    for _ in range(MOST + 5):
+        writing(calls, TOLD_SECONDS + 1)
+    Unread(calls).look()
+    assert len(caplog.messages) == MOST + 1 and caplog.messages[-1].startswith("5 others have read nothing")
