@@ -21,7 +21,7 @@ from ..threads import DaemonThreads
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
-from .following import Place, Stretch
+from .following import Behind, Stretch
 from .questions import LAST, Page, Question
 from .scribe import Scribe, set_back
 from .writer import Bounds, Figures, Writer
@@ -102,7 +102,7 @@ class History:
         gaps = [gap for gap in unwritten if gap.until >= question.start and (gap.since is None or gap.since < question.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, behind: Place, most: int) -> Stretch:
+    async def stretch(self, namespace: str, behind: Behind, most: int) -> Stretch:
         """What follows a place, up to what was folded when it was asked for (see ``following``).
 
         Raises:

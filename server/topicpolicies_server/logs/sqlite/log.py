@@ -114,11 +114,11 @@ class SqliteLog:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
-        life = self._opened.life
-        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base))
+        identity = self._opened.identity
+        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, identity.base), identity.base))
         if stored.log is not None:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
+        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
