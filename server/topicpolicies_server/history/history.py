@@ -17,6 +17,7 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
+from ..tasks import Kept
 from ..threads import DaemonThreads
 from . import as_of, file, following, questions
 from .as_of import Past
@@ -64,7 +65,8 @@ class History:
         """By namespace: who is told of new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
-        self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
+        self._ticking = Kept("Keeping the history up to date", self._tick)
+        self._ticking.start()
 
     def figures(self) -> Figures:
         """What is shown of it to operators; any thread may ask."""
@@ -146,8 +148,7 @@ class History:
 
     async def close(self) -> None:
         """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at the worst."""
-        self._ticking.cancel()
-        await asyncio.gather(self._ticking, return_exceptions=True)
+        await self._ticking.stop()
         closing = [asyncio.wrap_future(self._readers.submit(self._close_one)) for _ in range(READERS)]
         self._readers.shutdown(wait=False)
         (_, late), _ = await asyncio.gather(asyncio.wait(closing, timeout=CLOSE_SECONDS), self._writer.stop(CLOSE_SECONDS))
