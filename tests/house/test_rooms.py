@@ -43,6 +43,31 @@ def test_a_module_that_is_too_long_is_found(tmp_path: Path) -> None:
     assert too_long(tmp_path) == {"core/long.py": MOST + 1}
 
 
+_MAPPED = tuple("core/changes core/chains core/fold core/policies core/reading logs/pulsar logs/pulsar/reading namespaces rpc".split())
+"""Folders whose first page is a map of their modules, in the order in which to read them."""
+_ENTRY = re.compile(r"^- ``(\w+)``: \S", re.MULTILINE)
+
+
+def off_the_map(folder: Path) -> set[str]:
+    """What is there and not on the map of a folder, or on it and not there, or twice."""
+    named = _ENTRY.findall(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+    there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
+    return there.symmetric_difference(named) | {name for name in named if named.count(name) > 1}
+
+
+@pytest.mark.parametrize("folder", _MAPPED)
+def test_the_first_page_of_a_folder_is_a_map_of_its_modules(folder: str) -> None:
+    assert off_the_map(_SERVER / folder) == set()
+
+
+def test_a_module_that_is_on_no_map_or_not_there_is_found(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name in ("fold.py", "fresh.py", "inner/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "__init__.py").write_text('"""The fold.\n\n- ``fold``: it\n- ``fold``: again\n- ``gone``: what was here\n"""\n')
+    assert off_the_map(tmp_path) == {"fold", "fresh", "gone", "inner"}
+
+
 def test_the_page_names_every_folder_of_the_server_and_no_other() -> None:
     there = {path.parent.relative_to(_SERVER).as_posix() for path in _SERVER.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     section = _PAGE.partition("\n## Rooms\n")[2].partition("<details>")[0]

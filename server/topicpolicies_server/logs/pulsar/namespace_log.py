@@ -30,13 +30,13 @@ from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UnopenedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
-from .admin.facts import ClusterFacts
+from .admin.facts import PulsarFacts
 from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
 from .client import SHARED, close_quietly
 from .closing import close_all, fail
-from .reading.coming import Reading
 from .reading.following import Following
+from .reading.whole_log import Reading
 from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
 
@@ -103,7 +103,7 @@ class PulsarNamespaceLog:
         return self._reading.layout.namespace
 
     @property
-    def facts(self) -> ClusterFacts:
+    def facts(self) -> PulsarFacts:
         """What it was opened for."""
         return self._access.facts
 
