@@ -41,8 +41,8 @@ def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarN
     facts = SimpleNamespace(name="standalone", dialect=Dialect.SHARED_KEY, in_place=False)
     limits = PulsarLimits(close_seconds=0.2)
     access = Access(cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits, contacts=Contacts())
-    forget = [].append if forgotten is None else forgotten.append
-    return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, forget)
+    held = list[object]() if forgotten is None else forgotten
+    return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, held.append)
 
 
 def an_event(name: str) -> Event:
