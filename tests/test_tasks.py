@@ -181,6 +181,24 @@ def test_tasks_that_fail_are_told_of_and_forgotten_and_the_others_end_with_their
     assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (ZeroDivisionError)"]
 
 
+def test_a_task_whose_wait_is_cancelled_although_nobody_asked_for_that_is_told_of_and_one_that_is_to_end_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail() -> None:
+        raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        owned = Owned("acme/orders")
+        owned.begin(fail(), "closing")
+        owned.begin(asyncio.sleep(1_000), "asking")
+        await asyncio.sleep(1)
+        assert len(owned) == 1
+        await owned.close()
+
+    simulate(scenario)
+    assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (what it awaited was cancelled)"]
+
+
 def test_tasks_that_are_not_to_be_cancelled_are_waited_for() -> None:
     async def scenario() -> None:
         owned = Owned("acme/orders")

@@ -165,6 +165,8 @@ class Owned:
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
+            if not task.cancelling():
+                _LOG.error("%s failed (what it awaited was cancelled)", task.get_name())
             return
         error = task.exception()
         if error is not None:

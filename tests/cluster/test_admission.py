@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.cluster.admission import Admission, Turns
+from topicpolicies_server.cluster.admission import Admission, KeyOrder
 from topicpolicies_server.cluster.disabling import PROPERTY
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
@@ -213,7 +213,7 @@ async def test_answers_that_are_kept_are_bounded(source: FakeSource, clock: Cloc
 
 async def test_requests_of_a_stream_keep_their_order_although_facts_come_in_another(admission: Admission, source: FakeSource) -> None:
     gate = source.gates["acme"] = asyncio.Event()  # the tenant is asked for only where clusters are named
-    turns, order = Turns(admission), []
+    turns, order = KeyOrder(admission), []
     await admission.admit(NAMESPACE, request())
 
     async def send(name: str, asked: Request) -> None:
@@ -235,7 +235,7 @@ async def test_requests_of_a_stream_keep_their_order_although_facts_come_in_anot
 
 async def test_a_refused_request_of_a_stream_holds_up_nobody(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(broker=None, refused="No entry.")
-    turns = Turns(admission)
+    turns = KeyOrder(admission)
     wrong, right = turns.admit(NAMESPACE, request(max_message_size=1)), turns.admit(NAMESPACE, request())
     answers = await asyncio.gather(wrong, right, return_exceptions=True)
     assert [type(answer) for answer in answers] == [PolicyError, type(None)]

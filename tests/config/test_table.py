@@ -98,14 +98,29 @@ def told(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _making_errors() -> list[tuple[str, list[str], str]]:
-    """Each function of the sources that makes errors: where it is, what it hands to them, and its texts."""
+    """Each function that makes errors, and each row of a table of them: where it is, what it hands to them, and its texts."""
     found = []
     for path, source in sources().items():
-        for function in ast.walk(ast.parse(source)):
+        module = ast.parse(source)
+        found += [(f"{path}: line {row.lineno}", list(map(ast.unparse, row.elts)), _texts(row)) for row in _rows(module)]
+        for function in ast.walk(module):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and (arguments := list(_arguments(function))):
-                constants = (each.value for each in ast.walk(function) if isinstance(each, ast.Constant))
-                found.append((f"{path}: {function.name}", arguments, " ".join(each for each in constants if isinstance(each, str))))
+                found.append((f"{path}: {function.name}", arguments, _texts(function)))
     return found
+
+
+def _rows(module: ast.Module) -> Iterator[ast.Tuple]:
+    """The rows of a module's own tables that hold a kind, or a reason, of errors."""
+    for statement in module.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            for row in ast.walk(statement.value):
+                if isinstance(row, ast.Tuple) and any(ast.unparse(each).startswith(("Kind.", "Reason.")) for each in row.elts):
+                    yield row
+
+
+def _texts(node: ast.AST) -> str:
+    constants = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return " ".join(each for each in constants if isinstance(each, str))
 
 
 def _arguments(function: ast.AST) -> Iterator[str]:
@@ -119,6 +134,10 @@ def test_every_error_about_a_limit_names_the_option() -> None:
     said = list(told(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
     assert len(said) >= 4
     assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
+
+
+def test_errors_are_found_in_tables_too() -> None:
+    assert [where for where, _ in told(lambda argument: argument == "Kind.RESOURCE_EXHAUSTED") if "client/refusals.py: line" in where]
 
 
 def test_no_error_says_to_raise_something_without_a_name() -> None:

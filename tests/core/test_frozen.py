@@ -18,8 +18,8 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.policies.packed import Damaged
 from topicpolicies_server.core.reading.frozen import FORMAT, freeze, thaw, thaw_head
-from topicpolicies_server.core.reading.glances import document_size, glance, is_due, partition_of, renumbered, sighted, trimmed
 from topicpolicies_server.core.reading.heads import Head
+from topicpolicies_server.core.reading.unthawed import document_size, glance, is_due, partition_of, renumbered, sighted, trimmed
 
 KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
 W = 1_000

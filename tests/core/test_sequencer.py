@@ -526,6 +526,21 @@ def test_after_a_reopening_what_the_log_told_of_a_key_that_was_forgotten_since_i
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
+def test_after_a_reopening_what_was_skipped_is_answered_with_the_absence_that_it_met_and_not_with_what_came_behind(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    asked = bench.set(2, skip_if_absent=True)
+    event = bench.wanted.popleft()
+    state = bench.states[KEY]
+    state.document, state.version = None, "0002"  # somebody deleted it meanwhile
+    folded = fold(state, Placed(0, "0003", event, 3), FoldContext())
+    state.document, state.version = {FIELD: b""}, "0004"  # and somebody else created it again
+    assert event.stamp is not None
+    bench.perform(bench.sequencer.reopened({event.stamp.event_id: Told(folded, None, None)}))
+    answer = bench.result(asked)
+    assert (answer.outcome, answer.document, answer.version, answer.previous) == (Outcome.SKIPPED, None, "0002", "0002")
+
+
 def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)

@@ -21,7 +21,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.history import Bounds, History, file, open_history, questions, writer
 from topicpolicies_server.history.entries import GapReason
-from topicpolicies_server.history.questions import Entry, Place, Question
+from topicpolicies_server.history.questions import Entry, EntryPlace, Question
 from topicpolicies_server.history.writer import BATCH, Writer, trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
@@ -36,7 +36,7 @@ def rows(entries: list[Entry]) -> list[int]:
 async def everything(history: History, question: Question) -> list[Entry]:
     """All pages, each with a fresh token."""
     found: list[Entry] = []
-    after: Place | None = None
+    after: EntryPlace | None = None
     while True:
         page = await history.page(question._replace(after=after))
         found += page.entries
@@ -131,7 +131,7 @@ async def test_every_question_walks_an_index(path: Path, history: History) -> No
     for name in ("", topic()):
         for actor in (None, "ann"):
             for newest_first in (True, False):
-                for after in (None, Place(BEGIN, 7)):
+                for after in (None, EntryPlace(BEGIN, 7)):
                     question = Question(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
                     questions._walk(Explaining(), 1, 1, question)  # type: ignore[arg-type]
     connection.close()

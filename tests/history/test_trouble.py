@@ -20,7 +20,7 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.history import History, file, following, open_history
 from topicpolicies_server.history.entries import GapReason, Noted, Row, Rows
-from topicpolicies_server.history.following import Place as Behind
+from topicpolicies_server.history.following import Behind
 from topicpolicies_server.history.questions import Entry, Question
 from topicpolicies_server.history.writer import Writer
 

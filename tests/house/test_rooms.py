@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.house.test_layers import CORE, SERVER
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SERVER = _ROOT / "server" / "topicpolicies_server"
@@ -43,10 +46,75 @@ def test_a_module_that_is_too_long_is_found(tmp_path: Path) -> None:
     assert too_long(tmp_path) == {"core/long.py": MOST + 1}
 
 
+_MAPPED = (
+    "core/changes",
+    "core/chains",
+    "core/fold",
+    "core/policies",
+    "core/reading",
+    "logs/pulsar",
+    "logs/pulsar/reading",
+    "namespaces",
+    "rpc",
+)
+"""Folders whose first page is a map of their modules, in the order in which to read them."""
+_ENTRY = re.compile(r"^- ``(\w+)``: \S", re.MULTILINE)
+
+
+def off_the_map(folder: Path) -> set[str]:
+    """What is there and not on the map of a folder, or on it and not there, or twice."""
+    named = _ENTRY.findall(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+    there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
+    return there.symmetric_difference(named) | {name for name in named if named.count(name) > 1}
+
+
+@pytest.mark.parametrize("folder", _MAPPED)
+def test_the_first_page_of_a_folder_is_a_map_of_its_modules(folder: str) -> None:
+    assert off_the_map(_SERVER / folder) == set()
+
+
+def test_a_module_that_is_on_no_map_or_not_there_is_found(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name in ("fold.py", "fresh.py", "inner/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "__init__.py").write_text('"""The fold.\n\n- ``fold``: it\n- ``fold``: again\n- ``gone``: what was here\n"""\n')
+    assert off_the_map(tmp_path) == {"fold", "fresh", "gone", "inner"}
+
+
 def test_the_page_names_every_folder_of_the_server_and_no_other() -> None:
     there = {path.parent.relative_to(_SERVER).as_posix() for path in _SERVER.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     section = _PAGE.partition("\n## Rooms\n")[2].partition("<details>")[0]
     assert set(re.findall(r"^\| `([\w/]+)` \|", section, re.MULTILINE)) == there - {"."}
+
+
+def out_of_order(page: str) -> list[str]:
+    """The rooms that the page has behind one of a higher layer."""
+    section = page.partition("\n## Rooms\n")[2].partition("<details>")[0]
+    found, highest = [], (-1, -1)
+    for room in re.findall(r"^\| `([\w/]+)` \|", section, re.MULTILINE):
+        outer, _, inner = room.partition("/")
+        height = (_height(SERVER, outer), _height(CORE, inner) if outer == "core" and inner else -1)
+        found += [room] if height < highest else []
+        highest = max(highest, height)
+    return found
+
+
+def _height(layers: Sequence[Sequence[str]], name: str) -> int:
+    (height,) = (number for number, layer in enumerate(layers) if name in layer)
+    return height
+
+
+def test_the_order_of_the_rooms_on_the_page_is_that_of_their_layers() -> None:
+    assert out_of_order(_PAGE) == []
+
+
+def test_a_room_that_stands_too_low_on_the_page_is_found() -> None:
+    row = "| `access` | who calls, and what he may do |\n"
+    assert row in _PAGE
+    without = _PAGE.replace(row, "")
+    core = without.replace("| `core/rules`", "| `core/reading` | |\n| `core/rules`")
+    assert out_of_order(core) == ["core/rules", "core/changes", "core/fold"]
+    assert out_of_order(without.replace("| `history`", f"{row}| `history`")) == ["history", "checkpoints", "health", "cluster"]
 
 
 def test_the_functions_on_the_way_of_an_update_are_there() -> None:

@@ -425,12 +425,15 @@ async def test_an_error_that_nobody_foresaw_loses_the_log_instead_of_hanging(tmp
     await change_log.close()
 
 
-async def test_an_error_that_nobody_foresaw_after_the_reading_loses_the_log_instead_of_hiding_what_comes(disk: Disk) -> None:
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+async def test_an_error_that_nobody_foresaw_after_the_reading_loses_the_log_instead_of_hiding_what_comes(
+    disk: Disk, error: type[BaseException]
+) -> None:
     recorder = Recorder()
 
     def fail(report: str) -> None:
         if report == "caught_up":
-            raise RuntimeError("nobody foresaw this")
+            raise error("nobody foresaw this")
 
     recorder.then = fail
     await disk.change_log.open(NAMESPACE, recorder)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -16,6 +17,7 @@ from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
+from topicpolicies_server.namespaces import life as life_module
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.life import (
     Asked,
@@ -73,6 +75,33 @@ def _run(scenario: Callable[[], Awaitable[None]]) -> None:
     loop = SimulatedLoop(random.Random(1))
     loop.run(main())
     assert loop.failures == []
+
+
+def _written() -> dict[tuple[str, str], str]:
+    """The table of the first page as it is written: state and event, and the next state. ``Closed`` and ``Ended`` stand for all."""
+    rows = [line.split(None, 3) for line in (life_module.__doc__ or "").splitlines() if "  " in line.strip()]
+    return {(state, event.strip("`")): then for state, event, then, *_ in rows if then in _STATES}
+
+
+_STATES = {state.__name__ for state in (Loading, Serving, Failed, Closed)}
+
+
+def test_the_table_of_the_first_page_is_the_one_that_holds() -> None:
+    async def scenario() -> None:
+        mine, fresh = asyncio.Future[None](), asyncio.Future[None]()
+        one, two = _opening(), _opening()
+        states: list[State] = [Loading(mine), Serving(one, HUB), Failed(LOST), Failed(LOST, mine)]
+        happenings: list[Happening] = [
+            Opened(two), Served(two, HUB), Missed(GONE), Lost(GONE, fresh), Asked(fresh), Began(fresh, silent=True), CutOff(GONE, fresh)
+        ]  # fmt: skip
+        assert {type(happening) for happening in happenings} | {Ended} == set(get_args(life_module.Happening))
+        holds: dict[tuple[str, str], str] = {("Closed", "all"): "Closed", ("the", "Ended"): "Closed"}
+        for state, happening in itertools.product(states, happenings):
+            with contextlib.suppress(Impossible):
+                holds[type(state).__name__, type(happening).__name__] = type(after(state, happening)).__name__
+        assert _written() == holds
+
+    _run(scenario)
 
 
 def test_every_event_in_every_state_is_what_the_table_says() -> None:

@@ -428,11 +428,11 @@ def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_c
     async def scenario() -> None:
         loop, both = asyncio.get_running_loop(), asyncio.Event()
 
-        def publish(key: PolicyKey, cause: Placed | None) -> repairs.Turn:
+        def publish(key: PolicyKey, cause: Placed | None) -> repairs.RepairOutcome:
             published.append(key)
             if len(published) == 2:
                 both.set()
-            return repairs.Turn.TAKEN
+            return repairs.RepairOutcome.TAKEN
 
         due = repairs.Repairs(loop, random.Random(1), Gate(loop, 1_000.0), publish)
         for key in (KEY, OTHER):

@@ -7,23 +7,23 @@ import re
 import pytest
 
 from topicpolicies_server.rpc.watching import stages
-from topicpolicies_server.rpc.watching.stages import NEXT, Event, Stage, after
+from topicpolicies_server.rpc.watching.stages import NEXT, Stage, StageEvent, after
 
 
-def _written() -> dict[tuple[Stage, Event], Stage]:
+def _written() -> dict[tuple[Stage, StageEvent], Stage]:
     """The table as it is written."""
-    found: dict[tuple[Stage, Event], Stage] = {}
+    found: dict[tuple[Stage, StageEvent], Stage] = {}
     stage = None
     for line in (stages.__doc__ or "").splitlines():
         if begun := re.match(r"([A-Z]+) ", line):
             stage = Stage[begun[1]]
         if stage is not None and (told := re.search(r" ([a-z]+): ([A-Z]+)$", line)):
-            found[stage, Event[told[1].upper()]] = Stage[told[2]]
+            found[stage, StageEvent[told[1].upper()]] = Stage[told[2]]
     return found
 
 
 def test_the_written_table_is_the_one_that_holds() -> None:
-    of_all = {Event.FAILED: Stage.FAILED, Event.ENDS: Stage.ENDED}
+    of_all = {StageEvent.FAILED: Stage.FAILED, StageEvent.ENDS: Stage.ENDED}
     everywhere = {(stage, event): to for stage in Stage if stage is not Stage.ENDED for event, to in of_all.items()}
     assert _written() | everywhere == NEXT
 
@@ -31,12 +31,12 @@ def test_the_written_table_is_the_one_that_holds() -> None:
 def test_every_stage_can_be_reached_and_only_the_last_one_is_the_end() -> None:
     assert {*NEXT.values()} == set(Stage)
     assert {stage for stage, _ in NEXT} == set(Stage) - {Stage.ENDED}
-    assert {event for _, event in NEXT} == set(Event)
+    assert {event for _, event in NEXT} == set(StageEvent)
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_what_is_not_in_the_table_can_not_happen(stage: Stage) -> None:
-    for event in Event:
+    for event in StageEvent:
         if (stage, event) in NEXT:
             assert after(stage, event) is NEXT[stage, event]
         else:

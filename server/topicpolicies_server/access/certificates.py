@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from cryptography import x509
@@ -29,7 +30,7 @@ class Certificates:
     def __init__(self, rule: str) -> None:
         """``rule``: one of ``RULES``."""
         self._role = _ROLES[rule]
-        self._known: dict[bytes, Caller] = {}
+        self._known: OrderedDict[bytes, Caller] = OrderedDict()
 
     def caller(self, pem: bytes, now: float) -> Caller:
         """Whose certificate it is.
@@ -45,7 +46,7 @@ class Certificates:
         if found is None:
             found = self._read(pem)
             if len(self._known) >= _MOST_KNOWN:
-                del self._known[next(iter(self._known))]
+                self._known.popitem(last=False)
             self._known[pem] = found
         if found.expires_at is not None and now >= found.expires_at:
             raise expired("client certificate")

@@ -5,6 +5,8 @@ Only tokens that hold are remembered, so nobody fills the memory who can't sign 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from .caller import Caller
 from .refusals import expired
 
@@ -16,7 +18,7 @@ class Remembered:
     """Callers by their tokens."""
 
     def __init__(self) -> None:
-        self._callers: dict[str, Caller] = {}
+        self._callers: OrderedDict[str, Caller] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._callers)
@@ -36,7 +38,7 @@ class Remembered:
     def put(self, token: str, caller: Caller) -> Caller:
         """Remembers one; returns its caller."""
         if len(self._callers) >= MOST:
-            del self._callers[next(iter(self._callers))]
+            self._callers.popitem(last=False)
         self._callers[token] = caller
         return caller
 

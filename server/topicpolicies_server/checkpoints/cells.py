@@ -14,7 +14,7 @@ LATELY, WHOLE = 1, 2
 """Of a row's kind: whether the key had events lately, and whether it stands there whole."""
 
 
-class Unreadable(ValueError):
+class UnreadableRow(ValueError):
     """A row is none of a key."""
 
 
@@ -33,7 +33,7 @@ def helds_of(names: Sequence[str], kinds: Sequence[int], cells: Sequence[bytes])
     """The keys of some rows; those that are frozen stay so, and what is not their beginning is looked at when they are thawed.
 
     Raises:
-        Unreadable: a row is none of a key.
+        UnreadableRow: a row is none of a key.
     """
     if not any(kinds) and min(map(len, cells), default=SIZE) >= SIZE and {cell[0] for cell in cells} <= {FORMAT}:
         return Helds(names, cells, ())  # mostly so
@@ -46,7 +46,7 @@ def _kept_of(name: str, kind: int, data: bytes) -> Kept:
         try:
             return whole.from_bytes(key_of(name), data)
         except whole.Unreadable as error:
-            raise Unreadable(f"{name} can't be read: {error}") from error
+            raise UnreadableRow(f"{name} can't be read: {error}") from error
     if len(data) < SIZE or data[0] != FORMAT:
-        raise Unreadable(f"{name} can't be read")
+        raise UnreadableRow(f"{name} can't be read")
     return data

@@ -38,7 +38,7 @@ from typing import NamedTuple, TypeVar
 
 from ..core.fold.fold import FoldContext
 from ..sqlite_file import ERRORS, FileError
-from ..tasks import Kept as KeptTask
+from ..tasks import Kept
 from ..threads import DaemonThreads
 from . import requests
 from .about import About, maker
@@ -96,7 +96,7 @@ class Checkpoints:
         self.failed = 0
         """Those that could not be."""
         self._closed = False
-        self._moving = KeptTask("moving checkpoints on", self._move_on)
+        self._moving = Kept("moving checkpoints on", self._move_on)
         self._moving.start()
 
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:

@@ -39,7 +39,7 @@ _NAMES = 1_000
 """So many names of keys that have changed are kept however few keys there are."""
 
 
-class Kept(Protocol):
+class KeptView(Protocol):
     """An opening of a log, and the view that follows it (``namespaces/follower``)."""
 
     @property
@@ -122,7 +122,7 @@ class Keeper:
         """When the first came of what is in no checkpoint; the same of what is being copied."""
         self.ended = False
         """Whether nothing of it is written any more: another keeper may have its namespace's checkpoint (``checkpoints``)."""
-        self._kept: Kept | None = None
+        self._kept: KeptView | None = None
         self._base = ""
         """The checkpoint that is in the file, or is to be; "": none with which the next one could go on, so every key has changed."""
         self._changed: dict[str, None] = {}
@@ -142,7 +142,7 @@ class Keeper:
         """How many requests the view had noted when they were copied last."""
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> KeptView | None:
         """What is kept now."""
         return self._kept
 
@@ -173,7 +173,7 @@ class Keeper:
         """Whether a checkpoint is being made."""
         return self._copy is not None
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: KeptView) -> None:
         """Keeps a view from now on, or goes on with the same one, which another opening of the log has continued."""
         self._kept = kept
         if kept.view.gone is None and self._base:

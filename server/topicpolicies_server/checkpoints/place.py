@@ -56,7 +56,7 @@ def whose(beginning: bytes, *, named_here: bool) -> Whose:
     return Whose.OURS if named_here and is_lost else Whose.FOREIGN
 
 
-class Place:
+class FilePlace:
     """Where the file stands."""
 
     def __init__(self, path: Path, *, named_here: bool = False) -> None:

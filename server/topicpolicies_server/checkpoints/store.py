@@ -30,7 +30,7 @@ from . import file
 from .about import About
 from .cells import helds_of
 from .file import Counted, NamespaceRow, Row
-from .place import Place, Whose
+from .place import FilePlace, Whose
 
 _log = logging.getLogger(__name__)
 PAGE = 1_000
@@ -64,7 +64,7 @@ class Store:
         """
         self.path = path
         self._kind = kind
-        self._place = Place(path, named_here=named_here)
+        self._place = FilePlace(path, named_here=named_here)
         self._lock = FileLock(path)
         self._connection: sqlite3.Connection | None = None
         self._row: NamespaceRow | None = None

@@ -246,7 +246,7 @@ class Admission:
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
 
 
-class Turns:
+class KeyOrder:
     """Keeps the order of a stream's requests of one key, although a later one may be admitted first."""
 
     def __init__(self, admission: Admits) -> None:

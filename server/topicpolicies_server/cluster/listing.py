@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ class TopicQuestions:
         self._now = now
         self._missing_topics = missing_topics
         self._unanswered: Counter[str] = Counter()
-        self._listed: dict[str, _Listed] = {}
+        self._listed: OrderedDict[str, _Listed] = OrderedDict()
         self._listing: dict[str, asyncio.Task[None]] = {}
 
     async def topic(self, topic: str) -> TopicFacts:
@@ -138,4 +138,4 @@ class TopicQuestions:
         self._listed.pop(namespace, None)
         self._listed[namespace] = listed
         while len(self._listed) > _KEPT:
-            del self._listed[next(iter(self._listed))]
+            self._listed.popitem(last=False)

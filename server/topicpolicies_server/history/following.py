@@ -18,7 +18,7 @@ from .file import sealed
 from .questions import COLUMNS, MOST_BYTES, Entry, found
 
 
-class Place(NamedTuple):
+class Behind(NamedTuple):
     """Behind which events a reader stands."""
 
     log: str
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
 
     pieces: list[Piece]
     """In order. A gap stands before the first event that is behind it."""
-    place: Place
+    place: Behind
     """Behind the last piece."""
     more: bool
     """Whether more is there already."""
@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
     """The identity of the log that the pieces are of; "" while there is none."""
 
 
-class _Stream(NamedTuple):
+class _StreamRow(NamedTuple):
     id: int
     log: str
     partition: int
@@ -69,7 +69,7 @@ class _Hole(NamedTuple):
     gap: Gap
 
 
-def stretch(connection: sqlite3.Connection, namespace: str, behind: Place, most: int) -> Stretch:
+def stretch(connection: sqlite3.Connection, namespace: str, behind: Behind, most: int) -> Stretch:
     """At most ``most`` events behind a place, whosesoever they are.
 
     Raises:
@@ -77,10 +77,10 @@ def stretch(connection: sqlite3.Connection, namespace: str, behind: Place, most:
     """
     known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
     rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
-    streams = [_Stream(number, log, partition, position, dropped) for number, _, log, partition, position, _, dropped in rows]
+    streams = [_StreamRow(number, log, partition, position, dropped) for number, _, log, partition, position, _, dropped in rows]
     logs = list(dict.fromkeys(stream.log for stream in streams))
     if not behind.log and logs:
-        behind = Place(logs[0], ())
+        behind = Behind(logs[0], ())
     if not behind.log:
         return Stretch([], behind, more=False, whole=True)
     if behind.log not in logs:
@@ -95,7 +95,9 @@ def _successor(logs: list[str], log: str) -> str:
     return following[0] if following else ""
 
 
-def _of_log(connection: sqlite3.Connection, namespace: str, streams: list[_Stream], successor: str, behind: Place, most: int) -> Stretch:
+def _of_log(
+    connection: sqlite3.Connection, namespace: str, streams: list[_StreamRow], successor: str, behind: Behind, most: int
+) -> Stretch:
     here = {stream.partition: _position(behind, stream.partition) for stream in streams}
     begins = not behind.positions
     holes = {stream.id: _holes(connection, namespace, stream, here[stream.partition], begins=begins) for stream in streams}
@@ -120,20 +122,20 @@ def _of_log(connection: sqlite3.Connection, namespace: str, streams: list[_Strea
             pieces += [hole.gap for hole in holes[stream.id]]
             here[stream.partition] = max(here[stream.partition], stream.position)
         if successor:
-            return Stretch(pieces, Place(successor, ()), more=True, whole=False, log=behind.log)
-    return Stretch(pieces, Place(behind.log, _positions(behind, here)), more, whole, behind.log)
+            return Stretch(pieces, Behind(successor, ()), more=True, whole=False, log=behind.log)
+    return Stretch(pieces, Behind(behind.log, _positions(behind, here)), more, whole, behind.log)
 
 
-def _position(place: Place, partition: int) -> Position:
+def _position(place: Behind, partition: int) -> Position:
     return place.positions[partition] if partition < len(place.positions) else ""
 
 
-def _positions(behind: Place, here: dict[int, Position]) -> tuple[Position, ...]:
+def _positions(behind: Behind, here: dict[int, Position]) -> tuple[Position, ...]:
     count = max([len(behind.positions), *(partition + 1 for partition in here)])
     return tuple(here.get(partition, _position(behind, partition)) for partition in range(count))
 
 
-def _walk(connection: sqlite3.Connection, stream: _Stream, behind: Position, most: int) -> Iterator[Entry]:
+def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[Entry]:
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"  # noqa: S608 (ours)
     return (
         found(row, lambda entry: entry.stream == stream.id and entry.position > behind)
@@ -141,7 +143,7 @@ def _walk(connection: sqlite3.Connection, stream: _Stream, behind: Position, mos
     )
 
 
-def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, behind: Position, *, begins: bool) -> list[_Hole]:
+def _holes(connection: sqlite3.Connection, namespace: str, stream: _StreamRow, behind: Position, *, begins: bool) -> list[_Hole]:
     """Where events may be missing behind a position, in order; with what is missing before the log if that begins here."""
     rows = sealed(
         connection,

@@ -17,11 +17,12 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
+from ..tasks import Kept
 from ..threads import DaemonThreads
 from . import as_of, file, following, questions
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
-from .following import Place, Stretch
+from .following import Behind, Stretch
 from .questions import LAST, Page, Question
 from .scribe import Scribe, set_back
 from .writer import Bounds, Figures, Writer
@@ -64,7 +65,8 @@ class History:
         """By namespace: who is told of new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
-        self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="history")
+        self._ticking = Kept("Keeping the history up to date", self._tick)
+        self._ticking.start()
 
     def figures(self) -> Figures:
         """What is shown of it to operators; any thread may ask."""
@@ -102,7 +104,7 @@ class History:
         gaps = [gap for gap in unwritten if gap.until >= question.start and (gap.since is None or gap.since < question.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, behind: Place, most: int) -> Stretch:
+    async def stretch(self, namespace: str, behind: Behind, most: int) -> Stretch:
         """What follows a place, up to what was folded when it was asked for (see ``following``).
 
         Raises:
@@ -146,8 +148,7 @@ class History:
 
     async def close(self) -> None:
         """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at the worst."""
-        self._ticking.cancel()
-        await asyncio.gather(self._ticking, return_exceptions=True)
+        await self._ticking.stop()
         closing = [asyncio.wrap_future(self._readers.submit(self._close_one)) for _ in range(READERS)]
         self._readers.shutdown(wait=False)
         (_, late), _ = await asyncio.gather(asyncio.wait(closing, timeout=CLOSE_SECONDS), self._writer.stop(CLOSE_SECONDS))

@@ -24,7 +24,7 @@ COLUMNS = f"checksum, id, {', '.join(ROW)}"
 """What is read of an entry (``read``)."""
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """Where an entry stands in the order of a history."""
 
     at: int
@@ -49,7 +49,7 @@ class Question(NamedTuple):
     actor: str | None = None
     """None: everybody."""
     newest_first: bool = True
-    after: Place | None = None
+    after: EntryPlace | None = None
     """Where the page before ended."""
     most: int = 100
 
@@ -88,9 +88,9 @@ class Entry(NamedTuple):
     trace_parent: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> EntryPlace:
         """Where it stands."""
-        return Place(self.at, self.id)
+        return EntryPlace(self.at, self.id)
 
     @property
     def before_known(self) -> bool:

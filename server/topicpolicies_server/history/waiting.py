@@ -26,8 +26,8 @@ Item: TypeAlias = Noted | Gap | Followed | SetBack
 _GRAIN_SECONDS = 1.0
 
 
-class Turn(NamedTuple):
-    """What there was when the writer began a turn."""
+class Round(NamedTuple):
+    """What there was when the writer began a round."""
 
     asking: Sequence[asyncio.Future[Unwritten]]
     """Who asked until then: whatever was noted before is among the items."""
@@ -117,14 +117,14 @@ class Waiting:
         """Whether nothing waits, and nobody."""
         return not (self._items or self._followed or self._asking)
 
-    def turn(self) -> Turn:
+    def begin_round(self) -> Round:
         """What there is. Until when logs were followed comes behind the items, because it is true once they are written."""
         asking = self.asking()
         for name in list(self._followed):
             followed = self._followed.pop(name, None)
             if followed is not None:
                 self._items.append(followed)
-        return Turn(asking, len(self._items))
+        return Round(asking, len(self._items))
 
     def asking(self) -> list[asyncio.Future[Unwritten]]:
         """Who has asked and was not told yet."""

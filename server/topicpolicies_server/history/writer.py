@@ -171,16 +171,16 @@ class Writer:
 
     def _write_all(self) -> bool:
         """Writes what waits now; False if the writer was stopped before it could."""
-        turn = self._waiting.turn()
-        left = turn.items
+        begun = self._waiting.begin_round()
+        left = begun.items
         while left:
             count = self._settle(self._waiting.first(min(left, self._most())))
             if count == 0 and self._stopping and self._failing:
                 return False
             self._waiting.written(count)
             left -= count
-        if turn.asking:
-            self._tell_loop(turn.asking, {})
+        if begun.asking:
+            self._tell_loop(begun.asking, {})
         return True
 
     def _most(self) -> int:

@@ -27,6 +27,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from ..core.policies.events import Position
 from ..core.reasons import Reason
+from ..tasks import Kept
 from .change_log import Leadership, LogError
 from .producer_names import leader_name, leader_of, origin_of
 
@@ -117,7 +118,7 @@ class Candidate(Generic[P]):
         self._leads = False
         self._waiting = False
         self._problem = ""
-        self._standing: asyncio.Task[None] | None = None
+        self._standing = Kept(f"Standing for the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
         self._came = asyncio.Event()
@@ -137,8 +138,7 @@ class Candidate(Generic[P]):
 
     def contend(self) -> None:
         """Stands for leadership from now on; a second call does nothing."""
-        if self._standing is None:
-            self._standing = asyncio.get_running_loop().create_task(self._stand())
+        self._standing.start()
 
     def heard(self, producer: str) -> None:
         """An event of partition 0 was read that the producer of this name had written."""
@@ -171,9 +171,9 @@ class Candidate(Generic[P]):
 
     def stop(self) -> None:
         """Stands for nothing any more; the office hears nothing afterwards. The producers of a leader are left to whoever writes."""
-        for task in (self._standing, self._term):
-            if task is not None:
-                task.cancel()
+        self._standing.cancel()
+        if self._term is not None:
+            self._term.cancel()
         if not self._leads:
             self._close_producers()
         self._leads = False
@@ -183,7 +183,7 @@ class Candidate(Generic[P]):
         while True:
             self._term = asyncio.get_running_loop().create_task(self._serve())
             await asyncio.wait({self._term})
-            failure = None if self._term.cancelled() else self._term.exception()
+            failure = _failure(self._term)
             self._close_producers()
             if failure is not None:
                 self._problem = self._told(failure)
@@ -238,11 +238,21 @@ class Candidate(Generic[P]):
         return leader_name(self._cluster, self._address)
 
     def _close_producers(self) -> None:
-        for producer in self._producers:
-            producer.close()
-        self._producers = []
+        producers, self._producers = self._producers, []
+        for producer in producers:
+            try:
+                producer.close()
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001 (the others are closed; nothing is awaited, so nobody asked for this)
+                _log.exception("%s: closing an exclusive producer failed", self._name)
 
     def _told(self, failure: BaseException) -> str:
         if not isinstance(failure, LogError):
             _log.error("%s: standing for leadership failed", self._name, exc_info=failure)
         return str(failure)
+
+
+def _failure(term: asyncio.Task[None]) -> BaseException | None:
+    """Why a term has ended; None: it was to end."""
+    if term.cancelled():
+        return None if term.cancelling() else RuntimeError("what it awaited was cancelled")
+    return term.exception()

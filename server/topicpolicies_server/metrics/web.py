@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from socketserver import TCPServer, ThreadingMixIn
@@ -132,7 +133,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._open: dict[socket.socket, None] = {}
+        self._open: OrderedDict[socket.socket, None] = OrderedDict()
         self._lock = threading.Lock()
         super().__init__(*arguments, **options)
 
@@ -151,9 +152,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             while len(self._open) >= CONNECTIONS:
-                oldest = next(iter(self._open))
-                del self._open[oldest]
-                _hang_up(oldest)
+                _hang_up(self._open.popitem(last=False)[0])
             self._open[request] = None
         super().process_request(request, client_address)
 

@@ -1,1 +1,34 @@
-"""Namespaces: the life of each, and the only place that awaits core and log."""
+"""Namespaces: the life of each, and the only place that awaits core and log.
+
+- ``registry``: all namespaces of a server
+- ``common``: what they have in common
+- ``capacity``: how much they may keep in memory together
+- ``namespace``: one namespace: its life, and the service of it
+- ``life``: what it is doing, as a table
+- ``loading``: how it is loaded
+- ``beginning``: with what an opening begins
+- ``retrying``: when it is tried again
+- ``complaints``: why it could not be, told once
+- ``follower``: one opening of its log
+- ``listeners``: who is told of what that reads
+- ``unfolding``: what is folded behind the first answers
+- ``reports``: what the log reports, and who is told of it
+- ``serving``: what watchers notice when a view begins to answer
+- ``updates``: from their arrival to their answers
+- ``gathering``: under load, they are let in together
+- ``refusing``: why they are refused at once
+- ``deadlines``: when they end
+- ``stages``: how long they take
+- ``ends``: where the log ends, for answers that write nothing
+- ``waiting``: who waits for a position
+- ``versions``: who waits for a version
+- ``freshness``: as of when watchers are told of everything
+- ``restating``: what makes brokers show the heads
+- ``repairs``: when that is published
+- ``gate``: what every repair passes
+- ``shrinking``: what nobody has to do with is made small
+- ``usage``: who uses it
+- ``activity``: what happens, counted, and kept for operators
+- ``figures``: what operators are shown of a moment
+- ``wording``: documents and events in words
+"""

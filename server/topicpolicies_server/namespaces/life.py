@@ -9,6 +9,7 @@ Loading  ``Missed``   Failed   those who wait have the error
 Loading  ``CutOff``   Loading  those who wait have the error; the try goes on
 Loading  ``Lost``     Loading  the error is why it is read anew; those who wait go on waiting
 Serving  ``Lost``     Loading  whoever asks from now on waits
+Serving  ``CutOff``   Serving  nothing: the view answers on, and the log itself says when it is lost
 Failed   ``Asked``    Failed   there is somebody who waits for the next try, which begins soon
 Failed   ``Began``    Loading  those who wait, wait for this try
 Failed   ``CutOff``   Failed   those who wait have the error

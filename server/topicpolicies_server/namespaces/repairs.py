@@ -51,7 +51,7 @@ the log took nothing, before one is tried."""
 _RESTING_SECONDS = 1.0
 
 
-class Turn(enum.Enum):
+class RepairOutcome(enum.Enum):
     """What became of a repair whose time has come."""
 
     TAKEN = "taken"
@@ -88,7 +88,7 @@ class Repairs:
         loop: asyncio.AbstractEventLoop,
         chance: random.Random,
         gate: Gate,
-        publish: Callable[[PolicyKey, Placed | None], Turn],
+        publish: Callable[[PolicyKey, Placed | None], RepairOutcome],
         cancelled: Callable[[], None] = lambda: None,
     ) -> None:
         """Nothing is due.
@@ -175,23 +175,23 @@ class Repairs:
         """The gate lets a repair pass (``gate.Visitor``)."""
         due = self._due[key]
         try:
-            turn = self._publish(key, due.cause)
+            outcome = self._publish(key, due.cause)
         except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
             _LOG.exception("the repair of %s (%s) failed; it is left at that until the next event of it", key.topic, key.scope.name)
-            turn = Turn.PASSED
+            outcome = RepairOutcome.PASSED
         if self._due.get(key) is not due:
-            return turn is Turn.TAKEN  # publishing it ended all of them
-        if turn is Turn.BUSY:
+            return outcome is RepairOutcome.TAKEN  # publishing it ended all of them
+        if outcome is RepairOutcome.BUSY:
             self._wait(key, due, _RESTING_SECONDS, _State.RESTING)
-        elif turn is Turn.LATER:
+        elif outcome is RepairOutcome.LATER:
             due.state = _State.HELD
             self._try_later()
         else:
             del self._due[key]
-            if self._refused and turn is Turn.TAKEN:
+            if self._refused and outcome is RepairOutcome.TAKEN:
                 self._refused = 0
                 self._release()
-        return turn is Turn.TAKEN
+        return outcome is RepairOutcome.TAKEN
 
     # --- waiting --------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from .activity import Repair
 from .common import Common
 from .follower import Follower
 from .life import Life, Serving
-from .repairs import Repairs, Turn
+from .repairs import RepairOutcome, Repairs
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -83,29 +83,29 @@ class Restating:
         """Nothing is due any more."""
         self._repairs.close()
 
-    def _publish(self, key: PolicyKey, cause: Placed | None) -> Turn:
+    def _publish(self, key: PolicyKey, cause: Placed | None) -> RepairOutcome:
         """Publishes a due repair."""
         state = self._life.state
         follower = state.follower if isinstance(state, Serving) else None
         if follower is None or follower.log is None:
-            return Turn.LATER
+            return RepairOutcome.LATER
         if self._updates.busy(key):
-            return Turn.BUSY
+            return RepairOutcome.BUSY
         known = follower.view.state(key)
         event = follower.view.restatement(key, self._updates.new_id())
         if event is None or known is None:
-            return Turn.PASSED
+            return RepairOutcome.PASSED
         published = not self._common.read_only
         if published:
             try:
                 follower.log.append(event)
             except LogError as error:
                 if _passes(error):
-                    return Turn.LATER
+                    return RepairOutcome.LATER
                 self._refused(key, error)
-                return Turn.PASSED
+                return RepairOutcome.PASSED
         self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
-        return Turn.TAKEN if published else Turn.PASSED
+        return RepairOutcome.TAKEN if published else RepairOutcome.PASSED
 
     def _cancelled(self) -> None:
         self._common.activity.repairs["cancelled"] += 1

@@ -14,6 +14,7 @@ An event that is never acknowledged ends no stage. Those under way are bounded: 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import TypeVar
@@ -36,9 +37,9 @@ class Stages:
         self.sequencing = Histogram()
         self.log = Histogram()
         self.readback = Histogram()
-        self._sent: dict[str, float] = {}
-        self._acknowledged: dict[str, float] = {}
-        self._trails: dict[str, Trail] = {}
+        self._sent: OrderedDict[str, float] = OrderedDict()
+        self._acknowledged: OrderedDict[str, float] = OrderedDict()
+        self._trails: OrderedDict[str, Trail] = OrderedDict()
         """Of those events that are followed."""
 
     def by_name(self) -> dict[str, Histogram]:
@@ -97,7 +98,7 @@ class Stages:
             self.readback.count(0.0)
 
 
-def _keep(times: dict[str, _Noted], event_id: str, now: _Noted) -> None:
+def _keep(times: OrderedDict[str, _Noted], event_id: str, now: _Noted) -> None:
     times[event_id] = now
     if len(times) > MOST:
-        del times[next(iter(times))]
+        times.popitem(last=False)

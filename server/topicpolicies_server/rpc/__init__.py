@@ -1,1 +1,39 @@
-"""The gRPC side: messages in and out, one error mapper, the server."""
+"""The gRPC side: messages in and out, one error mapper, the server.
+
+- ``server``: from the first accepted call to the last answered one
+- ``log_opening``: the change log that a configuration names
+- ``listening``: gRPC's server, and where it listens
+- ``certificates``: what it shows and trusts, read anew while it runs
+- ``handlers``: the methods: bytes in, bytes out
+- ``decoding``: from bytes to messages
+- ``identifying``: who makes a call
+- ``permitting``: what he may do
+- ``rationing``: how much of it
+- ``expiring``: streams whose callers' credentials expire
+- ``calls``: all calls: how each goes on, and ends
+- ``call``: one call
+- ``lateness``: calls whose deadlines are near
+- ``shortfalls``: what those are told
+- ``servicer``: reads a request, asks the namespace, writes the answer
+- ``requests``: from messages to the core's terms
+- ``problems``: everything that is wrong with a request, at once
+- ``asking``: who asks for a change, and why
+- ``answers``: from the core's terms to messages
+- ``errors``: the one mapper of errors
+- ``failures``: failures that nobody foresaw, in the server's log
+- ``streaming``: a stream of updates
+- ``watching``: a stream of a watch
+- ``listing``: pages of documents
+- ``page_tokens``: where the next page begins
+- ``effective``: what holds for a topic
+- ``histories``: pages of histories, and documents as they were
+- ``recorded``: what the history has, as it is told
+- ``info``: what this server is
+- ``health``: gRPC's health service
+- ``journal``: the record of calls
+- ``recordfile``: the file that it is written to
+- ``tracing``: who traces calls
+- ``telling``: what a collector is told
+- ``peers``: of peers that have gone
+- ``stopping``: how calls end when the server stops
+"""

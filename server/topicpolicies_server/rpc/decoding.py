@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import Kind, PolicyError
+from ..core.policies.documents import read_varint
 from ..core.reasons import Reason
 
 RECEIVED_TIMES = 4
@@ -25,8 +26,6 @@ _CHANGES = b"\x0a"
 """The tag of ``UpdatePoliciesRequest.changes``."""
 _SEQUENCE = b"\x08"
 """The tag of ``PolicyChangeRequest.sequence``, which stands first in what Protobuf's own libraries write."""
-_LONGEST_VARINT = 10
-_MOST_UNSIGNED = (1 << 64) - 1
 _T = TypeVar("_T")
 
 Parse: TypeAlias = Callable[[bytes], _T]
@@ -118,12 +117,10 @@ def _salvaged(raw: bytes) -> Iterator[service_pb2.PolicyChangeRequest | Undecoda
 
 def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
     """A number of Protobuf's, and where it ends; None: there is none."""
-    number = 0
-    for index, byte in enumerate(raw[at : at + _LONGEST_VARINT]):
-        number |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return (number if number <= _MOST_UNSIGNED else None), at + index + 1
-    return None, at
+    try:
+        return read_varint(raw, at)
+    except IndexError:
+        return None, at
 
 
 def _malformed(what: str) -> PolicyError:

@@ -20,7 +20,7 @@ from ..core.reasons import Reason
 from ..history.as_of import Past
 from ..history.entries import MOST_MS
 from ..history.history import History
-from ..history.questions import LAST, Place, Question
+from ..history.questions import LAST, EntryPlace, Question
 from ..namespaces.registry import Registry
 from . import page_tokens, recorded
 from .answers import document, number
@@ -161,9 +161,9 @@ def _asked(question: Question) -> object:
     return question._replace(after=None, most=0, scopes=frozenset()), sorted(question.scopes)
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> EntryPlace:
     at, entry_id = text.split(".")
-    place = Place(int(at), int(entry_id))
+    place = EntryPlace(int(at), int(entry_id))
     if not all(0 <= part <= LAST[0] for part in place):
         raise ValueError(text)
     return place

@@ -23,6 +23,7 @@ from ..core.traces import Trail
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..tasks import Owned
 from . import answers, effective, errors, histories, listing, requests, shortfalls
 from .asking import asker_of
 from .call import Call
@@ -104,7 +105,7 @@ class Servicer:
         self._watching: dict[WatchStream, None] = {}
         self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Owned("watches")
         """Streams that give back what they were told from."""
         self._changes: dict[Request, Namespace] = {}
         """Those of calls with one change that were handed on, and have no result."""
@@ -143,7 +144,7 @@ class Servicer:
 
     async def closed(self) -> None:
         """Returns when streams that have ended have given back what they were told from."""
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._closing.close(cancel=False)
 
     def give_up(self) -> None:
         """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
@@ -316,7 +317,5 @@ class Servicer:
                         await stream.tell(write, warrants)
             finally:
                 self._watching.pop(stream, None)
-                closing = asyncio.get_running_loop().create_task(stream.close())
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+                closing = self._closing.begin(stream.close(), "giving back what a stream was told from")
                 await asyncio.shield(closing)  # who cancels the call now does not cancel that

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 
-from ..cluster.admission import Admits, Turns
+from ..cluster.admission import Admits, KeyOrder
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, Violation, invalid, stopping
 from ..core.names import PolicyKey
@@ -66,7 +66,7 @@ class UpdateStream:
         """
         self._pace = pace
         self._registry = registry
-        self._turns = Turns(admission) if admission is not None else None
+        self._turns = KeyOrder(admission) if admission is not None else None
         self._wire = wire
         self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
         """How the answers to single changes show documents, where that is not ``wire``."""
@@ -207,7 +207,7 @@ class UpdateStream:
             together.append(request)
         self._submit(namespace, together)
 
-    def _wait(self, turns: Turns, namespace: str, request: Request) -> None:
+    def _wait(self, turns: KeyOrder, namespace: str, request: Request) -> None:
         """A change waits for facts about the cluster."""
         task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
         self._waiting.add(task)
@@ -222,7 +222,7 @@ class UpdateStream:
         at = requests.place_of(index, "change")
         raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
 
-    async def _admit(self, turns: Turns, namespace: str, request: Request) -> None:
+    async def _admit(self, turns: KeyOrder, namespace: str, request: Request) -> None:
         try:
             await turns.admit(namespace, request)
         except PolicyError as error:

@@ -22,7 +22,7 @@ from tests.cli.doctor.planted import web_token, without_a_goodbye
 from tests.client.certificates import Authority
 from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema, judged_settings, judged_version
-from topicpolicies_server.cli.doctor.certificates import Shown, judged_chain, judged_name, judged_times, shown
+from topicpolicies_server.cli.doctor.certificates import ShownChain, judged_chain, judged_name, judged_times, shown
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
 from topicpolicies_server.cli.doctor.clocks import judged_clock
 from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
@@ -138,12 +138,12 @@ def test_an_address_that_can_not_be_told_is_refused(target: str) -> None:
 
 
 def test_certificates() -> None:
-    good = Shown({"notAfter": "Jan 15 08:00:00 2027 GMT", "subjectAltName": (("DNS", "a"),)})
+    good = ShownChain({"notAfter": "Jan 15 08:00:00 2027 GMT", "subjectAltName": (("DNS", "a"),)})
     assert judged_times(good, NOW).level is Level.WARNING
     assert judged_times(good, NOW - 90 * 86_400).level is Level.OK
     assert judged_name(good, "a").level is judged_chain(good).level is Level.OK
     for code, chain, name, times in ((10, "ok", "ok", "failed"), (62, "ok", "failed", "skipped"), (20, "failed", "ok", "skipped")):
-        refused = Shown({}, code, "why")
+        refused = ShownChain({}, code, "why")
         assert [each.level.value for each in (judged_chain(refused), judged_name(refused, "a"), judged_times(refused, NOW))] == [
             chain,
             name,

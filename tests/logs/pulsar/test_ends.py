@@ -13,8 +13,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
-from topicpolicies_server.logs.pulsar.reading.ends import Ends
-from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading.existence import Existence, LogEnd
 from topicpolicies_server.logs.pulsar.reading.following import Following
 
 TOPIC = "persistent/public/default/__change_events"
@@ -52,10 +51,10 @@ class FakeExistence:
         return self.answer
 
 
-def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[Ends, FakeExistence, list[LogError]]:
+def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[LogEnd, FakeExistence, list[LogError]]:
     losses: list[LogError] = []
     existence = FakeExistence(trouble)
-    return Ends(cast("Following", FakeFollowing(last)), cast("Existence", existence), losses.append), existence, losses
+    return LogEnd(cast("Following", FakeFollowing(last)), cast("Existence", existence), losses.append), existence, losses
 
 
 async def test_an_end_in_a_ledger_that_was_read_is_the_same_logs() -> None:

@@ -15,7 +15,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts, dialect_of, learn
+from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn
 from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId
@@ -60,12 +60,12 @@ def test_the_dialect_follows_the_version_and_is_unknown_where_nobody_looked(vers
 async def test_the_brokers_own_configuration_tells_most() -> None:
     settings = {"clusterName": "east", "allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "8"}
     admin = admin_saying({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
-    assert await learn(admin, "pulsar://a:6650") == ClusterFacts("east", Dialect.PREFIXED, 8)
+    assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.PREFIXED, 8)
 
 
 async def test_who_may_not_see_the_configuration_takes_the_only_cluster_there_is() -> None:
     admin = admin_saying({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
-    assert await learn(admin, "pulsar://a:6650") == ClusterFacts("east", Dialect.SHARED_KEY, 0, in_place=True)
+    assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.SHARED_KEY, 0, in_place=True)
 
 
 async def test_of_several_clusters_the_one_that_is_reached_here_is_taken() -> None:

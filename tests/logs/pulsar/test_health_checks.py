@@ -20,7 +20,7 @@ from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar import health_checks as checks_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts
+from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
@@ -50,7 +50,7 @@ class FakeFollowing:
 def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Existence, FakeFollowing]:
     admin = cast("Admin", FakeAdmin(answers))
     following = FakeFollowing(creation)
-    access = Access(cast("PulsarClient", None), admin, Topics(admin, "__change_events"), ClusterFacts("east", Dialect.PREFIXED, 0), LIMITS)
+    access = Access(cast("PulsarClient", None), admin, Topics(admin, "__change_events"), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
     return Existence(access, cast("Following", following)), following
 
 

@@ -27,7 +27,7 @@ class Office:
     """Answers what a test says, and writes down what happens."""
 
     def __init__(self, partitions: int = 1) -> None:
-        self.answers: list[Exception] = []
+        self.answers: list[BaseException] = []
         self.asked: list[tuple[int, bool]] = []
         self.names: list[str] = []
         self.opened: list[FakeProducer] = []
@@ -176,6 +176,54 @@ async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_p
     assert office.opened[0].closed
     office.failing = None
     await office.lead()
+
+
+@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_a_producer_that_can_not_be_closed_keeps_nobody_from_standing_again_and_the_others_are_closed(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    office = Office(partitions=3)
+    await office.lead(3)
+    close, broken = OpenProducer.close, office.producers[0]
+
+    def fail(producer: OpenProducer) -> None:
+        if producer is broken:
+            raise error
+        close(producer)
+
+    monkeypatch.setattr(OpenProducer, "close", fail)
+    office.opened[1].connected = False
+    office.candidate.check_connection()
+    assert office.told == ["elected", "deposed LOG_FENCED"]
+    assert [producer.closed for producer in office.opened] == [False, True, True]
+    await eventually(lambda: len(office.announced) == 6)
+    assert "closing an exclusive producer failed" in caplog.text
+    office.candidate.stop()
+
+
+@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_made_again(
+    office: Office, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.answers = [error]
+    office.candidate.contend()
+    await eventually(lambda: office.candidate.leadership.problem)
+    await office.lead()
+    assert "standing for leadership failed" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
+    office: Office, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        monkeypatch.undo()
+        raise error
+
+    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
+    monkeypatch.setattr(office.candidate, "_told", fail)
+    await office.lead()
+    assert "Standing for the leadership of a/b failed" in caplog.text
 
 
 def test_a_leaders_name_says_its_cluster_and_its_address() -> None:

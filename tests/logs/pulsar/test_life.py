@@ -19,7 +19,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
-from topicpolicies_server.logs.pulsar.reading import quiet
+from topicpolicies_server.logs.pulsar.reading import patience
 
 own_broker = pytest.mark.xdist_group("a broker that is stopped")
 
@@ -214,7 +214,7 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read(following:
 async def test_a_reader_that_is_opened_anew_goes_on_where_it_stood(
     following: Following, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
     log, recorder = await following.open(namespace)
     for n in range(12):
         recorder.append(log, an_update(a_key(namespace, n % 4), event_id=f"{n}"))

@@ -22,7 +22,7 @@ from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
-from topicpolicies_server.logs.pulsar.reading import quiet
+from topicpolicies_server.logs.pulsar.reading import patience
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
@@ -240,8 +240,8 @@ def stuck(*entries: int) -> FakeReader:
 
 
 async def test_a_reader_that_is_sent_nothing_though_there_is_more_is_opened_anew_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "_BROKER_SECONDS", 0.1)
-    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
     failure = LogError(Reason.LOG_UNREACHABLE, "not now")
     first = stuck(0, 1, 2)
     reading = Reading(first, MessageId(7, 5), successors=[failure, stuck(2), FakeReader(*updates(2, 3, 4, 5))], patience=20.0)
@@ -255,8 +255,8 @@ async def test_a_reader_that_is_sent_nothing_though_there_is_more_is_opened_anew
 
 
 async def test_entries_that_come_again_from_a_new_reader_do_not_keep_a_log_from_being_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "_BROKER_SECONDS", 0.05)
-    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.05)
+    monkeypatch.setattr(patience, "_READER_SECONDS", 0.1)
     reading = Reading(stuck(0, 1), MessageId(7, 5), successors=[stuck(1) for _ in range(9)], patience=1.0)
     assert await lost(reading) == "LOG_STUCK"
     assert 1 < len(reading.resumed) < 9, "and it is opened ever more rarely"
@@ -266,7 +266,7 @@ async def test_who_follows_is_given_another_reader_too_when_what_is_known_to_be_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
-    monkeypatch.setattr(quiet, "_READER_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
     reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
     await asyncio.sleep(0.3)
     assert reading.resumed == [], "nothing should come"

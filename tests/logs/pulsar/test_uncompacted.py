@@ -18,7 +18,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Stretch, Topics
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, EntryRange, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
 from topicpolicies_server.logs.pulsar.reading import partition as reader_module
@@ -74,14 +74,14 @@ def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100, markers: S
 @pytest.mark.parametrize(
     ("horizon", "most", "stretch"),
     [
-        (MessageId(5, 3), 100, Stretch(MessageId(3, 0), MessageId(5, 3), 14)),
-        (MessageId(5, 1), 5, Stretch(MessageId(3, 7), MessageId(5, 1), 5)),
-        (MessageId(7, -1), 3, Stretch(MessageId(5, 1), MessageId(5, 3), 3)),
-        (MessageId(7, 8), 4, Stretch(MessageId(7, 5), MessageId(7, 8), 4)),
-        (MessageId(2, 8), 4, Stretch(MessageId(2, 9), MessageId(2, 9), 0)),
+        (MessageId(5, 3), 100, EntryRange(MessageId(3, 0), MessageId(5, 3), 14)),
+        (MessageId(5, 1), 5, EntryRange(MessageId(3, 7), MessageId(5, 1), 5)),
+        (MessageId(7, -1), 3, EntryRange(MessageId(5, 1), MessageId(5, 3), 3)),
+        (MessageId(7, 8), 4, EntryRange(MessageId(7, 5), MessageId(7, 8), 4)),
+        (MessageId(2, 8), 4, EntryRange(MessageId(2, 9), MessageId(2, 9), 0)),
     ],
 )
-async def test_the_newest_entries_up_to_the_end_of_compaction_are_asked_for(horizon: MessageId, most: int, stretch: Stretch) -> None:
+async def test_the_newest_entries_up_to_the_end_of_compaction_are_asked_for(horizon: MessageId, most: int, stretch: EntryRange) -> None:
     assert await topics().uncompacted("a/b", TOPIC, horizon, most) == stretch
 
 
@@ -191,14 +191,14 @@ async def test_what_was_recalled_is_handed_over_although_compaction_left_nothing
 @pytest.mark.parametrize(
     ("after", "before", "stretch"),
     [
-        (MessageId(5, 1), MessageId(7, 2), Stretch(MessageId(5, 2), MessageId(7, 1), 4)),
-        (MessageId(3, 9), MessageId(5, 0), Stretch(MessageId(3, 10), MessageId(5, -1), 0)),
-        (MessageId(7, -1), MessageId(7, 3), Stretch(MessageId(7, 0), MessageId(7, 2), 3)),
+        (MessageId(5, 1), MessageId(7, 2), EntryRange(MessageId(5, 2), MessageId(7, 1), 4)),
+        (MessageId(3, 9), MessageId(5, 0), EntryRange(MessageId(3, 10), MessageId(5, -1), 0)),
+        (MessageId(7, -1), MessageId(7, 3), EntryRange(MessageId(7, 0), MessageId(7, 2), 3)),
         (MessageId(2, 5), MessageId(3, 1), None),
     ],
 )
 async def test_what_stands_between_two_entries_is_told_unless_it_was_trimmed(
-    after: MessageId, before: MessageId, stretch: Stretch | None
+    after: MessageId, before: MessageId, stretch: EntryRange | None
 ) -> None:
     assert await topics().between("a/b", TOPIC, after, before) == stretch
 
@@ -381,14 +381,14 @@ async def test_what_was_read_beside_the_reader_is_not_waited_for_once_more(monke
 @pytest.mark.parametrize(
     ("most", "stretch"),
     [
-        (3, Stretch(MessageId(3, 8), MessageId(5, 0), 3)),
-        (2, Stretch(MessageId(3, 8), MessageId(3, 9), 2)),
-        (7, Stretch(MessageId(3, 8), MessageId(7, 0), 7)),
-        (8, Stretch(MessageId(3, 8), MessageId(7, 1), 8)),
-        (9, Stretch(MessageId(3, 8), MessageId(7, 1), 8)),
+        (3, EntryRange(MessageId(3, 8), MessageId(5, 0), 3)),
+        (2, EntryRange(MessageId(3, 8), MessageId(3, 9), 2)),
+        (7, EntryRange(MessageId(3, 8), MessageId(7, 0), 7)),
+        (8, EntryRange(MessageId(3, 8), MessageId(7, 1), 8)),
+        (9, EntryRange(MessageId(3, 8), MessageId(7, 1), 8)),
     ],
 )
-async def test_the_first_of_what_stands_between_two_entries_is_told(most: int, stretch: Stretch) -> None:
+async def test_the_first_of_what_stands_between_two_entries_is_told(most: int, stretch: EntryRange) -> None:
     assert await topics().between("a/b", TOPIC, MessageId(3, 7), MessageId(7, 2), most) == stretch
 
 

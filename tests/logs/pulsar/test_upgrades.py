@@ -21,7 +21,7 @@ from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
-from topicpolicies_server.logs.pulsar.admin.facts import ClusterFacts
+from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.upgrades import Upgrades
 
 NAMESPACE = "public/default"
@@ -147,12 +147,12 @@ class Asked:
 
     def __init__(self) -> None:
         self.questions = 0
-        self.told: list[ClusterFacts] = []
-        self.facts = ClusterFacts("east", Dialect.SHARED_KEY, 0)
+        self.told: list[PulsarFacts] = []
+        self.facts = PulsarFacts("east", Dialect.SHARED_KEY, 0)
         self.error: LogError | None = None
         self.upgrades = Upgrades(self._learn, self.told.append, every_seconds=60, soonest_seconds=5)
 
-    async def _learn(self) -> ClusterFacts:
+    async def _learn(self) -> PulsarFacts:
         self.questions += 1
         if self.error is not None:
             raise self.error

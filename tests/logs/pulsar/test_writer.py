@@ -27,7 +27,7 @@ class Writing:
     """A writer, the producers that it opened, and what it told."""
 
     def __init__(
-        self, *openings: Exception | int, patience: float = 5.0, codec: Codec | None = None, contacts: Contacts | None = None
+        self, *openings: BaseException | int, patience: float = 5.0, codec: Codec | None = None, contacts: Contacts | None = None
     ) -> None:
         """``openings``: what comes of opening a producer, in turn: an error, or one that writes a schema of this version (0 at the end)."""
         self.openings = list(openings)
@@ -45,7 +45,7 @@ class Writing:
         self.attempts += 1
         await self.gate.wait()
         opening = self.openings.pop(0) if self.openings else 0
-        if isinstance(opening, Exception):
+        if isinstance(opening, BaseException):
             raise opening
         self.opened.append(FakeProducer())
         return OpenProducer(self.opened[-1], self.codec, opening)
@@ -330,3 +330,61 @@ async def test_what_waits_for_a_producer_fails_as_not_sent_when_the_brokers_are_
     await writing.until_sent("three")
     contacts.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."))
     assert len(writing.outcomes) == 2, "what was sent may be in the log"
+
+
+UNFORESEEN = (ValueError("nobody foresaw this"), asyncio.CancelledError("nobody asked for this"))
+
+
+@pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
+async def test_an_opening_that_fails_in_a_way_that_nobody_foresaw_is_tried_again(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    writing = Writing(error, error, 0)
+    writing.append("first")
+    (await writing.until_sent("first")).acknowledge()
+    await writing.until(lambda: writing.outcomes)
+    assert writing.outcomes == [("first", "stored")]
+    assert writing.attempts == 3
+    assert "failed; it is tried again" in caplog.text
+
+
+@pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
+async def test_what_waits_for_an_opening_that_nobody_foresaw_fails_has_its_outcome_in_time(error: BaseException) -> None:
+    writing = Writing(*[error] * 50, patience=0.3)
+    writing.append("first")
+    await writing.until(lambda: writing.outcomes)
+    assert len(writing.outcomes) == 1 and writing.outcomes[0][1].endswith(" certain")
+
+
+@pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
+async def test_events_go_on_waiting_where_telling_of_an_outcome_fails(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = Writing(PulsarClientError(Result.TopicNotFound), 0)
+    told = writing.append_failed
+
+    def fail(event: Event, why: LogError) -> None:
+        monkeypatch.undo()
+        told(event, why)
+        raise error
+
+    monkeypatch.setattr(writing, "append_failed", fail)
+    writing.append("first", "second")
+    (await writing.until_sent("second")).acknowledge()
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", "LOG_REFUSED certain"), ("second", "stored")]
+
+
+async def test_an_event_that_can_not_be_sent_though_it_could_be_rehearsed_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = Writing()
+    send, left = FakeProducer.send_async, [ValueError("nobody foresaw this")]
+
+    def fail_once(producer: FakeProducer, message: Any, callback: Callable[[Any, Any], None]) -> None:
+        if left:
+            raise left.pop()
+        send(producer, message, callback)
+
+    monkeypatch.setattr(FakeProducer, "send_async", fail_once)
+    writing.append("first", "second")
+    (await writing.until_sent("second")).acknowledge()
+    await writing.until(lambda: len(writing.outcomes) == 2)
+    assert writing.outcomes == [("first", "APPEND_FAILED unknown"), ("second", "stored")]
+    assert writing.writer.outstanding == 0

@@ -21,7 +21,7 @@ _NAMES = frozenset({62, 64})
 """``X509_V_ERR_HOSTNAME_MISMATCH`` and ``..._IP_ADDRESS_MISMATCH``."""
 
 
-class Shown(NamedTuple):
+class ShownChain(NamedTuple):
     """What became of a handshake."""
 
     certificate: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     problem: str = ""
 
 
-async def shown(place: Place, tls: Tls, *, named: bool) -> Shown:
+async def shown(place: Place, tls: Tls, *, named: bool) -> ShownChain:
     """Shakes hands with a server.
 
     Args:
@@ -50,21 +50,21 @@ async def shown(place: Place, tls: Tls, *, named: bool) -> Shown:
     try:
         _, writer = await opened(place, context, tls.server_name)
     except ssl.SSLCertVerificationError as error:
-        return Shown({}, error.verify_code, error.verify_message)
+        return ShownChain({}, error.verify_code, error.verify_message)
     try:
-        return Shown(writer.get_extra_info("peercert") or {})
+        return ShownChain(writer.get_extra_info("peercert") or {})
     finally:
         await closed(writer)
 
 
-def judged_chain(found: Shown) -> Finding:
+def judged_chain(found: ShownChain) -> Finding:
     """Whether an authority that is believed stands above it."""
     if found.code and found.code not in _TIMES | _NAMES:
         return failed(f"the certificate is not believed: {found.problem}")
     return ok()
 
 
-def judged_name(found: Shown, name: str) -> Finding:
+def judged_name(found: ShownChain, name: str) -> Finding:
     """Whether it is for the name by which the server is called."""
     if found.code in _NAMES:
         return failed(f"the certificate is not for {name}: {found.problem}")
@@ -72,7 +72,7 @@ def judged_name(found: Shown, name: str) -> Finding:
     return ok(f"it is for {names}" if names else "")
 
 
-def judged_times(found: Shown, now: float) -> Finding:
+def judged_times(found: ShownChain, now: float) -> Finding:
     """Whether it is in force, and for how long; ``now`` is seconds since 1970."""
     if found.code in _TIMES:
         return failed(f"the certificate is out of its time: {found.problem}")

@@ -33,7 +33,7 @@ from .reaching import place_of, reaching, wants_tls
 from .report import Nobody, Screen, count, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import sidecar
-from .tokens import Shown
+from .tokens import ShownToken
 
 ScratchPlace = Annotated[
     str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
@@ -137,7 +137,7 @@ async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tupl
         checks = [*_of_options(patient)]
         scratch = None
         if not patient.pre:
-            shown = Shown(chosen.token_file)
+            shown = ShownToken(chosen.token_file)
             client = await stack.enter_async_context(
                 AsyncClient(patient.target, tls=patient.tls, token=shown.token, actor=_sendable(chosen.actor))
             )
@@ -173,7 +173,7 @@ def _of_options(patient: Patient) -> list[Check]:
     return [check]
 
 
-def _of_server(patient: Patient, client: AsyncClient, shown: Shown) -> list[Check]:
+def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list[Check]:
     target, tls = patient.target, patient.tls
     place = place_of(addresses_of(target)[0])
     limits = dataclasses.asdict(patient.config.limits) if patient.config is not None else {}

@@ -54,7 +54,7 @@ def judged_token(token: str, now: float) -> Finding:
     return ok(f"{role}; it ends in {_span(ends - now)}")
 
 
-class Shown:
+class ShownToken:
     """What this client shows the server."""
 
     def __init__(self, path: Path | None) -> None:

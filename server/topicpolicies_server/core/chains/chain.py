@@ -298,8 +298,8 @@ class Chain:
                 self._settle(request, replay(None, result.version, result.previous, known=False))
             else:
                 self._settle(request, repeated(request, state, remembered))
-        elif result.status is Status.SKIPPED_ABSENT:
-            self._settle(request, Result(Outcome.SKIPPED, None, version, version))
+        elif result.status is Status.SKIPPED_ABSENT:  # there, and not in the state, which is a later one after a reopening
+            self._settle(request, Result(Outcome.SKIPPED, None, result.version, result.version))
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
         elif request.must_not_exist:

@@ -172,6 +172,8 @@ def subtract(value: bytes | None, operand: bytes) -> bytes | None:
     return b"".join(record for record in elements(value or b"") if record not in gone) or None
 
 
+_LAST_SHIFT = 63
+"""Of the bits of a number's tenth byte, which is the last one, and has one."""
 _SHORT = tuple(bytes((number,)) for number in range(0x80))
 """The numbers that have one byte."""
 
@@ -197,7 +199,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     """The number that stands at ``at`` as Protobuf writes it, and where it ends.
 
     Raises:
-        IndexError: there is none.
+        IndexError: there is none, or it has more than 64 bits.
     """
     result = shift = 0
     while True:
@@ -207,3 +209,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return result, at
         shift += 7
+        if shift == _LAST_SHIFT:
+            if data[at] > 1:
+                raise IndexError("a number has more than 64 bits")
+            return result | data[at] << shift, at + 1

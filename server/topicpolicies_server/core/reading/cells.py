@@ -38,11 +38,11 @@ from ..fold.fold import KeyState, repair_due
 from ..fold.keystate import ALONE
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
-from . import glances
+from . import unthawed
 from .frozen import freeze, thaw, thaw_head
-from .glances import document_size, glance, has_leftovers, renumbered, sighted, trimmed
 from .heads import Cell, Head, told_of
 from .lately import Lately
+from .unthawed import document_size, glance, has_leftovers, renumbered, sighted, trimmed
 
 WARM = 256
 """As many cells are live before any is frozen, unless told otherwise."""
@@ -325,7 +325,7 @@ class Cells:
 
 def is_due(kept: Kept) -> bool:
     """Whether a repair is due of what there is of a key."""
-    return glances.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
+    return unthawed.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
 
 
 def is_same(kept: Kept | None, other: Kept | None) -> bool:
@@ -337,4 +337,4 @@ def is_same(kept: Kept | None, other: Kept | None) -> bool:
 
 def partition_of(kept: Kept) -> int:
     """In which partition the last event of a key stands."""
-    return glances.partition_of(kept) if isinstance(kept, bytes) else kept.partition
+    return unthawed.partition_of(kept) if isinstance(kept, bytes) else kept.partition

@@ -19,6 +19,7 @@ So what a change costs grows with the watchers only where it wakes them, and tho
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Protocol
 
 from ..names import Scope
@@ -57,7 +58,7 @@ class Feed:
         self._changes: list[Head] = []
         self._first = 0
         """The place of the first of them."""
-        self._runs: dict[tuple[int, int, bool], Run] = {}
+        self._runs: OrderedDict[tuple[int, int, bool], Run] = OrderedDict()
         """Taken since the last change, no more than ``KEPT``: readers that stand in different places take different ones."""
 
     def __len__(self) -> int:
@@ -143,7 +144,7 @@ class Feed:
         if found is None:
             found = self._runs[wanted] = self._cut(at, most, newest_in)
             if len(self._runs) > KEPT:
-                del self._runs[next(iter(self._runs))]
+                self._runs.popitem(last=False)
         return found
 
     def _cut(self, at: int, most: int, newest_in: View | None) -> Run:

@@ -7,6 +7,7 @@ through it at about the same pace, and one that is never read must not hold a co
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
 from .heads import Head
@@ -54,7 +55,7 @@ class Lot:
         """``heads``: which nobody may change; ``number``: that of the last change before."""
         self.number = number
         self._heads = heads
-        self._runs: dict[tuple[int, int], Run] = {}
+        self._runs: OrderedDict[tuple[int, int], Run] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -66,7 +67,7 @@ class Lot:
             heads = list(self._heads[at : at + most])
             found = self._runs[at, most] = Run(heads, at + len(heads))
             if len(self._runs) > KEPT:
-                del self._runs[next(iter(self._runs))]
+                self._runs.popitem(last=False)
         return found
 
 

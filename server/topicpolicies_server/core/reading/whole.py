@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 def to_bytes(cell: Cell) -> bytes:
     """A cell as bytes. It must not change meanwhile."""
-    writer = _Writer(cell.key)
+    writer = _CellWriter(cell.key)
     head, state = cell.head, cell.state
     told = None
     if head is not None:
@@ -55,7 +55,7 @@ def from_bytes(key: PolicyKey, data: bytes) -> Cell:
         found, partition, touched_at, told, state, documents, events, requests = json.loads(rest[:size])
         if found != FORMAT:
             raise Unreadable(f"a cell has format {found}")
-        reader = _Reader(key, documents, requests, rest[size:])
+        reader = _CellReader(key, documents, requests, rest[size:])
         reader.take_events(events)
         cell = Cell(key, name_of(key), partition, reader.state(state))
         cell.touched_at = touched_at
@@ -69,7 +69,7 @@ def from_bytes(key: PolicyKey, data: bytes) -> Cell:
     return cell
 
 
-class _Writer:
+class _CellWriter:
     """Writes documents and events once each."""
 
     def __init__(self, key: PolicyKey) -> None:
@@ -184,8 +184,8 @@ class _Writer:
         return [joined.first, joined.first_at, joined.dropped, trail]
 
 
-class _Reader:
-    """Reads what ``_Writer`` writes."""
+class _CellReader:
+    """Reads what ``_CellWriter`` writes."""
 
     def __init__(self, key: PolicyKey, documents: list[list[Any]], requests: list[list[str]], settings: bytes) -> None:
         self._key = key

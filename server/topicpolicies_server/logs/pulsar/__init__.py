@@ -1,11 +1,22 @@
 """Pulsar's own change logs: the ``__change_events`` topic of each namespace.
 
-- ``log``: all of them; ``namespace_log``: one, opened; ``health_checks``: what is looked at from time to time
-- ``reach``: whether the cluster can be reached; ``contacts``: what is known of the connections
-- ``reading``, ``writing``: what their names say
-- ``admin``: the brokers' admin API; ``client``: pulsar-client
+- ``log``: the logs of all namespaces of a cluster
+- ``namespace_log``: one of them, opened
+- ``closing``: how it ends
+- ``reading``: everything, once, in order
+- ``writing``: events in the order of their appends
+- ``health_checks``: what is looked at from time to time
+- ``upgrades``: what the cluster says of itself, asked again
+- ``access``: what these share
 - ``ids``: positions
-- ``credentials``, ``limits``: how to get in, and how long to wait; ``opening``: all of that by a configuration
+- ``limits``: how long to wait, and for how much
+- ``contacts``: what is known of the connections
+- ``reach``: whether the cluster can be reached
+- ``admin``: the brokers' admin API
+- ``client``: pulsar-client
+- ``credentials``: who the sidecar is, and how it checks who brokers are
+- ``oauth2``: tokens from an issuer
+- ``opening``: all of that by a configuration
 """
 
 from .credentials import TlsOptions, TokenSource, token_from_environment, token_from_file

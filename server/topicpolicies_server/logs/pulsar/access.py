@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .admin import Admin
-from .admin.facts import ClusterFacts
+from .admin.facts import PulsarFacts
 from .admin.topics import Topics
 from .client import PulsarClient
 from .contacts import Contacts
@@ -22,7 +22,7 @@ class Access(NamedTuple):
     client: PulsarClient
     admin: Admin
     topics: Topics
-    facts: ClusterFacts
+    facts: PulsarFacts
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
     """If logs are to have one writer at a time: where clients reach this process."""

@@ -70,7 +70,7 @@ class Checked(Protocol):
         """Does so, in bounded time."""
 
 
-class Turns:
+class CheckOrder:
     """Checks that are due for nothing but time, so many a second."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class HealthChecks:
         """Logs that failed when they were looked at last: each is told once."""
         self._failed: set[Checked] = set()
         """Logs that failed when they were looked after last: as above."""
-        self._turns, self._looks = Turns(), Turns()
+        self._turns, self._looks = CheckOrder(), CheckOrder()
         """Of logs that exist, and of those that do not."""
         self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
         self._checks = Owned("Looking after change logs")

@@ -12,7 +12,7 @@ from ...core.reasons import Reason
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access
 from .admin import Admin
-from .admin.facts import ClusterFacts, learn
+from .admin.facts import PulsarFacts, learn
 from .admin.topics import Topics
 from .client import PulsarClient
 from .contacts import Contacts
@@ -179,7 +179,7 @@ class PulsarLog:
         logs = self._open_logs()
         return [*logs, self._upgrades] if logs and self._upgrades is not None else [*logs]
 
-    def _reopen_for(self, facts: ClusterFacts) -> None:
+    def _reopen_for(self, facts: PulsarFacts) -> None:
         """Loses the logs that were opened for something else: they write in another dialect than their brokers read."""
         for log in self._open_logs():
             if log not in self._starting and not same_for_logs(log.facts, facts):

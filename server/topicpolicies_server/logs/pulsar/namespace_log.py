@@ -25,16 +25,18 @@ from typing import Any
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
+from ...tasks import Owned
 from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UnopenedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
-from .admin.facts import ClusterFacts
+from .admin.facts import PulsarFacts
 from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
 from .client import SHARED, close_quietly
-from .reading.coming import Reading
+from .closing import close_all, fail
 from .reading.following import Following
+from .reading.whole_log import Reading
 from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
 
@@ -66,8 +68,7 @@ class PulsarNamespaceLog:
         self._over = False
         self._told_caught_up = False
         self._settled = asyncio.Event()
-        self._finishing: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._ending = Owned(f"the change log of {layout.namespace}")
         self._leading: Leading | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
@@ -102,7 +103,7 @@ class PulsarNamespaceLog:
         return self._reading.layout.namespace
 
     @property
-    def facts(self) -> ClusterFacts:
+    def facts(self) -> PulsarFacts:
         """What it was opened for."""
         return self._access.facts
 
@@ -171,11 +172,8 @@ class PulsarNamespaceLog:
         """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
         if self._ended is None:
             self._ended = closed(self.namespace)
-            self._finishing = asyncio.get_running_loop().create_task(self._finish())
-        if self._finishing is not None:
-            await asyncio.wait([self._finishing])
-        if self._closing is not None:
-            await asyncio.wait([self._closing])
+            self._ending.begin(self._finish(), "waiting for outcomes")
+        await self._ending.close(cancel=False)
 
     # What is to be done from time to time (``health_checks.Checked``)
 
@@ -267,8 +265,7 @@ class PulsarNamespaceLog:
     def deposed(self, error: LogError) -> None:
         """It may no longer: what has no outcome gets one."""
         for writer in self._writers:
-            for event, sent in writer.give_up():
-                self._sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
+            fail(self._sink, writer.give_up(), error)
         self._settled.set()
         self._sink.led()
 
@@ -324,11 +321,13 @@ class PulsarNamespaceLog:
 
     async def _finish(self) -> None:
         deadline = time.monotonic() + self._access.limits.close_seconds
-        while self._outstanding and (left := deadline - time.monotonic()) > 0:
-            self._settled.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), left)
-        self._end(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered."))
+        try:
+            while self._outstanding and (left := deadline - time.monotonic()) > 0:
+                self._settled.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._settled.wait(), left)
+        finally:
+            self._end(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
         """Stops everything; what has no outcome gets one."""
@@ -337,13 +336,10 @@ class PulsarNamespaceLog:
             self._leading.stop()
         self._reading.stop()
         for writer in self._writers:
-            for event, sent in writer.stop():
-                self._sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
+            fail(self._sink, writer.stop(), error)
         self._forget(self)
-        self._closing = asyncio.get_running_loop().create_task(self._close_connections())
+        self._ending.begin(self._close_connections(), "closing its connections")
 
     async def _close_connections(self) -> None:
         closing = [*(writer.close() for writer in self._writers), self._reading.close()]
-        with suppress(TimeoutError):  # the broker closes what belongs to a connection that ends
-            async with asyncio.timeout(self._access.limits.close_seconds):
-                await asyncio.gather(*closing)
+        await close_all(self.namespace, closing, self._access.limits.close_seconds)

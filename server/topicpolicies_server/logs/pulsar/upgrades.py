@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ..change_log import LogError
-from .admin.facts import ClusterFacts
+from .admin.facts import PulsarFacts
 
 
 class Upgrades:
@@ -29,8 +29,8 @@ class Upgrades:
 
     def __init__(
         self,
-        learn: Callable[[], Awaitable[ClusterFacts]],
-        changed: Callable[[ClusterFacts], None],
+        learn: Callable[[], Awaitable[PulsarFacts]],
+        changed: Callable[[PulsarFacts], None],
         *,
         every_seconds: float,
         soonest_seconds: float,
@@ -48,14 +48,14 @@ class Upgrades:
         self._every = every_seconds
         self._soonest = min(soonest_seconds, every_seconds)
         self._asking = asyncio.Lock()
-        self._facts: ClusterFacts | None = None
+        self._facts: PulsarFacts | None = None
         self._expires = 0.0
         """When the next question is due, if nothing is refused."""
         self._earliest = 0.0
         """When it may be asked, if something is."""
         self._doubted = False
 
-    async def facts(self) -> ClusterFacts:
+    async def facts(self) -> PulsarFacts:
         """What is known, asked for if that is too old.
 
         Raises:
@@ -66,7 +66,7 @@ class Upgrades:
                 return await self._ask()
             return self._facts
 
-    def are_right_for(self, facts: ClusterFacts) -> bool:
+    def are_right_for(self, facts: PulsarFacts) -> bool:
         """Whether a log that was opened for some facts is right for what is known now."""
         return self._facts is None or same_for_logs(facts, self._facts)
 
@@ -97,7 +97,7 @@ class Upgrades:
                 except LogError:
                     return  # those who open logs are told
 
-    async def _ask(self) -> ClusterFacts:
+    async def _ask(self) -> PulsarFacts:
         before = self._facts
         self._expires = self._earliest = time.monotonic() + self._soonest
         facts = await self._learn()
@@ -110,6 +110,6 @@ class Upgrades:
         return facts
 
 
-def same_for_logs(some: ClusterFacts, others: ClusterFacts) -> bool:
+def same_for_logs(some: PulsarFacts, others: PulsarFacts) -> bool:
     """Whether a log that was opened for some facts is right for others. The default of partitions matters only to logs to come."""
     return some._replace(default_partitions=0) == others._replace(default_partitions=0)

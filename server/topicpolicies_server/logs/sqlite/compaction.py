@@ -165,8 +165,8 @@ class _Count:
 
     def __init__(self, known: floors.NamespaceRow, cut: int) -> None:
         self._known = known
-        self._below = floors.Kept(known.kept.floor, 0, 0)
-        self.all = floors.Kept(cut, 0, 0)
+        self._below = floors.KeptRows(known.kept.floor, 0, 0)
+        self.all = floors.KeptRows(cut, 0, 0)
 
     def add(self, page: Sequence[events.EventRow]) -> None:
         """The next events."""
@@ -186,8 +186,8 @@ class _Count:
             raise Damaged(f"of {known.name} {young} events stand from row {known.kept.floor} to {self.all.floor}")
 
 
-def _more(kept: floors.Kept, page: Sequence[events.EventRow]) -> floors.Kept:
-    return floors.Kept(kept.floor, kept.rows + len(page), kept.sum + sum(row[3] for row in page))
+def _more(kept: floors.KeptRows, page: Sequence[events.EventRow]) -> floors.KeptRows:
+    return floors.KeptRows(kept.floor, kept.rows + len(page), kept.sum + sum(row[3] for row in page))
 
 
 def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[events.EventRow]:

@@ -48,10 +48,10 @@ _NAMESPACES = """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT 
     floor INTEGER NOT NULL, kept INTEGER NOT NULL, sum INTEGER NOT NULL, checksum INTEGER NOT NULL)"""
 
 
-class Life(NamedTuple):
+class Identity(NamedTuple):
     """Whose positions these are."""
 
-    identity: str
+    name: str
     base: int
     """Rows up to there may have been given away before, in whatever namespace."""
 
@@ -120,17 +120,17 @@ FORM = Format(
 )
 
 
-def life(connection: sqlite3.Connection) -> Life:
+def identity(connection: sqlite3.Connection) -> Identity:
     """Whose positions these are."""
     row = connection.execute("SELECT identity, base FROM log").fetchone()
     if row is None:
         raise Damaged("it has lost its identity")
-    return Life(*row)
+    return Identity(*row)
 
 
-def begin_life(connection: sqlite3.Connection, base: int) -> Life:
+def begin_anew(connection: sqlite3.Connection, base: int) -> Identity:
     """Gives the file another identity; whatever is appended from now on, in any namespace, comes behind the row ``base``. Commits."""
-    begun = Life(uuid.uuid4().hex, base)
+    begun = Identity(uuid.uuid4().hex, base)
     with transaction(connection):
         for row in namespaces(connection):
             check_kept(row.name, row.kept, count(connection, row.id, row.kept.floor))

@@ -16,7 +16,7 @@ from .slim import Replaced
 MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
 
 
-class Kept(NamedTuple):
+class KeptRows(NamedTuple):
     """What stands up to a namespace's floor."""
 
     floor: int
@@ -36,7 +36,7 @@ class NamespaceRow(NamedTuple):
     """The highest row number that was ever given away."""
     compacted: int
     """The highest row number that a compaction may have deleted."""
-    kept: Kept
+    kept: KeptRows
 
 
 def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
@@ -61,7 +61,7 @@ def _namespace(
 ) -> NamespaceRow:
     if sure != checksum(number, name, compacted, floor, kept, total):
         raise Damaged(f"the row of its namespace {number} is not what was written")
-    return NamespaceRow(number, name, max(floor, row_at(last or 0)), compacted, Kept(floor, kept, total))
+    return NamespaceRow(number, name, max(floor, row_at(last or 0)), compacted, KeptRows(floor, kept, total))
 
 
 def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow:
@@ -91,16 +91,16 @@ def add_namespace(connection: sqlite3.Connection, name: str, base: int) -> int:
     return int(number)
 
 
-def count(connection: sqlite3.Connection, namespace_id: int, floor: int) -> Kept:
+def count(connection: sqlite3.Connection, namespace_id: int, floor: int) -> KeptRows:
     """What stands up to a row."""
     rows, total = connection.execute(
         "SELECT count(*), coalesce(sum(checksum), 0) FROM events WHERE place BETWEEN ? AND ?",
         (place_of(namespace_id, 1), place_of(namespace_id, floor)),
     ).fetchone()
-    return Kept(floor, rows, total)
+    return KeptRows(floor, rows, total)
 
 
-def check_kept(name: str, told: Kept, found: Kept) -> None:
+def check_kept(name: str, told: KeptRows, found: KeptRows) -> None:
     """Compares what should stand up to a floor with what does.
 
     Raises:
@@ -110,7 +110,7 @@ def check_kept(name: str, told: Kept, found: Kept) -> None:
         raise Damaged(f"of {name} {found.rows} events stand up to row {told.floor}, where {told.rows} others were kept")
 
 
-def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: Kept) -> None:
+def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: KeptRows) -> None:
     """Remembers what stands up to a namespace's floor, and how far compactions have come."""
     (name,) = connection.execute("SELECT name FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
     connection.execute(
@@ -119,7 +119,7 @@ def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept
     )
 
 
-def raise_floor(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: Kept) -> None:
+def raise_floor(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: KeptRows) -> None:
     """Remembers up to which row events may be deleted from now on, and what stands there before the first one is. Commits."""
     with transaction(connection):
         keep(connection, namespace_id, max(namespace(connection, namespace_id).compacted, compacted), kept)
@@ -135,7 +135,7 @@ def complete(connection: sqlite3.Connection, namespace_id: int, rows: Sequence[R
             if connection.execute("UPDATE events SET properties = ?, checksum = ? WHERE place = ? AND checksum = ?", found).rowcount != 1:
                 raise Damaged("some of the events that were to be completed are not there any more")
         added = sum(row.checksum - row.former for row in rows)
-        keep(connection, namespace_id, known.compacted, Kept(floor, count, whole + added))
+        keep(connection, namespace_id, known.compacted, KeptRows(floor, count, whole + added))
 
 
 def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
@@ -147,4 +147,4 @@ def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[i
         (total,) = connection.execute(f"SELECT sum(checksum) {chosen}", places).fetchone()
         if connection.execute(f"DELETE {chosen}", places).rowcount != len(places):
             raise Damaged("some of the events that were to be deleted are not there any more")
-        keep(connection, namespace_id, known.compacted, Kept(floor, rows - len(places), whole - total))
+        keep(connection, namespace_id, known.compacted, KeptRows(floor, rows - len(places), whole - total))

@@ -91,7 +91,7 @@ class Loading:
         self.stands = 0
         self._at = 0
         """The last row that was read."""
-        self._told = self._found = floors.Kept(0, 0, 0)
+        self._told = self._found = floors.KeptRows(0, 0, 0)
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[events.EventRow]] = iter(())
         self._completing: Completing | None = None
@@ -113,7 +113,7 @@ class Loading:
             self.resumed, self._at = True, rows.row_of(self._behind.position)
             self._found = self._told  # the rows up to there are not looked at
         else:
-            self._found = floors.Kept(self._told.floor, 0, 0)
+            self._found = floors.KeptRows(self._told.floor, 0, 0)
         self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
@@ -172,7 +172,7 @@ class Loading:
         number = events.row_at(place)
         floor, rows_there, total = self._found
         if number <= floor:
-            self._found = floors.Kept(floor, rows_there + 1, total + sure)
+            self._found = floors.KeptRows(floor, rows_there + 1, total + sure)
         elif number != max(self._at, floor) + 1:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...core.reasons import Reason
 from ...file_lock import FileLock
+from ...tasks import Kept
 from ...threads import DaemonThreads
 from ..avro import Codec
 from ..change_log import LogError, LogSink, Start, already_open
@@ -78,7 +79,7 @@ class SqliteLog:
         self._opened: Opened | None = None
         self._writer: Writer | None = None
         self._namespaces: dict[str, Stored] = {}
-        self._compactor: asyncio.Task[None] | None = None
+        self._compactor: Kept | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -103,7 +104,8 @@ class SqliteLog:
             self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), opened.home, reopen, self)
             self._flight.doubt = self._flight.refused = None
             if self._compactor is None:
-                self._compactor = asyncio.create_task(self._compact_for_ever())
+                self._compactor = Kept("Compacting change logs", self._compact_for_ever)
+                self._compactor.start()
 
     def namespaces(self) -> list[str]:
         """The namespaces to which something was ever appended, in order."""
@@ -114,11 +116,11 @@ class SqliteLog:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
-        life = self._opened.life
-        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, life.base), life.base))
+        identity = self._opened.identity
+        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, identity.base), identity.base))
         if stored.log is not None:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(f"{life.identity}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
+        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
@@ -150,8 +152,7 @@ class SqliteLog:
             writer, self._writer = self._writer, None
             self._opened = None
             if self._compactor is not None:
-                self._compactor.cancel()
-                await asyncio.wait([self._compactor])
+                await self._compactor.stop()
             await asyncio.gather(*(stored.log.close() for stored in self._namespaces.values() if stored.log is not None))
             # Readers' connections go first: the last one to be closed leaves a single file behind.
             await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._flight.close_seconds)

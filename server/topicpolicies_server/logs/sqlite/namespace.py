@@ -16,6 +16,7 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ...sqlite_file import ERRORS, Damaged
+from ...tasks import Owned, asked_to_end
 from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
@@ -97,6 +98,7 @@ class SqliteNamespaceLog(Brokerless):
         self._waiting: deque[Placed] | None = deque()
         """What was committed while older entries are still being read; None when those are through."""
         self._loading: asyncio.Task[None] | None = None
+        self._owned = Owned(f"the change log of {stored.space.name}")
         stored.log = self
 
     @property
@@ -228,7 +230,7 @@ class SqliteNamespaceLog(Brokerless):
                 raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
             raise
         self._floor = self._stored.floor  # whatever was deleted before reading began stood below
-        self._loading = asyncio.create_task(self._load(loading, readers))
+        self._loading = self._owned.begin(self._load(loading, readers), "reading it")
 
     async def _load(self, loading: Loading | None, readers: Executor) -> None:
         name = self._stored.space.name
@@ -241,7 +243,9 @@ class SqliteNamespaceLog(Brokerless):
             self._stored.damage = str(error)
             why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
             self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
-        except Exception as error:  # noqa: BLE001 (whatever it is: nobody must wait for this namespace for ever)
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is: nobody must wait for this namespace for ever
+            if asked_to_end(error):
+                raise
             _log.exception("the change log of %s can't be read", name)
             self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))
 

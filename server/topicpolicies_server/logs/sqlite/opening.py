@@ -34,7 +34,7 @@ class Opened:
 
     connection: sqlite3.Connection
     """What writes."""
-    life: file.Life
+    identity: file.Identity
     schema: int
     codecs: Codecs
     namespaces: list[floors.NamespaceRow]
@@ -58,9 +58,9 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         former = file.prepare(connection, path)
         _settle_what_was_written(connection, path)
         mark = Mark(path)
-        life, namespaces, water = _compare(connection, mark, path, marked=former >= file.MARKED)
+        identity, namespaces, water = _compare(connection, mark, path, marked=former >= file.MARKED)
         schema = file.schema_id(connection, definition_of(codec))
-        return Opened(connection, life, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water, Home(path))
+        return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water, Home(path))
     except BaseException as error:
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -100,9 +100,11 @@ def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None
         _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
 
 
-def _compare(connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: bool) -> tuple[file.Life, list[floors.NamespaceRow], Water]:
-    life, namespaces = file.life(connection), floors.namespaces(connection)
-    said, water = mark.read(), _water(life, namespaces)
+def _compare(
+    connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: bool
+) -> tuple[file.Identity, list[floors.NamespaceRow], Water]:
+    identity, namespaces = file.identity(connection), floors.namespaces(connection)
+    said, water = mark.read(), _water(identity, namespaces)
     verdict = judge(said, water, marked=marked)
     if verdict is Verdict.GOES_ON:
         mark.note(water, 0)
@@ -110,24 +112,24 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: 
         mark.begin(water)
     else:
         check_pages(connection)  # or is it damage that hides them?
-        base = max(life.base, water.highest, said.highest if said is not None else 0) + LEAP
+        base = max(identity.base, water.highest, said.highest if said is not None else 0) + LEAP
         if base + LEAP >= 1 << events.ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
-        life = file.begin_life(connection, base)
+        identity = file.begin_anew(connection, base)
         namespaces = floors.namespaces(connection)
-        water = _water(life, namespaces)
+        water = _water(identity, namespaces)
         mark.begin(water)
         _log.error(
             "%s: %s. It goes on with what is there, under another identity: watches begin anew, and versions go on behind row %d",
             path, _WHY[verdict], base,
         )  # fmt: skip
-    return life, namespaces, water
+    return identity, namespaces, water
 
 
-def _water(life: file.Life, namespaces: list[floors.NamespaceRow]) -> Water:
+def _water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) -> Water:
     """How far the file has got. Rows of an earlier life count for nothing."""
     rows = [row.last for row in namespaces]
-    return Water(life.identity, sum(row - life.base for row in rows), max(rows, default=life.base))
+    return Water(identity.name, sum(row - identity.base for row in rows), max(rows, default=identity.base))
 
 
 def _log_error(error: FileError) -> LogError:

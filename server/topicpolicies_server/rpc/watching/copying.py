@@ -11,7 +11,7 @@ from ...core.errors import PolicyError
 from ...core.reading.watch import Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
-from ...history.following import Elsewhere, Place, Stretch
+from ...history.following import Behind, Elsewhere, Stretch
 from ...namespaces.namespace import Namespace, Phase
 from .. import answers, histories
 from .desk import Desk
@@ -65,7 +65,7 @@ class Copying:
 
     async def _copy(self) -> None:
         outbox = self._outbox
-        place = Place(outbox.token.log, outbox.token.positions) if outbox.token is not None else Place("", ())
+        place = Behind(outbox.token.log, outbox.token.positions) if outbox.token is not None else Behind("", ())
         log = place.log
         """Of which the reader takes what it is told."""
         gaps: set[Gap] = set()
@@ -110,10 +110,10 @@ class Copying:
         if not self.behind:
             self._stirred.set()
 
-    def _begin_anew(self, why: str) -> tuple[Place, str]:
+    def _begin_anew(self, why: str) -> tuple[Behind, str]:
         outbox = self._outbox
         outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't go on from its token: {why}.")
-        return Place("", ()), ""
+        return Behind("", ()), ""
 
     async def _something_new(self) -> None:
         if self.namespace.phase is not Phase.READY:

@@ -29,7 +29,7 @@ from .outbox import RETRY_SECONDS, Gone, Outbox, failure_of
 from .recalling import Recalling
 from .requests import Watch
 from .saying import failed, said
-from .stages import Event, Interruption, Stage, after
+from .stages import Interruption, Stage, StageEvent, after
 from .taking import Taking
 from .telling import told
 from .warrants import Warrant
@@ -141,7 +141,7 @@ class Part:
 
     # --- its stages ----------------------------------------------------------------------------------------------
 
-    def _go(self, event: Event) -> None:
+    def _go(self, event: StageEvent) -> None:
         self.stage = after(self.stage, event)
         self._wake()
 
@@ -150,7 +150,7 @@ class Part:
         pause, longest = RETRY_SECONDS
         while True:
             if self.stage is Stage.FAILED:
-                self._go(Event.AGAIN)
+                self._go(StageEvent.AGAIN)
             try:
                 await self._once()
                 pause = RETRY_SECONDS[0]
@@ -170,13 +170,13 @@ class Part:
         if self._watch.mode is Mode.ENTRIES:
             self._copying = copying = Copying(self._desk, self.outbox, self._recalling, self._wake)
             self._namespace = copying.namespace
-            self._go(Event.COPIES)
+            self._go(StageEvent.COPIES)
             await copying.copy()
         if await self._load():
-            self._go(Event.OFF)
+            self._go(StageEvent.OFF)
             await self._rest()
         else:
-            self._go(Event.ANSWERS)
+            self._go(StageEvent.ANSWERS)
             await self._follow()
 
     def _failed(self, error: BaseException) -> None:
@@ -185,9 +185,9 @@ class Part:
         self._failure = failure_of(self.name, error)
         if self._failure.reason in _FINAL:
             self._fault = self._failure
-            self._go(Event.ENDS)
+            self._go(StageEvent.ENDS)
         else:
-            self._go(Event.FAILED)
+            self._go(StageEvent.FAILED)
 
     async def _load(self) -> bool:
         """LOADING: returns when it is known which topics are disabled, and whether all are; if not, the namespace can answer.
@@ -230,7 +230,7 @@ class Part:
         while self._board.everything(self._selection.topics):
             self._switched.clear()
             await self._switched.wait()
-        self._go(Event.ON)
+        self._go(StageEvent.ON)
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies enabled.")
 
     async def _follow(self) -> None:
@@ -245,11 +245,11 @@ class Part:
             self._from_beginning = False
         watcher = await self._watcher_of(namespace, mark)
         self._taking = taking = Taking(namespace, watcher, self._board, self._selection, self._switches, self._wake)
-        self._go(Event.PLACED)
+        self._go(StageEvent.PLACED)
         why = await taking.interrupted
         outbox.token = self._place()
         self._leave()
-        self._go(Event.INTERRUPTED)
+        self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:
             outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
         elif why is Interruption.BEHIND and outbox.token is None:
@@ -280,11 +280,11 @@ class Part:
 
     async def _recall(self, token: Token, *, strict: bool) -> Token:
         """RECALLING: as ``Recalling.recall`` says."""
-        self._go(Event.RECORDED)
+        self._go(StageEvent.RECORDED)
         try:
             return await self._recalling.recall(token, strict=strict)
         finally:
-            self._go(Event.RECALLED)
+            self._go(StageEvent.RECALLED)
 
     def _switch(self) -> None:
         if self._switched is not None:

@@ -9,7 +9,7 @@ from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
-from ...history.following import Elsewhere, Place, Recorded, Stretch
+from ...history.following import Behind, Elsewhere, Recorded, Stretch
 from .. import answers, histories, recorded
 from .desk import Desk
 from .outbox import Gone, Outbox
@@ -38,7 +38,7 @@ class Recalling:
         self._selection = selection
         self._outbox = outbox
 
-    async def stretch(self, place: Place) -> Stretch:
+    async def stretch(self, place: Behind) -> Stretch:
         """What the history has behind a place, as much as is read at a time.
 
         Raises:
@@ -58,7 +58,7 @@ class Recalling:
             Gone: changes are missing.
             PolicyError: the history can't be read.
         """
-        place, outbox = Place(token.log, token.positions), self._outbox
+        place, outbox = Behind(token.log, token.positions), self._outbox
         while True:
             try:
                 stretch = await self.stretch(place)

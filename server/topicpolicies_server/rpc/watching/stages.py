@@ -39,7 +39,7 @@ class Stage(enum.Enum):
     ENDED = enum.auto()
 
 
-class Event(enum.Enum):
+class StageEvent(enum.Enum):
     """What leads a part to its next stage."""
 
     ANSWERS = enum.auto()
@@ -79,22 +79,22 @@ class Interruption(enum.Enum):
     """The namespace was closed."""
 
 
-NEXT: dict[tuple[Stage, Event], Stage] = {
-    (Stage.LOADING, Event.ANSWERS): Stage.BEGINNING,
-    (Stage.LOADING, Event.OFF): Stage.DISABLED,
-    (Stage.LOADING, Event.COPIES): Stage.COPYING,
-    (Stage.DISABLED, Event.ON): Stage.LOADING,
-    (Stage.BEGINNING, Event.RECORDED): Stage.RECALLING,
-    (Stage.BEGINNING, Event.PLACED): Stage.FOLLOWING,
-    (Stage.RECALLING, Event.RECALLED): Stage.BEGINNING,
-    (Stage.FOLLOWING, Event.INTERRUPTED): Stage.LOADING,
-    (Stage.FAILED, Event.AGAIN): Stage.LOADING,
-    **{(stage, Event.FAILED): Stage.FAILED for stage in Stage if stage is not Stage.ENDED},
-    **{(stage, Event.ENDS): Stage.ENDED for stage in Stage if stage is not Stage.ENDED},
+NEXT: dict[tuple[Stage, StageEvent], Stage] = {
+    (Stage.LOADING, StageEvent.ANSWERS): Stage.BEGINNING,
+    (Stage.LOADING, StageEvent.OFF): Stage.DISABLED,
+    (Stage.LOADING, StageEvent.COPIES): Stage.COPYING,
+    (Stage.DISABLED, StageEvent.ON): Stage.LOADING,
+    (Stage.BEGINNING, StageEvent.RECORDED): Stage.RECALLING,
+    (Stage.BEGINNING, StageEvent.PLACED): Stage.FOLLOWING,
+    (Stage.RECALLING, StageEvent.RECALLED): Stage.BEGINNING,
+    (Stage.FOLLOWING, StageEvent.INTERRUPTED): Stage.LOADING,
+    (Stage.FAILED, StageEvent.AGAIN): Stage.LOADING,
+    **{(stage, StageEvent.FAILED): Stage.FAILED for stage in Stage if stage is not Stage.ENDED},
+    **{(stage, StageEvent.ENDS): Stage.ENDED for stage in Stage if stage is not Stage.ENDED},
 }
 
 
-def after(stage: Stage, event: Event) -> Stage:
+def after(stage: Stage, event: StageEvent) -> Stage:
     """The stage that an event leads to.
 
     Raises:

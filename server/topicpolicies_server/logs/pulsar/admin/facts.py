@@ -25,7 +25,7 @@ _CLONING_LINES = (4, 1)
 _PSEUDO_CLUSTER = "global"
 
 
-class ClusterFacts(NamedTuple):
+class PulsarFacts(NamedTuple):
     """What is known of the cluster."""
 
     name: str
@@ -63,7 +63,7 @@ def changes_in_place(version: str) -> bool:
 
 
 @understood
-async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> ClusterFacts:
+async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarFacts:
     """Asks the brokers.
 
     Args:
@@ -80,7 +80,7 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> Cluster
     settings = await _settings(admin)
     name = cluster or settings.get("clusterName") or await _only_or_reached(admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
-    return ClusterFacts(
+    return PulsarFacts(
         name=name,
         dialect=dialect_of(version),
         default_partitions=int(settings.get("defaultNumPartitions", 1)) if partitioned else 0,

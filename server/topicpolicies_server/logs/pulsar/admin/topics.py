@@ -54,7 +54,7 @@ class Compaction(NamedTuple):
     """Behind which entry nothing is compacted. It may be told as the beginning of the next ledger."""
 
 
-class Stretch(NamedTuple):
+class EntryRange(NamedTuple):
     """Entries that follow each other."""
 
     first: MessageId
@@ -159,7 +159,7 @@ class Topics:
         """
         return _compaction(await self._ask(namespace, topic, "internalStats") or {})
 
-    async def uncompacted(self, namespace: str, topic: str, horizon: MessageId, most: int) -> Stretch:
+    async def uncompacted(self, namespace: str, topic: str, horizon: MessageId, most: int) -> EntryRange:
         """What still stands in the ledgers of one of a log's topics up to an entry: its newest entries, at most about so many.
 
         Raises:
@@ -177,10 +177,10 @@ class Topics:
                 last = MessageId(ledger, size - 1) if count == 0 else last
                 first = MessageId(ledger, size - taken)
                 count += taken
-        return Stretch(first, last, count)
+        return EntryRange(first, last, count)
 
     @understood
-    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId, most: int | None = None) -> Stretch | None:
+    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId, most: int | None = None) -> EntryRange | None:
         """What stands between two entries of one of a log's topics, or its first entries; None if that is not known any more.
 
         Args:
@@ -211,7 +211,7 @@ class Topics:
                     last = MessageId(ledger, upto - 1)
                     break
                 upto -= size
-        return Stretch(first, last, count)
+        return EntryRange(first, last, count)
 
     @understood
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:

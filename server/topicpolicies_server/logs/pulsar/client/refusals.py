@@ -27,7 +27,11 @@ _MEANINGS = {
     Result.AuthenticationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the brokers do not know the sidecar"),
     Result.AuthorizationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar may not do that"),
     Result.ErrorGettingAuthenticationData: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar has no credentials"),
-    Result.MemoryBufferIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "too many events are in flight"),
+    Result.MemoryBufferIsFull: (
+        Reason.LOG_BUSY,
+        Kind.RESOURCE_EXHAUSTED,
+        "more bytes are in flight than the client library keeps, send fewer at once, or lower max_in_flight_per_namespace",
+    ),
     Result.MessageTooBig: (Reason.EVENT_TOO_LARGE, Kind.INVALID_ARGUMENT, "the event is larger than brokers accept"),
     Result.ProducerBusy: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),
     Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),

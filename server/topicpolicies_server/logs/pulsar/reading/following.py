@@ -11,6 +11,7 @@ from typing import Protocol
 from ....core.policies.events import Placed, Position
 from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
+from ....tasks import Owned, asked_to_end
 from ...change_log import LogError, Start
 from ..access import Access
 from ..admin.schemas import Schemas
@@ -76,6 +77,7 @@ class Following:
         self._readers = readers
         self._last = last
         self._behind = len(readers)
+        self._owned = Owned(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -169,8 +171,7 @@ class Following:
 
     def start(self, listener: Listener) -> None:
         """Begins to read; the listener hears nothing before this returns."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run(reader, listener)) for reader in self._readers]
+        self._tasks = [self._owned.begin(self._run(reader, listener), "reading it") for reader in self._readers]
 
     def stop(self) -> None:
         """Stops reading; the listener hears nothing afterwards."""
@@ -192,7 +193,9 @@ class Following:
             await reader.run(listener.read, caught_up, listener.unopened)
         except LogError as error:
             listener.lost(error)
-        except Exception as error:  # noqa: BLE001 (the log must not look alive when it is not)
+        except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
+            if asked_to_end(error):
+                raise
             _log.exception("Reading the change log of %s failed", self.layout.namespace)
             listener.lost(LogError(Reason.LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
 

@@ -32,12 +32,11 @@ from ....core.reasons import Reason
 from ...change_log import LogError
 from ..client import OK, Inbox
 from ..ids import NOWHERE, MessageId, border_of
-from . import slices
 from .continuity import Continuity, State
 from .entries import Entries
+from .patience import Patience
 from .questions import Questions
-from .quiet import Quiet
-from .receiving import Received, Receiver
+from .receiving import SLICE_SECONDS, Received, Receiver, Slices
 
 _log = logging.getLogger(__name__)
 
@@ -114,9 +113,9 @@ class PartitionReader:
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
         self._reopen = reopen
-        self._quiet = Quiet(time.monotonic(), goal.patience_seconds)
+        self._patience = Patience(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
-        self._slices = slices.Slices()
+        self._slices = Slices()
         self._beside = 0
         """How many entries were read beside the reader and ahead of it."""
         self._given = NOWHERE
@@ -149,14 +148,14 @@ class PartitionReader:
 
     async def _run(self, deliver: _Delivery, caught_up: Callable[[], None]) -> None:
         goal = self._goal
-        self._quiet.ended(time.monotonic())
+        self._patience.ended(time.monotonic())
         while True:
             batch = self._receiver.take()
             if batch:
                 await self._hand_over(self._in_order(batch), deliver)
                 if batch[-1][0] > self._given:
                     self._given = batch[-1][0]
-                    self._quiet.ended(time.monotonic())
+                    self._patience.ended(time.monotonic())
                 if self._given >= self.entries.last:
                     self._beside = 0
                 elif self._beside >= _WORTH_A_READER:
@@ -173,7 +172,7 @@ class PartitionReader:
                 await self._hand_over(recalled, deliver)
                 if await self._begin(target, deliver):
                     caught_up()
-            elif self._quiet.too_long(time.monotonic()) and not self._receiver.has_some:
+            elif self._patience.too_long(time.monotonic()) and not self._receiver.has_some:
                 raise LogError(
                     Reason.LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}."
                 )
@@ -189,7 +188,7 @@ class PartitionReader:
     def _expect(self, last: MessageId) -> None:
         """The partition goes on up to there, or it is made sure of what stood there."""
         if self._caught_up and not self._is_behind:
-            self._quiet.ended(time.monotonic())
+            self._patience.ended(time.monotonic())
             self._receiver.interrupt()
         self._expected = max(self._expected, last)
 
@@ -238,14 +237,14 @@ class PartitionReader:
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
         if await self._library_has_more():
-            if not self._quiet.broker_is_due(time.monotonic()):
+            if not self._patience.broker_is_due(time.monotonic()):
                 return False
             try:
                 sent = self._goal.last is None or await self._goal.sent(self._goal.last)
             except LogError as error:
                 _log.info("The broker can't say where reading stands: %s", error.message)
                 sent = False
-            self._quiet.broker_answered(time.monotonic())
+            self._patience.broker_answered(time.monotonic())
             if not sent:
                 await self._open_anew()
                 return False
@@ -257,9 +256,9 @@ class PartitionReader:
 
     async def _open_anew(self) -> None:
         """Gives the broker, which has something to send, another reader to send it to, if it is time to."""
-        if self.connected and not self._receiver.has_some and self._quiet.reader_is_due(time.monotonic()):
+        if self.connected and not self._receiver.has_some and self._patience.reader_is_due(time.monotonic()):
             await self._turn_to_another()
-            self._quiet.reader_opened(time.monotonic())
+            self._patience.reader_opened(time.monotonic())
 
     async def _turn_to_another(self) -> None:
         """Goes on with another reader, which begins behind what was read last; or with this one, if there is no other."""
@@ -302,7 +301,7 @@ class PartitionReader:
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
         entry_of = entries.entry if deliver.unopened is None else entries.sealed
-        until = clock() + slices.SECONDS
+        until = clock() + SLICE_SECONDS
         for place, message in batch:
             if not sure and not goes_on(place):
                 if placed:
@@ -321,7 +320,7 @@ class PartitionReader:
                     deliver(placed)
                     placed = []
                 await asyncio.sleep(0)
-                until = clock() + slices.SECONDS
+                until = clock() + SLICE_SECONDS
         if placed:
             deliver(placed)
         if self._slices.ends(len(placed)):

@@ -32,9 +32,32 @@ _BATCH = 64
 _FIRST_LOOK_SECONDS = 0.05
 _LONGEST_LOOK_SECONDS = 10.0
 _ON_ITS_WAY_SECONDS = 1.0
+SLICE_SECONDS = 0.005
+"""How long one slice of what a reader hands over may take, before others have a turn of the event loop, where many entries come at once."""
+_FEW = 16
+"""Fewer entries than this may be handed over without a turn for others, but not"""
+_IN_A_ROW = 8
+"""times one after the other: under load, entries of ours come one by one."""
 
 Received: TypeAlias = tuple[MessageId, Any]
 """Where a message stands, and the library's message."""
+
+
+class Slices:
+    """Knows when others are to have a turn."""
+
+    __slots__ = ("_in_a_row",)
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def ends(self, entries: int) -> bool:
+        """So many entries were handed over at once: whether the slice ends with them."""
+        self._in_a_row += 1
+        if entries < _FEW and self._in_a_row < _IN_A_ROW:
+            return False
+        self._in_a_row = 0
+        return True
 
 
 class Receiver:

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..access import Access
-from ..admin.topics import Stretch
+from ..admin.topics import EntryRange
 from ..client import PulsarClientError, close_quietly, refusal
 from ..ids import NOWHERE, MessageId
 from .receiving import Received, Receiver
@@ -128,7 +128,7 @@ class Uncompacted:
             after = place
         return whole
 
-    async def _read(self, stretch: Stretch, came: _Arrivals) -> None:
+    async def _read(self, stretch: EntryRange, came: _Arrivals) -> None:
         """Reads a stretch, until all has come or nothing comes for a while."""
         if not stretch.entries:
             return
@@ -159,7 +159,7 @@ class _Arrivals:
         self.further = False
         self._newest = NOWHERE
 
-    def take(self, batch: Sequence[Received], stretch: Stretch) -> None:
+    def take(self, batch: Sequence[Received], stretch: EntryRange) -> None:
         """Takes what belongs to a stretch, once: a restored connection brings some a second time."""
         for received in batch:
             place = received[0]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import logging
 import threading
 import time
 from collections import deque
@@ -20,12 +21,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from ....core.policies.events import Event, Placed
+from ....core.reasons import Reason
+from ....tasks import Kept, asked_to_end
 from ...avro import Codec
 from ...change_log import LogError
 from ..client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
 from ..client.refusals import is_passing, refusal
 from ..contacts import Contacts
 from ..ids import MessageId, position_of
+
+_log = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -102,7 +107,7 @@ class PartitionWriter:
         self._contacts = contacts or Contacts()
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
-        self._opening: asyncio.Task[None] | None = None
+        self._opening = Kept(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
         self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}
@@ -157,8 +162,7 @@ class PartitionWriter:
         Returns:
             The events without an outcome, oldest first, each with whether it may be in the log all the same.
         """
-        if self._opening is not None:
-            self._opening.cancel()
+        self._opening.cancel()
         left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
         self._sent.clear()
         self._waiting.clear()
@@ -196,8 +200,13 @@ class PartitionWriter:
         self._counter += 1
         number = self._calling = self._counter
         self._sent[number] = _Sent(event, message)
-        producer.handle.send_async(message, functools.partial(self._acknowledge, number))
-        self._calling = 0
+        try:
+            producer.handle.send_async(message, functools.partial(self._acknowledge, number))
+        except BaseException:
+            self._sent.pop(number)  # whoever hears of the exception knows that there comes no acknowledgement
+            raise
+        finally:
+            self._calling = 0
 
     def _acknowledge(self, number: int, result: Any, message_id: Any) -> None:
         """Called by the library: from within the sending if it refuses at once, else from a thread of its own."""
@@ -236,8 +245,8 @@ class PartitionWriter:
         return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
 
     def _ensure_open(self) -> None:
-        if self._opening is None and not self._changing_over:
-            self._opening = asyncio.get_running_loop().create_task(self._open())
+        if not self._changing_over:
+            self._opening.start()
 
     def _drop_producer(self) -> None:
         if self._producer is not None:
@@ -258,7 +267,6 @@ class PartitionWriter:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
-            self._opening = None
             self._contacts.goes_on(self)
 
     async def _try_to_open(self) -> PulsarClientError | LogError | None:
@@ -275,10 +283,15 @@ class PartitionWriter:
             else:
                 self._fail_waiting(len(self._waiting), failure)
             return failure
-        except asyncio.CancelledError:
-            if not attempt.cancel() and attempt.exception() is None:
-                attempt.result().close()
-            raise
+        except (Exception, asyncio.CancelledError) as error:
+            if asked_to_end(error):
+                if not attempt.cancel() and attempt.exception() is None:
+                    attempt.result().close()
+                raise
+            _log.exception("Opening partition %d of a change log for writing failed; it is tried again", self._partition)
+            unforeseen = LogError(Reason.APPEND_FAILED, f"The change log can't be opened for writing: {type(error).__name__}.")
+            self._expire(unforeseen)
+            return unforeseen
         self._used = time.monotonic()
         return None
 
@@ -301,6 +314,10 @@ class PartitionWriter:
                 self._send(producer, event)
             except LogError as error:
                 self._outcomes.append_failed(event, error)
+            except Exception as error:  # noqa: BLE001 (whoever waits for it is told, and those behind it are sent)
+                _log.exception("An event of %s can't be sent", event.key.topic)
+                why = f"The event can't be sent to the change log: {type(error).__name__}."
+                self._outcomes.append_failed(event, LogError(Reason.APPEND_FAILED, why, outcome_unknown=True))
 
 
 def _not_sent(failure: PulsarClientError | LogError) -> LogError:

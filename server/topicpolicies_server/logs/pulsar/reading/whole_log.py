@@ -13,8 +13,7 @@ from ..admin.schemas import Schemas
 from ..admin.topics import Layout
 from ..ids import directly_follows, message_id_of
 from .acknowledged import Acknowledged
-from .ends import Ends
-from .existence import Existence
+from .existence import Existence, LogEnd
 from .following import Following, Listener
 
 
@@ -43,7 +42,7 @@ class Reading:
         self._schemas = schemas
         self._listener = listener
         self._existence: Existence | None = None
-        self._ends: Ends | None = None
+        self._end: LogEnd | None = None
         self._creating = asyncio.Lock()
         self._existed = False
         """Whether there was a log at the opening."""
@@ -122,7 +121,7 @@ class Reading:
         """
         if self.following is None:
             await self.ensure_followed(create=False)
-        return "" if self._ends is None else await self._ends.end(partition)
+        return "" if self._end is None else await self._end.end(partition)
 
     def check_connection(self) -> None:
         """Looks whether the connection is there."""
@@ -191,5 +190,5 @@ class Reading:
         self.layout = layout
         self.following = following
         self._existence = Existence(self._access, following)
-        self._ends = Ends(following, self._existence, self._listener.lost)
+        self._end = LogEnd(following, self._existence, self._listener.lost)
         following.start(self._listener)

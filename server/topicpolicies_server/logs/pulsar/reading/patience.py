@@ -20,7 +20,7 @@ _BROKER_SECONDS = 1.0
 _READER_SECONDS = 3.0
 
 
-class Quiet:
+class Patience:
     """Counts the time in which nothing comes. All times are monotonic seconds."""
 
     def __init__(self, now: float, patience: float) -> None:

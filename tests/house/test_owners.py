@@ -1,0 +1,68 @@
+"""Every background task has one owner that sees it end: ``tasks.py``, or one of those named here, each with the reason why it will do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
+_BEGINNINGS = frozenset({"create_task", "ensure_future"})
+
+ALLOWED = {
+    "tasks.py: Kept.start": "the owner itself",
+    "tasks.py: Owned.begin": "the owner itself",
+    "cli/doctor/reaching.py: speech_at": "awaited there, or cancelled and gathered, before it returns",
+    "cli/doctor/scratch.py: cleaned": "awaited there until it is done, also if who waits is cancelled",
+    "cli/serving/demo_run.py: run": "awaited there; a demonstration that fails ends its process",
+    "cluster/cache.py: Cache._begin": "whoever asks awaits it; what went wrong where nobody does is told when it ends, and `close` gathers",
+    "cluster/listing.py: TopicQuestions._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
+    "logs/leadership.py: Candidate._stand": "a term: whoever stands waits for its end, and takes its exception, or an unasked cancellation",
+    "logs/pulsar/admin/api.py: Admin._sent": "awaited by the one who asks; `close` gathers",
+    "logs/pulsar/admin/api.py: Admin.close": "whoever closes awaits it; it goes on if he is cancelled",
+    "logs/pulsar/oauth2.py: Tokens.token": "whoever asks for a token awaits it, and begins another when it has ended",
+    "logs/pulsar/reading/following.py: Following.connect": "gathered there; if one fails the others are cancelled, or closed",
+    "logs/pulsar/writing/partition.py: PartitionWriter._try_to_open": "an attempt: awaited there, and taken or closed",
+    "namespaces/loading.py: Loader._load": "a wait for an event: it can't fail, and is cancelled at the end of the load",
+    "rpc/stopping.py: stop_calls": "awaited there before it returns",
+    "rpc/streaming.py: UpdateStream._wait": "it tells its change of each error, a cancelled wait too, and raises none but CancelledError",
+    "rpc/streaming.py: UpdateStream.messages": "one keeps each error for the stream's end, one waits for an event; they end with the call",
+}
+"""Where a task is begun without ``Kept`` and ``Owned``, and why nothing of it is lost."""
+
+
+def beginnings(root: Path) -> Iterator[str]:
+    """Where tasks are begun: the module, and the function within it."""
+    for path in sorted(root.rglob("*.py")):
+        module = path.relative_to(root).as_posix()
+        yield from (f"{module}: {name}" for name in _within(ast.parse(path.read_text(), str(path)), ()))
+
+
+def _within(node: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        names = (*names, node.name)
+    if isinstance(node, ast.Attribute | ast.Name) and (node.attr if isinstance(node, ast.Attribute) else node.id) in _BEGINNINGS:
+        yield ".".join(names)
+    for child in ast.iter_child_nodes(node):
+        yield from _within(child, names)
+
+
+def test_tasks_are_begun_by_their_owners_alone() -> None:
+    assert set(beginnings(_SERVER)) == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "asyncio.create_task(self.run())",
+        "self._task = asyncio.get_running_loop().create_task(self.run(), name='it')",
+        "begin = asyncio.ensure_future; begin(self.run())",
+        "async with asyncio.TaskGroup() as group: group.create_task(self.run())",
+    ],
+)
+def test_a_task_without_an_owner_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "work.py").write_text(f"class Work:\n    async def start(self):\n        {line}\n")
+    assert list(beginnings(tmp_path)) == ["room/work.py: Work.start"]

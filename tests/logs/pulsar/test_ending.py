@@ -1,0 +1,168 @@
+"""A log ends whole, and says so, whatever fails in a way that nobody foresaw: no broker is needed for that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.recorder import Recorder
+from tests.logs.samples import a_key, an_update
+from topicpolicies_server.core.policies.events import Event
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.avro import Dialect
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarNamespaceLog
+from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.admin.topics import Layout
+from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.reading.following import Following, Listener
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+
+NAMESPACE = "public/default"
+UNFORESEEN = pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+
+
+class Topics:
+    """The log's topic does not exist, and who asks waits."""
+
+    async def find(self, namespace: str) -> None:
+        del namespace
+        await asyncio.Event().wait()
+
+
+def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarNamespaceLog:
+    """A log that does not exist, beside brokers that never answer."""
+    facts = SimpleNamespace(name="standalone", dialect=Dialect.SHARED_KEY, in_place=False)
+    limits = PulsarLimits(close_seconds=0.2)
+    access = Access(cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits, contacts=Contacts())
+    held = list[object]() if forgotten is None else forgotten
+    return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, held.append)
+
+
+def an_event(name: str) -> Event:
+    return an_update(a_key(NAMESPACE, name), event_id=name)
+
+
+@UNFORESEEN
+async def test_a_log_whose_waiting_for_outcomes_fails_is_closed_all_the_same(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, forgotten = Recorder(), list[object]()
+    log = opened(recorder, forgotten)
+    recorder.append(log, an_event("one"))
+
+    async def fail() -> None:
+        raise error("nobody foresaw this")
+
+    monkeypatch.setattr(log._settled, "wait", fail)
+    await asyncio.wait_for(log.close(), 10)
+    assert forgotten == [log]
+    assert [(failed.reason, failed.outcome_unknown) for _, failed in recorder.failures] == [("LOG_CLOSED", False)]
+    assert "waiting for outcomes failed" in caplog.text
+
+
+async def test_a_log_is_closed_whole_where_telling_of_an_outcome_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, forgotten = Recorder(), list[object]()
+    log = opened(recorder, forgotten)
+    recorder.append(log, an_event("one"))
+    recorder.append(log, an_event("two"))
+    told: list[str] = []
+
+    def fail(event: Event, error: LogError) -> None:
+        del event
+        told.append(error.reason)
+        raise ValueError("nobody foresaw this")
+
+    monkeypatch.setattr(recorder, "append_failed", fail)
+    await asyncio.wait_for(log.close(), 10)
+    assert told == ["LOG_CLOSED"] * 2
+    assert forgotten == [log]
+    assert "could not be told" in caplog.text
+
+
+@UNFORESEEN
+async def test_one_connection_that_can_not_be_closed_leaves_none_of_the_others_open(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = opened(Recorder())
+    closed: list[int] = []
+
+    def closing(number: int) -> Callable[[], Awaitable[None]]:
+        async def close() -> None:
+            await asyncio.sleep(0)
+            if number == 0:
+                raise error("nobody foresaw this")
+            await asyncio.sleep(0.01)
+            closed.append(number)
+
+        return close
+
+    for number, writer in enumerate(log._writers):
+        monkeypatch.setattr(writer, "close", closing(number))
+    await asyncio.wait_for(log.close(), 10)
+    assert closed == [1, 2]
+    assert "could not be closed" in caplog.text
+
+
+class Told:
+    """Who follows a log."""
+
+    unopened = None
+
+    def __init__(self) -> None:
+        self.losses: list[LogError] = []
+
+    def read(self, events: Iterable[object]) -> None:
+        """Nothing comes."""
+
+    def caught_up(self) -> None:
+        """Nothing comes."""
+
+    def lost(self, error: LogError) -> None:
+        self.losses.append(error)
+
+
+class Failing:
+    """A partition's reader that fails at once, or never does anything if there is no error."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+    async def run(self, *_: object) -> None:
+        if self.error is not None:
+            raise self.error
+        await asyncio.Event().wait()
+
+
+def following(reader: Failing) -> Following:
+    async def last(partition: int) -> Any:
+        raise AssertionError(partition)
+
+    return Following(Layout(NAMESPACE, "__change_events", 0), "", [], [cast("PartitionReader", reader)], last)
+
+
+@UNFORESEEN
+async def test_reading_that_fails_in_a_way_that_nobody_foresaw_loses_the_log(error: type[BaseException]) -> None:
+    told = Told()
+    following(Failing(error("nobody foresaw this"))).start(cast("Listener", told))
+    await eventually(lambda: told.losses)
+    assert [(loss.reason, error.__name__ in loss.message) for loss in told.losses] == [(Reason.LOG_BROKEN, True)]
+
+
+async def test_reading_that_is_stopped_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    told, reading = Told(), following(Failing(None))
+    reading.start(cast("Listener", told))
+    await asyncio.sleep(0)
+    reading.stop()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert told.losses == []
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
