@@ -34,6 +34,9 @@ BROKERS = ("4.2.4", "4.0.0")
 NOTHING_IS_MISSING_S = 3.0
 """Brokers that could not be run by then are being resolved, or never will be for another reason than a program that is missing."""
 
+Steps = dict[str, tuple[str | Path, ...]]
+"""Commands by what they are called."""
+
 
 class Failure(Exception):
     """Ends the command; the message says why."""
@@ -64,7 +67,7 @@ def demo(arguments: list[str]) -> int:
 def test(arguments: list[str]) -> int:
     """Everything: lint, types, definitions, and all tests, with real brokers and in all languages (JDK 17, Maven, Go, Node, Rust)."""
     install_brokers()
-    return verify("-m", "not evidence", *arguments)
+    return verify("-m", "not evidence", *arguments, beside=ARCHIVING)
 
 
 def check(arguments: list[str]) -> int:
@@ -143,10 +146,10 @@ def is_measurement(name: str) -> bool:
     return name.isidentifier() and (runs or (ROOT / "bench" / name / "__main__.py").is_file())
 
 
-def verify(*arguments: str) -> int:
-    """Inspects, then tests; what failed before the tests is said again after them."""
+def verify(*arguments: str, beside: Steps | None = None) -> int:
+    """Inspects, and makes what tests need beside that, then tests; what failed before the tests is said again after them."""
     keep_what_is_compiled()
-    failed = inspect(INSPECTIONS if (ROOT / "tests" / "__pycache__").is_dir() else INSPECTIONS | COMPILING)
+    failed = inspect((beside or {}) | INSPECTIONS | ({} if (ROOT / "tests" / "__pycache__").is_dir() else COMPILING))
     status = examine(*arguments)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
@@ -168,7 +171,7 @@ def examine(*arguments: str) -> int:
     return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 
 
-INSPECTIONS: dict[str, tuple[str | Path, ...]] = {
+INSPECTIONS: Steps = {
     "lint": (PROGRAMS / "ruff", "check"),
     "format": (PROGRAMS / "ruff", "format", "--check"),
     "types": (PROGRAMS / "mypy",),
@@ -178,10 +181,12 @@ INSPECTIONS: dict[str, tuple[str | Path, ...]] = {
     "Protobuf compatibility": (PYTHON, "proto/buf.py", "breaking"),
 }
 # Has the tests compiled, and what they import. Test processes that begin at the same time would each do that for themselves.
-COMPILING: dict[str, tuple[str | Path, ...]] = {"tests to be collected": (PYTHON, "-m", "tests.collecting")}
+COMPILING: Steps = {"tests to be collected": (PYTHON, "-m", "tests.collecting")}
+# Of the older version fewer brokers start in a run than an archive would pay for.
+ARCHIVING: Steps = {"broker archive": (PYTHON, "-m", "tests.broker.archive", BROKERS[0])}
 
 
-def inspect(inspections: dict[str, tuple[str | Path, ...]]) -> list[str]:
+def inspect(inspections: Steps) -> list[str]:
     """Lint, types and definitions, two at a time, told in their order; which of them are not in order."""
     failed = []
     with ThreadPoolExecutor(max_workers=2) as threads:
@@ -240,8 +245,6 @@ def install_brokers() -> None:
         print(told.read(), end="", file=sys.stderr if brokers.returncode else sys.stdout, flush=True)
     if brokers.returncode:
         raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
-    heading("broker archives")
-    run(PYTHON, "-m", "tests.broker.archive", *BROKERS)
 
 
 def make_venv() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.following import KINDS, messages
 from bench.sidecar_events import Events
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     options = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
-    with Broker() as broker:
+    with OwnBroker() as broker:
         for kind in options.kinds:
             with broker.admin() as admin:
                 namespace = admin.create_namespace("bench")

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.sidecar_events import Events
 from tests.broker.admin import CHANGE_EVENTS, AdminError
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
 from tests.logs.samples import a_tombstone
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--compact-every", type=float, nargs="+", default=[15.0], help="seconds from one compaction to the next")
     parser.add_argument("--longest", type=float, default=300.0, help="seconds after which a load is given up")
     options = parser.parse_args()
-    with Broker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}) as broker:
+    with OwnBroker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}) as broker:
         for topics in options.topics:
             measure(broker, topics, options)
 

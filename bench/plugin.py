@@ -28,7 +28,7 @@ from rich.table import Table
 from bench.load import Calls, Sample, closed_loop
 from bench.verdicts import tell
 from tests.broker.admin import Admin
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 from tests.plugin.pair import KEEP_TOPICS, Pair
 
 _NAMESPACE = "public/bench"
@@ -82,7 +82,7 @@ async def run(rounds: int, seconds: float) -> list[Row]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pair = await asyncio.to_thread(Pair, directory)
         stack.callback(pair.close)
-        stock = Broker(settings=KEEP_TOPICS)
+        stock = OwnBroker(settings=KEEP_TOPICS)
         stack.callback(stock.close)
         await asyncio.to_thread(pair.start_sidecar)
         for broker in (pair.broker, stock):

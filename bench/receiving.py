@@ -18,7 +18,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, close_handle
 from topicpolicies_server.logs.pulsar.reading.receiving import Receiver
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
-    with Broker() as broker:
+    with OwnBroker() as broker:
         with broker.admin() as admin:
             topic = f"persistent://{admin.create_namespace('bench')}/messages"
         write(broker.service_url, topic, options.messages)

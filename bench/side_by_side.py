@@ -31,7 +31,7 @@ from bench.brokers import topics_that_stay
 from bench.harness.targets import Program, Target, new_namespace, pulsar, running, sqlite
 from bench.load import Calls, Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.stages import Stage, measure
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 
 IN_FLIGHT = (1, 8, 64)
 KEYS = (1, 64)
@@ -67,7 +67,7 @@ async def run(logs: list[str], rounds: int, seconds: float, stages: bool) -> Rep
         if "sqlite" in logs:
             calls |= _updates("sqlite", await connected(_program(stack.enter_context(sqlite()))), "public/default")
         if "pulsar" in logs:
-            broker = await asyncio.to_thread(stack.enter_context, Broker())
+            broker = await asyncio.to_thread(stack.enter_context, OwnBroker())
             target = stack.enter_context(pulsar(broker.service_url, broker.admin_url, options=()))
             beside = new_namespace(broker.admin_url)
             for namespace, topics in ((target.namespace, max(KEYS)), (beside, 1)):

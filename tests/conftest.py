@@ -7,6 +7,7 @@ from hypothesis import settings
 
 pytest_plugins = [
     "tests.broker.compacting",
+    "tests.broker.shared",  # before those who import it
     "tests.broker.fixtures",
     "tests.costs",
     "tests.evidence",

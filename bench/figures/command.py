@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.broker.jars import BrokerUnavailableError
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 
 from .catalog import GROUPS, Group, chosen
 from .conditions import QUIET, await_quiet, here
@@ -109,7 +109,7 @@ def _broker(scale: Scale, say: Say) -> Iterator[Scale]:
         yield scale
         return
     say("starting a broker")
-    with Broker() as broker:
+    with OwnBroker() as broker:
         yield scale._replace(service_url=broker.service_url, admin_url=broker.admin_url)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import httpx
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 from tests.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
@@ -189,5 +189,5 @@ def _broker(service_url: str, admin_url: str) -> Iterator[tuple[str, str]]:
     if service_url:
         yield service_url, admin_url
         return
-    with Broker() as broker:
+    with OwnBroker() as broker:
         yield broker.service_url, broker.admin_url

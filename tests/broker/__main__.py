@@ -9,7 +9,7 @@ from types import FrameType
 
 from tests.broker.configuration import Ports
 from tests.broker.jars import LATEST, LOG4J_OF, BrokerUnavailableError
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     try:
-        broker = Broker(options.version, settings=settings, ports=replace(Ports(), service=options.port, web=options.web_port))
+        broker = OwnBroker(options.version, settings=settings, ports=replace(Ports(), service=options.port, web=options.web_port))
         print(f"starting Pulsar {broker.version}; its log: {broker.log}", flush=True)
         with broker:
             print(f"{broker.service_url} and {broker.admin_url}; Ctrl-C ends it", flush=True)

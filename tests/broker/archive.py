@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.broker.jars import LATEST, BrokerUnavailableError, class_archive, jars, java
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 
 
 def make(version: str) -> str:
@@ -30,7 +30,7 @@ def make(version: str) -> str:
         return f"broker {version}: its classes are archived"
     stamp.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
-    broker = Broker(version, java_options=["-XX:TieredStopAtLevel=1", f"-XX:ArchiveClassesAtExit={path}"])
+    broker = OwnBroker(version, java_options=["-XX:TieredStopAtLevel=1", f"-XX:ArchiveClassesAtExit={path}"])
     try:
         broker.start()
         broker.stop(timeout_s=120)

@@ -78,7 +78,7 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
         "systemTopicEnabled": "true",
         "topicLevelPoliciesEnabled": "true",
         "numIOThreads": "2",
-        "numHttpServerThreads": "8",
+        "numHttpServerThreads": "16",
         "transactionCoordinatorEnabled": "false",
         "loadBalancerEnabled": "false",
         "brokerShutdownTimeoutMs": "5000",

@@ -8,19 +8,20 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.broker import shared
 from tests.broker.admin import Admin
 from tests.broker.jars import LATEST
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 
 _STARTING_A_BROKER = frozenset({"broker", "broker_of", "make_broker"})
 _TIMEOUT_S = 300
 
 BrokerOf: TypeAlias = Callable[[str], Broker]
-MakeBroker: TypeAlias = Callable[..., Broker]
+MakeBroker: TypeAlias = Callable[..., OwnBroker]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a broker, and gives it time to start one. Each process that runs tests has brokers of its own.
+    """Marks what needs a broker, and gives it time to start one.
 
     A test is known to need a broker by its fixtures, or by the marker ``broker`` where fixtures do not show it.
     """
@@ -32,39 +33,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker_of() -> Iterator[BrokerOf]:
-    """The running broker of a version, shared by all tests of the session: leave it running, and use namespaces of your own."""
-    running: dict[str, Broker] = {}
-
-    def of(version: str) -> Broker:
-        if version not in running:
-            made = Broker(version)
-            try:
-                made.start()
-            except BaseException:
-                made.close()
-                raise
-            running[version] = made
-        return running[version]
-
-    yield of
-    for made in running.values():
-        made.close()
+def broker_of(pytestconfig: pytest.Config) -> BrokerOf:
+    """The running broker of a version, shared by all tests of the run in all of its processes: use namespaces of your own."""
+    return pytestconfig.stash[shared.KEY].of
 
 
 @pytest.fixture(scope="session")
 def broker(broker_of: BrokerOf) -> Broker:
-    """The running broker of the newest version, shared by all tests of the session."""
+    """The running broker of the newest version, shared by all tests of the run."""
     return broker_of(LATEST)
 
 
 @pytest.fixture
 def make_broker() -> Iterator[MakeBroker]:
     """Makes brokers of this test's own, with the arguments of ``Broker``; they are not started, and closed when the test is over."""
-    made: list[Broker] = []
+    made: list[OwnBroker] = []
 
-    def make(version: str = LATEST, **options: Any) -> Broker:
-        made.append(Broker(version, **options))
+    def make(version: str = LATEST, **options: Any) -> OwnBroker:
+        made.append(OwnBroker(version, **options))
         return made[-1]
 
     yield make

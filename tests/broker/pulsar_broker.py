@@ -1,4 +1,4 @@
-"""A real Pulsar broker as a child process: started on free loopback ports, with a data directory of its own.
+"""A real Pulsar broker: ``OwnBroker`` is a child process, started on free loopback ports, with a data directory of its own.
 
 Used by tests and by measurements. Everything that a run leaves behind lies in the cache directory (``jars.cache``): the log and the
 configuration of the last runs stay there, the data goes when the broker is closed.
@@ -27,7 +27,61 @@ _POLL_S = 0.1
 
 
 class Broker:
-    """One broker, with its bookie and its metadata store, in one Java process.
+    """One broker that runs: where it is, and how it is asked. Whoever started it stops it."""
+
+    def __init__(self, version: str, home: Path, ports: Ports, security: Security, *, pid: int | None = None) -> None:
+        """Starts nothing.
+
+        Args:
+            version: its release.
+            home: its directory.
+            ports: where it listens.
+            security: how it knows who calls.
+            pid: its process, if it runs.
+        """
+        self.version = version
+        self.home = home
+        self.log = home / "broker.log"
+        self.ports = ports
+        self.security = security
+        self.pid = pid
+        """The process, while there is one."""
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect, in clear."""
+        return f"pulsar://127.0.0.1:{self.ports.service}"
+
+    @property
+    def admin_url(self) -> str:
+        """Where the admin API is, in clear."""
+        return f"http://127.0.0.1:{self.ports.web}"
+
+    @property
+    def service_url_tls(self) -> str:
+        """Where clients connect through TLS, if there is an authority."""
+        return f"pulsar+ssl://127.0.0.1:{self.ports.service_tls}"
+
+    @property
+    def admin_url_tls(self) -> str:
+        """Where the admin API is through TLS, if there is an authority."""
+        return f"https://127.0.0.1:{self.ports.web_tls}"
+
+    def token(self, role: str = SUPERUSER) -> str | None:
+        """A token for a role, if the broker asks for tokens."""
+        return None if self.security.tokens is None else self.security.tokens.token(role)
+
+    def admin(self, role: str = SUPERUSER) -> Admin:
+        """A client of the admin API."""
+        return Admin(self.admin_url, token=self.token(role))
+
+    def tail(self, lines: int = _TAIL_LINES) -> str:
+        """The end of the broker's log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class OwnBroker(Broker):
+    """One broker of this process's own, with its bookie and its metadata store, in one Java process.
 
     It can be stopped, killed, paused and started again; ports and data stay the same until ``close``. It does not outlive this process,
     however this process ends.
@@ -58,53 +112,17 @@ class Broker:
         Raises:
             BrokerUnavailableError: Java, Maven or the jars are not to be had.
         """
-        self.ports = ports or Ports()
-        self.security = security or Security()
         self._java = java()
         self._plugins = plugins
         self._given_options = java_options
         self._heap_mb = heap_mb
         self._be_of(version)
-        self.home = _new_home(version)
-        self.log = self.home / "broker.log"
+        super().__init__(version, _new_home(version), ports or Ports(), security or Security())
         (self.home / "tmp").mkdir()
         (self.home / "log4j2.xml").write_text(configuration.logging())
         (self.home / "standalone.conf").write_text(configuration.standalone_conf(self.home, self.ports, self.security, settings or {}))
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
-
-    @property
-    def service_url(self) -> str:
-        """Where clients connect, in clear."""
-        return f"pulsar://127.0.0.1:{self.ports.service}"
-
-    @property
-    def admin_url(self) -> str:
-        """Where the admin API is, in clear."""
-        return f"http://127.0.0.1:{self.ports.web}"
-
-    @property
-    def service_url_tls(self) -> str:
-        """Where clients connect through TLS, if there is an authority."""
-        return f"pulsar+ssl://127.0.0.1:{self.ports.service_tls}"
-
-    @property
-    def admin_url_tls(self) -> str:
-        """Where the admin API is through TLS, if there is an authority."""
-        return f"https://127.0.0.1:{self.ports.web_tls}"
-
-    @property
-    def pid(self) -> int | None:
-        """The process, while there is one."""
-        return None if self._process is None else self._process.pid
-
-    def token(self, role: str = SUPERUSER) -> str | None:
-        """A token for a role, if the broker asks for tokens."""
-        return None if self.security.tokens is None else self.security.tokens.token(role)
-
-    def admin(self, role: str = SUPERUSER) -> Admin:
-        """A client of the admin API."""
-        return Admin(self.admin_url, token=self.token(role))
 
     def start(self, *, wipe: bool = False, timeout_s: float = 120) -> None:
         """Starts the broker and returns when it is ready: the admin API answers and ``public/default`` is there.
@@ -132,7 +150,8 @@ class Broker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._watchdog = _watchdog(self._process.pid)
+        self.pid = self._process.pid
+        self._watchdog = _watchdog(self.pid)
         try:
             self._await_ready(self._process, timeout_s)
         except BaseException:
@@ -172,10 +191,6 @@ class Broker:
         for part in ("data", "tmp"):
             shutil.rmtree(self.home / part, ignore_errors=True)
 
-    def tail(self, lines: int = _TAIL_LINES) -> str:
-        """The end of the broker's log."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -198,6 +213,7 @@ class Broker:
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
         process, self._process = self._process, None
         watchdog, self._watchdog = self._watchdog, None
+        self.pid = None
         if process is None or watchdog is None:
             return
         process.send_signal(number)

@@ -17,7 +17,7 @@ from tests.broker.jars import LATEST
 from tests.broker.levels_case import BROKER_SETTINGS, NAMESPACE_CALLS, topic_document
 from tests.broker.policy_case import SUBSCRIPTION, Case, comparable
 from tests.broker.policy_cases import CASES
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.server_process import ServerProcess
 from topicpolicies import Client, EffectiveView, PolicySource, Scope
 from topicpolicies.v1 import policies_pb2 as pb
@@ -57,7 +57,7 @@ class Levels(NamedTuple):
 def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Levels]:
     """Values at all four levels."""
     home = tmp_path_factory.mktemp("levels")
-    own = Broker(LATEST, settings=BROKER_SETTINGS)
+    own = OwnBroker(LATEST, settings=BROKER_SETTINGS)
     with contextlib.ExitStack() as stack:
         stack.callback(own.close)
         own.start()

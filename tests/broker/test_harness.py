@@ -18,7 +18,7 @@ from tests.broker.configuration import Security
 from tests.broker.credentials import Authority, TokenKey
 from tests.broker.fixtures import BrokerOf, MakeBroker
 from tests.broker.jars import LATEST, BrokerUnavailableError
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 
 _OWNER = """
 import subprocess, time
@@ -28,6 +28,7 @@ watchdog = pulsar_broker._watchdog(child.pid)
 print(child.pid, watchdog.pid, flush=True)
 time.sleep(600)
 """
+one_process = pytest.mark.xdist_group("a broker that is paused and wiped")
 _RETENTION = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20}
 
 
@@ -112,14 +113,15 @@ def test_change_events_are_compacted_on_request(admin: Admin, partitions: int) -
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Broker]:
+def own() -> Iterator[OwnBroker]:
     """A running broker that the tests of this module may stop, kill and pause; they leave it running."""
-    with Broker(settings={"allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "2"}) as broker:
+    with OwnBroker(settings={"allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "2"}) as broker:
         yield broker
 
 
 @pytest.mark.broker
-def test_a_paused_broker_answers_nobody_until_it_is_resumed(own: Broker) -> None:
+@one_process
+def test_a_paused_broker_answers_nobody_until_it_is_resumed(own: OwnBroker) -> None:
     own.pause()
     with pytest.raises(httpx.ReadTimeout):
         httpx.get(f"{own.admin_url}/admin/v2/clusters", timeout=1, trust_env=False)
@@ -130,7 +132,8 @@ def test_a_paused_broker_answers_nobody_until_it_is_resumed(own: Broker) -> None
 
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-def test_a_broker_keeps_data_and_ports_over_restarts_and_loses_them_when_wiped(own: Broker) -> None:
+@one_process
+def test_a_broker_keeps_data_and_ports_over_restarts_and_loses_them_when_wiped(own: OwnBroker) -> None:
     with own.admin() as admin:
         namespace = admin.create_namespace()
         topic = f"{namespace}/kept"

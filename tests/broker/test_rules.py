@@ -27,6 +27,9 @@ from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.rules import RULES
 
+# They add clusters and tenants to the broker, for all of them.
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("rules")]
+
 _SECONDS = 30
 _DOCS = Path(__file__).parents[2] / "docs" / "rules.md"
 _UNTRIED = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.service_pb2 import GetPolicyRequest
 
@@ -66,7 +66,7 @@ def quick_broker() -> Iterator[Broker]:
     client that waited for a stopped leader repeats its request later than that.
     """
     settings = {"keepAliveIntervalSeconds": str(SESSION_SECONDS), "brokerServiceCompactionMonitorIntervalInSeconds": "3600"}
-    broker = Broker(settings=settings, heap_mb=600)
+    broker = OwnBroker(settings=settings, heap_mb=600)
     try:
         broker.start()
         yield broker

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.shared.acknowledged import Acknowledged, Cell
 from tests.shared.interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
 from tests.shared.rest import set_over_rest, wrongly_shown
@@ -128,7 +128,7 @@ async def overlapping(run: Run, acknowledged: Acknowledged) -> None:
 def main() -> int:
     """Runs with the options of the command line."""
     options = parser("python -m tests.guard.restarts", (__doc__ or "").splitlines()[0]).parse_args()
-    with tempfile.TemporaryDirectory() as home, Broker(VERSION) as broker:
+    with tempfile.TemporaryDirectory() as home, OwnBroker(VERSION) as broker:
         return show(asyncio.run(restarts(broker, plan_of(options), Path(home))), options.output)
 
 

@@ -121,7 +121,7 @@ def test_brokers_are_resolved_while_packages_are_installed(
     monkeypatch.setattr(dev, "install", lambda _: (tmp_path / "installed").touch())
     monkeypatch.setattr(dev, "run", lambda *_: 0)
     dev.install_brokers()
-    assert capfd.readouterr().out == f"== brokers\n{' '.join(dev.BROKERS)}\n== broker archives\n"
+    assert capfd.readouterr().out == f"== brokers\n{' '.join(dev.BROKERS)}\n"
 
 
 def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(

@@ -1,4 +1,4 @@
-"""One broker per configuration, for all tests of the room."""
+"""One broker per configuration, for all tests of the room, which one process runs (`plug-in`)."""
 
 from __future__ import annotations
 

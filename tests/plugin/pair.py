@@ -12,7 +12,7 @@ import httpx
 
 from tests.broker.admin import Admin
 from tests.broker.configuration import Ports
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import OwnBroker
 from tests.java_build import plugin_jar
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
@@ -58,7 +58,7 @@ class Pair:
             "topicPoliciesSidecarRequestTimeoutSeconds": "8",
             **KEEP_TOPICS,
         }
-        self.broker = Broker(settings={**own, **bare, **(settings or {})}, ports=ports, plugins=[plugin_jar()])
+        self.broker = OwnBroker(settings={**own, **bare, **(settings or {})}, ports=ports, plugins=[plugin_jar()])
         self._channel: grpc.Channel | None = None
 
     @property

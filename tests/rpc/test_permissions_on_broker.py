@@ -16,7 +16,7 @@ import pytest
 from tests.broker.admin import AdminError
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.rpc.callers import Metadata
 from tests.rpc.test_permissions import CALLS, refusal_of
 from tests.rpc.test_warrants import ended, watching
@@ -53,7 +53,7 @@ _NO_ENTRY = (401, 403)
 def secured() -> Iterator[Broker]:
     """A broker with tokens and authorization, a tenant whose admins are ``owner`` and ``gateway``, and one of ``stranger``'s."""
     settings = {"superUserRoles": f"admin,{SIDECAR}", "proxyRoles": "gateway,front"}
-    with Broker(security=Security(tokens=TokenKey()), settings=settings) as broker, broker.admin() as admin:
+    with OwnBroker(security=Security(tokens=TokenKey()), settings=settings) as broker, broker.admin() as admin:
         admin.call("PUT", "tenants/acme", {"adminRoles": ["owner", "gateway"], "allowedClusters": ["standalone"]})
         admin.call("PUT", "tenants/other", {"adminRoles": ["stranger"], "allowedClusters": ["standalone"]})
         admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})

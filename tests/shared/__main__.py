@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.broker.jars import LATEST, LOG4J_OF
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 
 from .run import Place, Report, beside_naive_writer, beside_sidecars
 
@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--topics", type=int, nargs="+", default=[1, 50])
     parser.add_argument("--partitions", type=int, nargs="+", default=[0, 3], help="of the change log; 0 is a plain one")
     options = parser.parse_args()
-    with Broker(options.version) as broker:
+    with OwnBroker(options.version) as broker:
         return 1 if asyncio.run(run(broker, options)) else 0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import service_pb2
@@ -182,7 +182,7 @@ async def _due(sidecars: list[Sidecar]) -> float:
 def main() -> int:
     """Runs with the options of the command line."""
     options = parser("python -m tests.shared.restarts", (__doc__ or "").splitlines()[0]).parse_args()
-    with tempfile.TemporaryDirectory() as home, Broker() as broker:
+    with tempfile.TemporaryDirectory() as home, OwnBroker() as broker:
         return show(asyncio.run(restarts(broker, plan_of(options), Path(home))), options.output)
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.cli.conftest import Terminal
 from tests.cli.doctor.test_planted_faults import bad, examined
 from tests.cli.real_server import running
 from topicpolicies import Client
 from topicpolicies_server.config import PulsarLogConfig
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("doctor beside a broker")]
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/scratch"
@@ -26,7 +26,10 @@ SIDECAR = "sidecar"
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Broker]:
     """A broker with tokens and authorization, whose superuser is the sidecar."""
-    with Broker(security=Security(tokens=TokenKey()), settings={"superUserRoles": f"admin,{SIDECAR}"}) as broker, broker.admin() as admin:
+    with (
+        OwnBroker(security=Security(tokens=TokenKey()), settings={"superUserRoles": f"admin,{SIDECAR}"}) as broker,
+        broker.admin() as admin,
+    ):
         admin.call("PUT", "tenants/acme", {"adminRoles": ["owner"], "allowedClusters": ["standalone"]})
         admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
         admin.create_topic(f"{NAMESPACE}/scratch")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
 from tests.logs.recorder import Recorder
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
@@ -107,9 +107,9 @@ async def following(broker: Broker) -> AsyncIterator[Following]:
 
 
 @pytest.fixture(scope="module")
-def own_broker() -> Iterator[Broker]:
+def own_broker() -> Iterator[OwnBroker]:
     """A broker of the module's own, which may be stopped and compacts nothing by itself; each test finds it running."""
-    broker = Broker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}, heap_mb=600)
+    broker = OwnBroker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}, heap_mb=600)
     try:
         broker.start()
         yield broker
@@ -118,7 +118,7 @@ def own_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-async def own_following(own_broker: Broker) -> AsyncIterator[Following]:
+async def own_following(own_broker: OwnBroker) -> AsyncIterator[Following]:
     """Logs of a broker that may be stopped."""
     if own_broker.pid is None:
         await asyncio.to_thread(own_broker.start)

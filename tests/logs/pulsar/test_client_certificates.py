@@ -11,7 +11,7 @@ import pytest
 
 from tests.broker.configuration import SUPERUSER, Security
 from tests.broker.credentials import Authority, Identity, TokenKey
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.config import Limits, PulsarLogConfig
@@ -34,7 +34,7 @@ def broker(authority: Authority) -> Iterator[Broker]:
         "authenticationProviders": f"{_PROVIDERS}Token,{_PROVIDERS}Tls",
         "tlsRequireTrustedClientCertOnConnect": "true",
     }
-    broker = Broker(security=Security(tokens=TokenKey(), authority=authority), settings=settings, heap_mb=600)
+    broker = OwnBroker(security=Security(tokens=TokenKey(), authority=authority), settings=settings, heap_mb=600)
     try:
         broker.start()
         yield broker

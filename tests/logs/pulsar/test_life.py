@@ -11,6 +11,7 @@ import pulsar
 import pytest
 
 from tests.broker.admin import CHANGE_EVENTS
+from tests.broker.pulsar_broker import OwnBroker
 from tests.logs.pulsar.conftest import QUICK, Following, eventually
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
@@ -21,7 +22,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar.reading import patience
 
-own_broker = pytest.mark.xdist_group("a broker that is stopped")
+one_process = pytest.mark.xdist_group("a broker that is stopped")
 
 # Coming into being
 
@@ -302,8 +303,8 @@ async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_comes_back(f
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("send_seconds", [60.0, 1.0], ids=["events-outwait-it", "events-give-up-meanwhile"])
-@own_broker
-async def test_a_restarted_broker_costs_nothing_but_time(own_following: Following, send_seconds: float) -> None:
+@one_process
+async def test_a_restarted_broker_costs_nothing_but_time(own_following: Following, own_broker: OwnBroker, send_seconds: float) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     limits = PulsarLimits(disconnected_seconds=600, reconnect_seconds=600, send_seconds=send_seconds)
     log, recorder = await own_following.open(namespace, own_following.start(limits=limits))
@@ -319,9 +320,9 @@ async def test_a_restarted_broker_costs_nothing_but_time(own_following: Followin
 
     writing = asyncio.create_task(write())
     await recorder.until(lambda: len(recorder.places) > 50)
-    await asyncio.to_thread(own_following.broker.stop)
+    await asyncio.to_thread(own_broker.stop)
     acknowledged = len(recorder.places)
-    await asyncio.to_thread(own_following.broker.start)
+    await asyncio.to_thread(own_broker.start)
     await recorder.until(lambda: len(recorder.places) > acknowledged + 50, 200)
     stop.set()
     await writing
@@ -388,14 +389,16 @@ async def test_a_log_that_gets_more_partitions_is_lost(following: Following, par
 
 @pytest.mark.slow
 @pytest.mark.broker
-@own_broker
-async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_reported(own_following: Following) -> None:
+@one_process
+async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_reported(
+    own_following: Following, own_broker: OwnBroker
+) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     limits = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, disconnected_seconds=3.0, close_seconds=2.0)
     log, recorder = await own_following.open(namespace, own_following.start(limits=limits))
     recorder.append(log, an_update(a_key(namespace, 0, Scope.GLOBAL)))
     await recorder.until_settled(1)
-    await asyncio.to_thread(own_following.broker.kill)
+    await asyncio.to_thread(own_broker.kill)
     recorder.append(log, an_update(a_key(namespace), event_id="in flight"))
     await recorder.until(lambda: bool(recorder.losses))
     assert recorder.losses[0].reason == "LOG_UNREACHABLE"
@@ -404,14 +407,14 @@ async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_
 
 @pytest.mark.slow
 @pytest.mark.broker
-@own_broker
-async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_following: Following) -> None:
+@one_process
+async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_following: Following, own_broker: OwnBroker) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     change_log = own_following.start()
     log, recorder = await own_following.open(namespace, change_log)
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
-    own_following.broker.pause()
+    own_broker.pause()
     try:
         recorder.append(log, an_update(a_key(namespace), event_id="in flight"))
         began = time.monotonic()
@@ -419,4 +422,4 @@ async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_fo
         assert time.monotonic() - began < 15
         assert [error.outcome_unknown for _, error in recorder.failures] == [True]
     finally:
-        own_following.broker.resume()
+        own_broker.resume()

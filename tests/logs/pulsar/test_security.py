@@ -12,7 +12,7 @@ import pytest
 
 from tests.broker.configuration import SUPERUSER, Security
 from tests.broker.credentials import Authority, TokenKey
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.logs.change_log import LogError
@@ -46,7 +46,7 @@ class Secured:
 @pytest.fixture(scope="module")
 def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Authority]]:
     authority = Authority(tmp_path_factory.mktemp("authority"))
-    broker = Broker(security=Security(tokens=TokenKey(), authority=authority), heap_mb=600)
+    broker = OwnBroker(security=Security(tokens=TokenKey(), authority=authority), heap_mb=600)
     try:
         broker.start()
         yield broker, authority

@@ -1,0 +1,159 @@
+"""One running broker of a version for all processes of a test run.
+
+With xdist, tests run in several processes. The process that runs them all starts a broker when the first test asks for it, tells each
+test process where it is, and closes it when all tests are over. Without xdist that is the test process itself.
+
+| who | has | asks |
+|---|---|---|
+| the process that runs all | ``Brokers``, and a ``Desk`` where others may ask | ``Brokers.of`` |
+| a test process of xdist | ``Away``: the desk's address | the desk, over a Unix socket |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.broker.jars import BrokerUnavailableError
+from tests.broker.pulsar_broker import Broker, OwnBroker
+
+_ADDRESS = "brokers"
+_HEAP_MB = 1500
+"""Four processes' namespaces are on one broker."""
+
+
+class Shared(Protocol):
+    """Knows the running broker of each version."""
+
+    def of(self, version: str) -> Broker:
+        """The running broker of a version, started if it is the first time that anybody asks.
+
+        Raises:
+            BrokerUnavailableError: it can't be had.
+        """
+
+
+KEY = pytest.StashKey[Shared]()
+
+
+class Brokers:
+    """The brokers of a run, in the process that has started them."""
+
+    def __init__(self) -> None:
+        """Starts none yet."""
+        self._lock = threading.Lock()
+        self._starting: dict[str, threading.Lock] = {}
+        self._running: dict[str, OwnBroker] = {}
+
+    def of(self, version: str) -> Broker:
+        """See ``Shared``. Threads may ask; each version is started once, whoever asks meanwhile."""
+        with self._lock:
+            starting = self._starting.setdefault(version, threading.Lock())
+        with starting:
+            if version not in self._running:
+                self._running[version] = _started(version)
+            return self._running[version]
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for broker in self._running.values():
+            broker.close()
+        self._running.clear()
+
+
+def _started(version: str) -> OwnBroker:
+    broker = OwnBroker(version, heap_mb=_HEAP_MB)
+    try:
+        broker.start()
+    except BaseException:
+        broker.close()
+        raise
+    return broker
+
+
+class Desk:
+    """Tells other processes where the brokers are; a thread for each question, as an answer may take a broker's start."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._home = tempfile.TemporaryDirectory(prefix="brokers-")
+        self._listener = Listener(str(Path(self._home.name) / "desk"), "AF_UNIX")
+        self.address = str(self._listener.address)
+        threading.Thread(target=self._listen, name="brokers of the run", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody is told anything any more."""
+        self._listener.close()
+        self._home.cleanup()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                threading.Thread(target=self._answer, args=[self._listener.accept()], daemon=True).start()
+
+    def _answer(self, connection: Connection) -> None:
+        with connection, contextlib.suppress(EOFError, OSError):  # whoever asked is gone
+            try:
+                broker = self._brokers.of(connection.recv())
+                told: Broker | str = Broker(broker.version, broker.home, broker.ports, broker.security, pid=broker.pid)
+            except BrokerUnavailableError as error:
+                told = str(error)
+            connection.send(told)
+
+
+class Away:
+    """The brokers that another process has started."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._known: dict[str, Broker] = {}
+
+    def of(self, version: str) -> Broker:
+        if version not in self._known:
+            with Client(self._address, "AF_UNIX") as connection:
+                connection.send(version)
+                told = connection.recv()
+            if not isinstance(told, Broker):
+                raise BrokerUnavailableError(told)
+            self._known[version] = told
+        return self._known[version]
+
+
+class _Owner:
+    """What the process that runs all tests does with the brokers."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._desk: Desk | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tells a test process whom to ask."""
+        if self._desk is None:
+            self._desk = Desk(self._brokers)
+        node.workerinput[_ADDRESS] = self._desk.address
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Iterator[None]:
+        """All tests are over; what brokers tell at their end is counted behind this."""
+        if self._desk is not None:
+            self._desk.close()
+        self._brokers.close()
+        return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Every process knows whom to ask."""
+    told = getattr(config, "workerinput", {}).get(_ADDRESS)
+    if told is not None:
+        config.stash[KEY] = Away(told)
+        return
+    config.stash[KEY] = brokers = Brokers()
+    config.pluginmanager.register(_Owner(brokers))
