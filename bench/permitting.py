@@ -72,10 +72,14 @@ class Caller:
         await writing
         assert done == count
 
-    async def update(self, count: int) -> None:
+    async def update(self, count: int, at_once: int = AT_ONCE) -> None:
         """So many single updates."""
         first, self._made = self._made, self._made + count
-        await self._each(range(first, first + count), lambda number: self._stub.UpdatePolicy(change(number), metadata=self._metadata))
+        await self._each(range(first, first + count), self._update, at_once)
+
+    def _update(self, number: int) -> Awaitable[object]:
+        call: Awaitable[object] = self._stub.UpdatePolicy(change(number), metadata=self._metadata)
+        return call
 
     async def read(self, count: int) -> None:
         """So many reads."""
@@ -84,14 +88,14 @@ class Caller:
             lambda number: self._stub.GetPolicy(GetPolicyRequest(topic=TOPICS[number % len(TOPICS)]), metadata=self._metadata),
         )
 
-    async def _each(self, numbers: range, call: Callable[[int], Awaitable[object]]) -> None:
+    async def _each(self, numbers: range, call: Callable[[int], Awaitable[object]], at_once: int = AT_ONCE) -> None:
         waiting = iter(numbers)
 
         async def some() -> None:
             for number in waiting:
                 await call(number)
 
-        await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(some() for _ in range(at_once)))
 
 
 async def measure(directory: Path, options: list[str], metadata: Metadata) -> tuple[float, ...]:

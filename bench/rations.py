@@ -2,9 +2,10 @@
 
     python -m bench.rations [--seconds 8] [--runs 3]
 
-Each server is a process of its own, in memory, and asks for tokens; so is each greedy caller. The polite one makes 50 changes in a second,
-one after the other as their times come. In turn: nobody else calls; a greedy one calls, without limits; a greedy one at a limit of 100
-changes in a second, that waits as the service says, that does not, and that sends them over a stream. Of each the median of all runs.
+Each server is a process of its own, on the embedded log, and asks for tokens; so is each other caller. The polite one makes 50 changes in a
+second, one after the other as their times come. In turn: nobody else calls; a greedy one calls, without limits; one that asks for no more
+than the limit of 100 changes in a second; a greedy one at that limit, that waits as long as the service says (``RetryInfo``), that does
+not, and that sends them over a stream. Of each the median of all runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import grpc
 import jwt
 
-from tests.ports import free_port
+from bench.harness.targets import Program, sqlite
+from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2, service_pb2_grpc
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -34,18 +35,20 @@ _RATE = 50
 _AT_ONCE = 32
 _BATCH = 100
 _SECRET = "a secret of thirty-two characters"  # noqa: S105 (made for this)
-_LIMIT = ("--max-changes-per-second-per-principal", "100")
-_TICKS = os.sysconf("SC_CLK_TCK")
+_MAY = 100
+LIMIT = ("--max-changes-per-second-per-principal", str(_MAY))
+NOBODY, MODEST, WAITS = "nobody else", "no more than the limit", "greedy at its limit, waits"
 
 KINDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "nobody else": ((), ""),
+    NOBODY: (LIMIT, ""),
     "greedy, without limits": ((), "rude"),
     "greedy stream, without limits": ((), "stream"),
-    "greedy at its limit, waits": (_LIMIT, "waits"),
-    "greedy at its limit, does not wait": (_LIMIT, "rude"),
-    "greedy stream at its limit": (_LIMIT, "stream"),
+    MODEST: (LIMIT, "modest"),
+    WAITS: (LIMIT, "waits"),
+    "greedy at its limit, does not wait": (LIMIT, "rude"),
+    "greedy stream at its limit": (LIMIT, "stream"),
 }
-"""By its name the options of the server, and how the greedy one calls."""
+"""By its name the options of the server, and how the other one calls."""
 
 
 class Measured(NamedTuple):
@@ -55,8 +58,8 @@ class Measured(NamedTuple):
     p99_ms: float
     processor_seconds: float
     """Of the server."""
-    others: int
-    """Changes of the greedy one that were made."""
+    others: float
+    """Changes of the other one that were made in a second."""
 
 
 def _update(topic: str, number: int) -> service_pb2.UpdatePolicyRequest:
@@ -69,7 +72,7 @@ def _who(name: str) -> tuple[tuple[str, str], ...]:
 
 
 async def greedy(address: str, how: str, seconds: float) -> int:
-    """Makes as many changes as it can; how many."""
+    """Makes as many changes as it can, or may; how many."""
     over = time.monotonic() + seconds
     made = 0
     async with grpc.aio.insecure_channel(address) as channel:
@@ -86,8 +89,10 @@ async def greedy(address: str, how: str, seconds: float) -> int:
                     if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
                         raise
                     if how == "waits":
-                        await asyncio.sleep(0.3)  # 32 of them want 100 in a second
+                        await asyncio.sleep(from_rpc_error(error).retry_seconds or 0.0)
 
+        if how == "modest":
+            return len(await _evenly(stub, who, "modest", _MAY, seconds))
         if how != "stream":
             await asyncio.gather(*map(call, range(_AT_ONCE)))
             return made
@@ -115,62 +120,62 @@ async def greedy(address: str, how: str, seconds: float) -> int:
 
 async def polite(address: str, seconds: float) -> list[float]:
     """Makes its changes as their times come; how long each took from then on, in milliseconds."""
-    took: list[float] = []
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = service_pb2_grpc.TopicPoliciesServiceStub(channel)
         who = _who("polite")
         await stub.UpdatePolicy(_update("polite", 0), metadata=who, wait_for_ready=True, timeout=60)
-        began = time.monotonic()
-        for number in range(int(seconds * _RATE)):
-            due = began + number / _RATE
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            await stub.UpdatePolicy(_update("polite", number), metadata=who)
-            took.append((time.monotonic() - due) * 1_000)
+        return await _evenly(stub, who, "polite", _RATE, seconds)
+
+
+async def _evenly(stub: Any, who: tuple[tuple[str, str], ...], topic: str, rate: int, seconds: float) -> list[float]:
+    """So many changes in a second, one after the other; how long each took from its time on, in milliseconds."""
+    took: list[float] = []
+    began = time.monotonic()
+    for number in range(max(1, int(seconds * rate))):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        await stub.UpdatePolicy(_update(topic, number), metadata=who)
+        took.append((time.monotonic() - due) * 1_000)
     return took
 
 
 @contextlib.contextmanager
-def _server(options: tuple[str, ...], folder: Path) -> Iterator[tuple[str, int]]:
-    address = f"127.0.0.1:{free_port()}"
-    secret = folder / "secret"
-    secret.write_text(_SECRET)
-    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--token-secret-key", str(secret), *options]
-    kept = [
-        "--allow-authenticated",
-        "--authentication-providers",
-        "token",
-        "--data",
-        str(folder / "policies.db"),
-        "--no-history",
-        "--no-checkpoints",
-        "--log-level",
-        "warning",
-    ]
-    with (folder / "log").open("wb") as log, subprocess.Popen([*command, *kept], stderr=log) as process:
-        try:
-            yield address, process.pid
-        finally:
-            process.terminate()
+def server(options: tuple[str, ...]) -> Iterator[Program]:
+    """One that asks for tokens."""
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder) / "secret"
+        secret.write_text(_SECRET)
+        authentication = ("--authentication-providers", "token", "--token-secret-key", str(secret), "--allow-authenticated")
+        with sqlite(options=("--no-history", "--no-checkpoints", *authentication, *options)) as target:
+            assert isinstance(target.program, Program), "started for this run"
+            asyncio.run(polite(target.program.address, 0.5))
+            yield target.program
 
 
-def _processor(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def beside(program: Program, how: str, seconds: float) -> Measured:
+    """The polite one's times, once another one has called for a moment."""
+    before_that = min(1.0, seconds)
+    all_seconds = seconds + before_that
+    command = [sys.executable, "-m", "bench.rations", "--greedy", how, "--address", program.address, "--seconds", str(all_seconds)]
+    with contextlib.ExitStack() as ending:
+        other = None
+        if how:
+            other = ending.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            assert other.stdout is not None, "a pipe"
+            other.stdout.readline()  # it has begun
+            time.sleep(before_that)
+        used = program.processor_seconds
+        took = sorted(asyncio.run(polite(program.address, seconds)))
+        used = program.processor_seconds - used
+        made = int(other.communicate()[0]) / all_seconds if other is not None else 0.0
+    return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, made)
 
 
 def measure(kind: str, seconds: float) -> Measured:
-    """One run."""
+    """One run, with a server of its own."""
     options, how = KINDS[kind]
-    with tempfile.TemporaryDirectory() as folder, _server(options, Path(folder)) as (address, pid):
-        asyncio.run(polite(address, 1.0))
-        command = [sys.executable, "-m", "bench.rations", "--greedy", how, "--address", address, "--seconds", str(seconds + 1)]
-        other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if how else None
-        time.sleep(1.0)
-        before = _processor(pid)
-        took = sorted(asyncio.run(polite(address, seconds)))
-        used = _processor(pid) - before
-        made = int(other.communicate()[0]) if other is not None else 0
-    return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, made)
+    with server(options) as program:
+        return beside(program, how, seconds)
 
 
 def main() -> None:
@@ -182,6 +187,7 @@ def main() -> None:
     parser.add_argument("--address", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.greedy:
+        print("begins", flush=True)
         print(asyncio.run(greedy(given.address, given.greedy, given.seconds)))
         return
     runs: dict[str, list[Measured]] = {kind: [] for kind in KINDS}
@@ -189,10 +195,10 @@ def main() -> None:
         for kind in KINDS:
             runs[kind].append(measure(kind, given.seconds))
             print(json.dumps({"kind": kind, **runs[kind][-1]._asdict()}), file=sys.stderr)
-    print("| beside the polite one | p50 | p99 | server's processor | changes of the greedy one in a second |\n|---|---|---|---|---|")
+    print("| beside the polite one | p50 | p99 | server's processor | changes of the other one in a second |\n|---|---|---|---|---|")
     for kind, each in runs.items():
         p50, p99, used, others = (statistics.median(column) for column in zip(*each, strict=True))
-        print(f"| {kind} | {p50:.1f} ms | {p99:.1f} ms | {used / given.seconds:.0%} of a core | {others / (given.seconds + 1):,.0f} |")
+        print(f"| {kind} | {p50:.1f} ms | {p99:.1f} ms | {used / given.seconds:.0%} of a core | {others:,.0f} |")
 
 
 if __name__ == "__main__":

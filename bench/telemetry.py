@@ -16,8 +16,10 @@ import statistics
 import sys
 import tempfile
 import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 import jwt
@@ -26,7 +28,7 @@ from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from tests.telemetry.collector import Collector
 
-from .permitting import SECRET, Caller, Metadata, written
+from .permitting import AT_ONCE, SECRET, Caller, Metadata, written
 
 STREAMED, SINGLE = 3_000, 600
 SCRAPES = "--metrics-listen"
@@ -41,6 +43,8 @@ class Way:
     metadata: Metadata = ()
     streamed: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
+    loop: list[float] = field(default_factory=list)
+    """Of a single update, what the event loop's thread takes."""
 
 
 def ways(directory: Path, endpoint: str) -> list[Way]:
@@ -74,47 +78,85 @@ def scrape(way: Way) -> None:
             answer.read()
 
 
-async def measure(servers: dict[str, tuple[Way, ServerProcess, Caller]], rounds: int) -> None:
+class Server(NamedTuple):
+    """One that runs, and who calls it."""
+
+    way: Way
+    process: ServerProcess
+    caller: Caller
+
+    async def streamed(self, count: int) -> float:
+        """Microseconds for a streamed change; so many are made."""
+        return (await self._taken(self.caller.stream, count))[0]
+
+    async def single(self, count: int, at_once: int = AT_ONCE) -> tuple[float, float]:
+        """The same for a single update; and what the loop's thread takes of that."""
+        return await self._taken(lambda number: self.caller.update(number, at_once), count)
+
+    async def _taken(self, make: Callable[[int], Awaitable[None]], count: int) -> tuple[float, float]:
+        before = processor_microseconds(self.process.pid)
+        await make(count)
+        after = processor_microseconds(self.process.pid)
+        return (after.all - before.all) / count, (after.loop - before.loop) / count
+
+
+@contextlib.asynccontextmanager
+async def serving(directory: Path, asked: Sequence[Way]) -> AsyncIterator[list[Server]]:
+    """A server for each way, all at the same time."""
+    async with contextlib.AsyncExitStack() as open_parts:
+        servers = []
+        for number, way in enumerate(asked):
+            own = directory / str(number)
+            own.mkdir()
+            options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *way.options]
+            process = ServerProcess(options, own / "output")
+            await process.start()
+            open_parts.callback(process.kill)
+            channel = await open_parts.enter_async_context(grpc.aio.insecure_channel(process.address))
+            servers.append(Server(way, process, Caller(channel, way.metadata)))
+        yield servers
+
+
+async def measure(servers: Sequence[Server], rounds: int) -> None:
     """Asks each in turn."""
     order = list(servers)
     for number in range(-1, rounds):
         random.shuffle(order)
-        for name in order:
-            way, process, caller = servers[name]
-            for count, go, found in ((STREAMED, caller.stream, way.streamed), (SINGLE, caller.update, way.single)):
-                before = processor_microseconds(process.pid)
-                await go(count)
-                if number >= 0:
-                    found.append((processor_microseconds(process.pid) - before) / count)
-            await asyncio.to_thread(scrape, way)
+        for server in order:
+            streamed, (single, loop) = await server.streamed(STREAMED), await server.single(SINGLE)
+            if number >= 0:
+                server.way.streamed.append(streamed)
+                server.way.single.append(single)
+                server.way.loop.append(loop)
+            await asyncio.to_thread(scrape, server.way)
 
 
 async def main(rounds: int) -> None:
     """Measures, and shows it."""
     with tempfile.TemporaryDirectory() as place, Collector() as collector:
         directory = Path(place)
-        async with contextlib.AsyncExitStack() as open_parts:
-            servers = {}
-            for number, way in enumerate(ways(directory, collector.endpoint)):
-                own = directory / str(number)
-                own.mkdir()
-                options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *way.options]
-                process = ServerProcess(options, own / "output")
-                await process.start()
-                open_parts.callback(process.kill)
-                channel = await open_parts.enter_async_context(grpc.aio.insecure_channel(process.address))
-                servers[way.name] = way, process, Caller(channel, way.metadata)
+        async with serving(directory, ways(directory, collector.endpoint)) as servers:
             await measure(servers, rounds)
-    first, *_ = measured = [way for way, _, _ in servers.values()]
+    first, *_ = measured = [server.way for server in servers]
     print(f"{'microseconds for an update':52}{'streamed':>10}{'':>8}{'single':>10}")
     for way in measured:
-        print(f"{way.name:52}{shown(way.streamed, first.streamed)}{shown(way.single, first.single)}")
+        print(f"{way.name:52}{shown(way.streamed, first.streamed)}{shown(way.single, first.single)}{shown(way.loop, first.loop)}")
     print(f"the collector was told of {len(collector.spans)} spans and {len(collector.metrics)} metrics")
 
 
-def processor_microseconds(pid: int) -> float:
+class Taken(NamedTuple):
+    """Microseconds of processor time."""
+
+    all: float
+    """Of all threads of a process that live."""
+    loop: float
+    """Of its first one, which has the event loop. gRPC's, and the one that writes the log, are others."""
+
+
+def processor_microseconds(pid: int) -> Taken:
     """What a process' threads have used so far, finer than in ticks."""
-    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1_000
+    used = {task.parent.name: int(task.read_text().split()[0]) / 1_000 for task in Path(f"/proc/{pid}/task").glob("*/schedstat")}
+    return Taken(sum(used.values()), used[str(pid)])
 
 
 def shown(values: list[float], off: list[float]) -> str:

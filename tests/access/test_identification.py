@@ -92,3 +92,38 @@ def test_who_a_proxy_speaks_for_is_not_remembered_with_its_token() -> None:
     assert ask(Given(shown, None, "alice")).speaks_for == "alice"
     assert ask(Given(shown, None, "bob")).speaks_for == "bob"
     assert refused(Given(shown)).reason is Reason.ORIGINAL_PRINCIPAL_INVALID
+
+
+def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires() -> None:
+    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    shown = f"Bearer {token(exp=NOW + 10)}"
+    assert way.known(shown, NOW, 0.0) is None, "it was not verified yet"
+    caller = ask(Given(shown), way)
+    assert way.known(shown, NOW + 9, 0.0) is caller
+    with pytest.raises(PolicyError) as caught:
+        way.known(shown, NOW + 10, 0.0)
+    assert caught.value.reason is Reason.CREDENTIALS_EXPIRED
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "bearer TOKEN", "Bearer  TOKEN", "Bearer TOKEN ", "Basic TOKEN", "TOKEN"])
+def test_whatever_is_not_the_usual_way_to_show_a_token_is_not_known_but_looked_at(shown: str) -> None:
+    verified = token()
+    ask(Given(f"Bearer {verified}"))
+    assert BOTH.known(f"Bearer {verified}", NOW, 0.0) is not None
+    assert BOTH.known(shown.replace("TOKEN", verified), NOW, 0.0) is None
+
+
+def test_a_proxy_is_not_known_without_saying_for_whom_it_speaks() -> None:
+    shown = f"Bearer {token(sub='gateway')}"
+    assert ask(Given(shown, None, "alice")).principal == "gateway"
+    assert BOTH.known(shown, NOW, 0.0) is None
+
+
+def test_what_another_key_has_signed_is_not_known_any_more() -> None:
+    tokens = Tokens((secret_key(SECRET),), TokenRules())
+    way = Identification(tokens=tokens)
+    shown = f"Bearer {token()}"
+    caller = ask(Given(shown), way)
+    assert way.known(shown, NOW, 0.0) is caller
+    tokens.take((secret_key(bytes(32)),))
+    assert way.known(shown, NOW, 0.0) is None

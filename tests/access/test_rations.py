@@ -93,6 +93,55 @@ def test_a_change_is_told_when_there_is_room_for_it() -> None:
     assert bucket.take(0.1) == 0.0
 
 
+def test_changes_that_stand_in_line_have_their_turns_one_after_the_other() -> None:
+    bucket = Bucket(10, 0)
+    for _ in range(10):
+        bucket.take(0)
+    turns = []
+    for _ in range(5):
+        turns.append(bucket.take(0))
+        bucket.stand()
+    assert turns == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert bucket.take(0.5) == pytest.approx(0.1), "whoever comes then is behind them"
+    assert bucket.take(0.6) == 0.0
+
+
+def test_a_turn_that_is_given_up_is_had_by_whoever_comes_next() -> None:
+    bucket = Bucket(10, 0)
+    for _ in range(10):
+        bucket.take(0)
+    for _ in range(3):
+        bucket.take(0)
+        bucket.stand()
+    bucket.leave()
+    assert bucket.take(0) == pytest.approx(0.3)
+
+
+def test_changes_that_are_refused_are_told_turns_one_after_the_other_and_not_later_and_later() -> None:
+    bucket = Bucket(10, 0)
+    for _ in range(10):
+        bucket.take(0)
+    told = [bucket.told(bucket.take(0)) for _ in range(100)]
+    assert told[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert max(told) == pytest.approx(2.1)
+    assert bucket.told(bucket.take(5)) == pytest.approx(0.0), "those who were told so have had their time"
+
+
+@given(rate=st.floats(1, 1_000), asks=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40)), max_size=40))
+def test_changes_in_line_are_begun_no_faster_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
+    bucket, now, begun = Bucket(rate, 0), 0.0, []
+    for pause, count in asks:
+        now += pause
+        for _ in range(count):
+            if seconds := bucket.take(now):
+                bucket.stand()
+            begun.append(now + seconds)
+    assert begun == sorted(begun), "nobody overtakes"
+    for index, first in enumerate(begun):
+        for last in range(index, len(begun)):
+            assert last - index + 1 <= max(2.0, rate) + rate * (begun[last] - first) + 1 + 1e-3
+
+
 def test_streams_leave_a_token_for_single_changes() -> None:
     bucket = Bucket(10, 0)
     count, seconds = bucket.reserve(1_000, 0)

@@ -16,6 +16,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies_server.rpc.servicer import SERVICE
 
 from .conftest import Refusal
+from .fuzzed_callers import Callers
 from .mutations import REFLECTION, WATCH, Mutations, decoded
 
 _TELLING = {"WatchPolicies", WATCH}
@@ -49,6 +50,7 @@ class Fuzz:
         """What must not be."""
         self._channel: Any = channel
         self._made = Mutations(seed)
+        self._callers = Callers(self._made.random)
         self._seed = seed
 
     async def send(self, count: int) -> None:
@@ -76,7 +78,7 @@ class Fuzz:
 
     async def _call(self, name: str, requests: list[bytes]) -> grpc.StatusCode:
         path = f"/{name}" if "/" in name else f"/{SERVICE}/{name}"
-        metadata = self._made.metadata()
+        metadata = [*self._callers.metadata(), *self._made.metadata()]
         if name not in _TELLING | _BOTH:
             answer = await self._channel.unary_unary(path)(requests[0], timeout=self._made.seconds(_ONE_SECONDS), metadata=metadata)
             self._answered(name, answer)

@@ -19,9 +19,10 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access.rations import Ration
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.rationing import address, principal
+from topicpolicies_server.rpc.rationing import Rationing, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -83,6 +84,12 @@ async def refusal(call: Any) -> grpc.aio.AioRpcError:
     return caught.value
 
 
+def ration_of(server: Server, who: str = "alice") -> Ration:
+    """What somebody uses."""
+    (rationing,) = [each for each in server.calls.observers if isinstance(each, Rationing)]
+    return rationing.rations.of((Way.TOKEN, who, ""), 0)
+
+
 ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
 
 
@@ -119,6 +126,67 @@ async def test_changes_beyond_the_rate_are_refused_until_the_time_that_is_told(s
     await stub.UpdatePolicy(update(4), metadata=BOB)
     await asyncio.sleep(seconds)
     await stub.UpdatePolicy(update(5), metadata=ALICE)
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.usefixtures("named")
+async def test_single_changes_beyond_the_rate_are_made_one_after_the_other_as_their_turns_come(server: Server, stub: AsyncStub) -> None:
+    made: list[float] = []
+
+    async def call() -> None:
+        await stub.UpdatePolicy(update(), metadata=ALICE)
+        made.append(time.monotonic())
+
+    began = time.monotonic()
+    async with asyncio.timeout(_SECONDS):
+        await asyncio.gather(*(call() for _ in range(36)))
+    assert len(made) == 36
+    for late in (4, 8, 16):
+        assert made[19 + late] - began >= late / 20 - 0.01, "20 at once, and then one each twentieth of a second"
+    assert ration_of(server).standing == 0
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
+@pytest.mark.usefixtures("named")
+async def test_a_change_whose_turn_is_later_than_its_deadline_is_told_so_at_once(stub: AsyncStub) -> None:
+    for number in (1, 2):
+        await stub.UpdatePolicy(update(number), metadata=ALICE)
+    error = await refusal(stub.UpdatePolicy(update(3), metadata=ALICE, timeout=0.5))
+    seconds = retry_seconds(error)
+    assert seconds is not None and 0 < seconds < 1
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
+@pytest.mark.usefixtures("named")
+async def test_a_change_that_is_given_up_while_it_stands_in_line_gives_its_turn_back(server: Server, stub: AsyncStub) -> None:
+    for number in (1, 2):
+        await stub.UpdatePolicy(update(number), metadata=ALICE)
+    waiting = asyncio.ensure_future(stub.UpdatePolicy(update(3), metadata=ALICE))
+    ration = ration_of(server)
+    async with asyncio.timeout(_SECONDS):
+        while not ration.standing:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        while ration.calls:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.001)
+    assert ration.standing == 0 and ration.bucket is not None
+    assert ration.bucket.take(asyncio.get_running_loop().time()) <= 0.96, "nobody is in front of whoever comes next"
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
+@pytest.mark.usefixtures("named")
+async def test_those_who_are_refused_are_told_different_turns(stub: AsyncStub) -> None:
+    told: list[float] = []
+
+    async def call() -> None:
+        try:
+            await stub.UpdatePolicy(update(), metadata=ALICE)
+        except grpc.aio.AioRpcError as error:
+            told.append(retry_seconds(error) or 0)
+
+    await asyncio.gather(*(call() for _ in range(4)))
+    assert len(told) == 2, "two were made"
+    assert abs(told[0] - told[1]) >= 1.5
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])

@@ -22,6 +22,8 @@ class Permission(enum.Enum):
     SECRETS = "secrets"
     """Seeing the credentials of object storages in offload policies, in whatever else may be seen."""
 
+    __hash__ = object.__hash__  # each is one object; that of enums is a function in Python, and asked for by every call
+
 
 class Authority(Protocol):
     """Decides. What it has learnt is cached, and bounded; what can't be known is refused."""
@@ -74,7 +76,9 @@ class ByRoles:
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """As ``Authority.at_once``."""
-        proxy, role = caller.principal, caller.role
+        proxy, role = caller.principal, caller.speaks_for
+        if not role:
+            return self._roles.at_once(proxy, namespace, permission)
         said = self._roles.at_once(role, namespace, permission)
         if proxy == role or said is False:
             return said

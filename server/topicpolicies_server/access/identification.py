@@ -40,6 +40,8 @@ class Given(NamedTuple):
 Answer: TypeAlias = Caller | Awaitable[Caller]
 """Who calls; or what finds that out, if somebody has to be asked."""
 _SCHEME = "bearer"
+_USUAL = "Bearer "
+"""How the metadata of nearly every caller begins; before the token itself."""
 
 
 class Identification:
@@ -79,6 +81,23 @@ class Identification:
     def keys(self) -> KeysKnown | None:
         """What is known of the keys of issuers; None: there are none. Any thread may ask."""
         return self._issuers.keys() if self._issuers is not None else None
+
+    def known(self, authorization: str, now: float, moment: float) -> Caller | None:
+        """Who calls, of a call that gives this and speaks for nobody, if its token was verified before; None: ``caller`` finds it out.
+
+        That is nearly every call, which costs next to nothing so: between two calls gRPC and the kernel push all code for one out of the
+        processor's caches.
+
+        Raises:
+            PolicyError: CREDENTIALS_EXPIRED, the token has expired since.
+        """
+        if not authorization.startswith(_USUAL):
+            return None
+        tokens, issuers, token = self._tokens, self._issuers, authorization[len(_USUAL) :]
+        found = tokens.known(token, now) if tokens is not None else None
+        if found is None and issuers is not None:
+            found = issuers.known(token, now, moment)
+        return None if found is None or found.principal in self._proxies else found
 
     def caller(self, given: Given, now: float, moment: float) -> Answer:
         """Who calls.

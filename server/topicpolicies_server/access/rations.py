@@ -5,6 +5,8 @@ read until there is room, so that its caller is held back by flow control and no
 
 Changes are counted by a bucket, which holds a second's tokens, is refilled evenly, and gives one for each change. Streams reserve theirs in
 turn, and wait for them; they leave one in the bucket, so that a call with a single change is not starved by a stream of the same principal.
+Single changes for which there is none can stand in line: each has its turn, one after the other as tokens come, so that those of many
+callers do not come at once in front of other principals'. For the same reason who is refused is told a turn of his own, behind that line.
 All of it costs a few steps of arithmetic, and knows no clock.
 """
 
@@ -24,6 +26,8 @@ _KEPT = 1.0
 """Tokens that streams leave in the bucket."""
 _STREAM_SECONDS = 0.1
 """A stream that has to wait reserves the changes of so much time."""
+_SPREAD_SECONDS = 2.0
+"""Turns that are told to those who are refused are at most so much later than the first one: it is not known whether they come again."""
 _LEAST_CAPACITY = 2.0
 _PASSING_SECONDS = 1.0
 """When to try again what calls in progress stand against: nobody knows when they end."""
@@ -74,7 +78,7 @@ class Beyond(NamedTuple):
 class Bucket:
     """The changes of one principal."""
 
-    __slots__ = ("_at", "_capacity", "_level", "_rate", "_reserved")
+    __slots__ = ("_at", "_capacity", "_level", "_rate", "_reserved", "_told")
 
     def __init__(self, rate: float, now: float) -> None:
         """Full. ``rate``: tokens in a second; ``now``: in seconds, as in all methods."""
@@ -82,7 +86,7 @@ class Bucket:
         self._capacity = self._level = max(_LEAST_CAPACITY, rate)
         """The level can be below zero: what was reserved is taken out already."""
         self._reserved = 0.0
-        self._at = now
+        self._at = self._told = now
 
     def take(self, now: float) -> float:
         """Takes a token for a change, if there is one: 0; else, and then nothing is taken, the seconds until there is."""
@@ -92,6 +96,19 @@ class Bucket:
             return short / self._rate
         self._level -= 1.0
         return 0.0
+
+    def stand(self) -> None:
+        """A change stands in line, until the time that ``take`` has just named."""
+        self._level -= 1.0
+
+    def leave(self) -> None:
+        """A change leaves the line before its turn. Those behind it keep theirs."""
+        self._level = min(self._capacity, self._level + 1.0)
+
+    def told(self, seconds: float) -> float:
+        """Seconds after which a change that ``take`` has just refused for so many may come again: behind those who were told so before."""
+        self._told = min(max(self._told + 1.0 / self._rate, self._at + seconds), self._at + seconds + _SPREAD_SECONDS)
+        return self._told - self._at
 
     def reserve(self, wanted: int, now: float) -> tuple[int, float]:
         """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
@@ -121,7 +138,7 @@ class Bucket:
 class Ration:
     """What one principal uses."""
 
-    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "held", "streams", "watches")
+    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "held", "standing", "streams", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         """Nothing."""
@@ -130,6 +147,8 @@ class Ration:
         self.calls = self.streams = self.watches = self.bytes = 0
         self.held = 0
         """Calls that are refused, and not told so yet."""
+        self.standing = 0
+        """Changes that stand in line; they are among the calls."""
         self.bucket = Bucket(allowance.changes_per_second, now) if allowance.changes_per_second else None
 
     def begin(self, use: Use, size: int, now: float) -> Beyond | None:
@@ -145,11 +164,20 @@ class Ration:
             return Beyond("in_flight_bytes", most.in_flight_bytes, _PASSING_SECONDS)
         if use is Use.CHANGE and self.bucket is not None and (seconds := self.bucket.take(now)):
             return Beyond("changes_per_second", most.changes_per_second, seconds)
+        self._begun(use, size)
+        return None
+
+    def stand(self, size: int) -> None:
+        """A single change that was just found beyond the rate begins, and stands in line."""
+        assert self.bucket is not None, "there is a rate that it is beyond"
+        self.bucket.stand()
+        self._begun(Use.CHANGE, size)
+
+    def _begun(self, use: Use, size: int) -> None:
         self.calls += 1
         self.streams += use is Use.STREAM
         self.watches += use is Use.WATCH
         self.bytes += size
-        return None
 
     def end(self, use: Use, size: int) -> None:
         """A call that began has ended."""

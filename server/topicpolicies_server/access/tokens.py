@@ -6,6 +6,7 @@ While one key takes the place of another there are two, and a token of either ho
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core.errors import PolicyError
@@ -34,23 +35,17 @@ class Tokens:
         self._keys = keys
         self._rules = rules
         self._remembered = Remembered()
+        self.known: Callable[[str, float], Caller | None] = self._remembered.get
+        """Whose token it is, if it was verified before, with a key that is in force: by the token, and the seconds since 1970.
+
+        Raises:
+            PolicyError: CREDENTIALS_EXPIRED, it has expired since.
+        """
 
     def take(self, keys: tuple[Key, ...]) -> None:
         """Other keys are in force: what was signed with one that is not among them does not hold any more."""
         self._keys = keys
         self._remembered.clear()
-
-    def known(self, token: str, now: float) -> Caller | None:
-        """Whose token it is, if it was verified before, with a key that is in force.
-
-        Args:
-            token: the token.
-            now: the time, in seconds since 1970.
-
-        Raises:
-            PolicyError: CREDENTIALS_EXPIRED, it has expired since.
-        """
-        return self._remembered.get(token, now)
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """What is remembered, and how much at most."""

@@ -52,8 +52,8 @@ class Limits:
     max_watches_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Watches that one principal has open; beyond them as above. 0: no limit."""
     max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
-    """Changes that one principal may make in a second, those of a batch counted each; beyond them single ones are refused as above, and
-    streams are read more slowly. 0: no limit."""
+    """Changes that one principal may make in a second, those of a batch counted each. Beyond them single ones wait up to a second for their
+    turn, one after the other, and are refused as above if it is later; streams are read more slowly. 0: no limit."""
     max_in_flight_bytes_per_principal: int = _bounded(0, 0, 1 << 36, serving=True)
     """Bytes of requests of one principal that were received and not answered; beyond them as above. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)

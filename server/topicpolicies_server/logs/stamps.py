@@ -126,10 +126,18 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
 
 
 def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
-    said = {_ACTOR: stamp.actor, _REASON: stamp.reason, _PRINCIPAL: stamp.principal, _CLAIMED: stamp.claimed}
+    if stamp.actor:
+        properties[_ACTOR] = stamp.actor
+    if stamp.reason:
+        properties[_REASON] = stamp.reason
+    if stamp.principal:
+        properties[_PRINCIPAL] = stamp.principal
+    if stamp.claimed:
+        properties[_CLAIMED] = stamp.claimed
     if stamp.trace_parent:
-        said |= {PARENT_KEY: stamp.trace_parent, STATE_KEY: stamp.trace_state}
-    properties.update({name: text for name, text in said.items() if text})
+        properties[PARENT_KEY] = stamp.trace_parent
+        if stamp.trace_state:
+            properties[STATE_KEY] = stamp.trace_state
 
 
 def event_id_of(properties: Mapping[str, str]) -> str:

@@ -18,7 +18,9 @@ def asker_of(context: Context) -> Asker:
     trace = context.trace
     if trace is None:
         trace = context_of(context) if PARENT_KEY in told else NO_TRACE
-    if not told and not caller.principal and trace is NO_TRACE:
+    if not told:
+        if caller.principal or trace is not NO_TRACE:
+            return Asker("", "", caller.principal, caller.speaks_for or caller.principal, trace=trace)
         return _NOBODY
     return Asker(_text(told.get(ACTOR_KEY, "")), _text(told.get(REASON_KEY, "")), caller.principal, caller.role, trace=trace)
 

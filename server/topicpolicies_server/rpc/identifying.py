@@ -43,11 +43,27 @@ class Identifying:
         Raises:
             PolicyError: see ``Identification.caller``.
         """
-        given = self._given(call)
+        authorization, original = None, ""
+        for key, value in call.invocation_metadata() or ():
+            if key == AUTHORIZATION_KEY:
+                if authorization is not None:
+                    raise invalid("The metadata authorization is given twice.")
+                authorization = value if isinstance(value, str) else _text(value)
+            elif key == ORIGINAL_KEY:
+                if original:
+                    raise invalid(f"The metadata {ORIGINAL_KEY} is given twice.")
+                original = value if isinstance(value, str) else _text(value)
+        now, moment = self._wall(), self._steady()
+        if authorization is not None and not original:
+            known = self._identification.known(authorization, now, moment)
+            if known is not None:
+                call.caller = known
+                return None
+        given = Given(authorization, self._certificate(call), original)
         if given == _NOTHING and call.method.startswith(_HEALTH):
             call.caller = NOBODY
             return None
-        found = self._identification.caller(given, self._wall(), self._steady())
+        found = self._identification.caller(given, now, moment)
         if not isinstance(found, Caller):
             return self._later(call, found)
         call.caller = found
@@ -56,25 +72,16 @@ class Identifying:
     async def _later(self, call: Call, found: Awaitable[Caller]) -> None:
         call.caller = await found
 
-    def _given(self, call: Call) -> Given:
-        authorization, original = None, ""
-        for key, value in call.invocation_metadata() or ():
-            if key == AUTHORIZATION_KEY:
-                if authorization is not None:
-                    raise invalid("The metadata authorization is given twice.")
-                authorization = _text(value)
-            elif key == ORIGINAL_KEY:
-                if original:
-                    raise invalid(f"The metadata {ORIGINAL_KEY} is given twice.")
-                original = _text(value)
-        certificate = None
-        if self._identification.reads_certificates:
-            certificate = next(iter(call.context.auth_context().get(_CERTIFICATE, ())), None)
-        return Given(authorization, certificate, original)
+    def _certificate(self, call: Call) -> bytes | None:
+        """PEM of the certificate of its connection, if certificates say anything: gRPC makes a dictionary of all that it knows for it."""
+        if not self._identification.reads_certificates:
+            return None
+        found: bytes | None = next(iter(call.context.auth_context().get(_CERTIFICATE, ())), None)
+        return found
 
 
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="replace")
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
 
 
 _NOTHING = Given()

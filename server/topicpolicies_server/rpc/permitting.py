@@ -62,6 +62,21 @@ class Permitting:
         known = self.wire_at_once(caller, namespace)
         return known if known is not None else _WIRES[await self.authority.may(caller, namespace, Permission.SECRETS)]
 
+    def shown_at_once(self, caller: Caller, namespace: str, permission: Permission) -> Wire | None:
+        """How a caller who has a permission in a namespace is shown its documents, if that is known now; None: as ``shown`` finds out.
+
+        Raises:
+            PolicyError: PERMISSION_DENIED, he lacks it.
+        """
+        at_once = self.authority.at_once
+        said = at_once(caller, namespace, permission)
+        if not said:
+            if said is None:
+                return None
+            raise denied(caller, namespace, permission)
+        secrets_too = at_once(caller, namespace, Permission.SECRETS)
+        return None if secrets_too is None else _WIRES[secrets_too]
+
     async def shown(self, caller: Caller, namespace: str, *permissions: Permission) -> Wire:
         """How a caller who has all of these permissions in a namespace is shown its documents.
 

@@ -3,19 +3,29 @@
 Where nobody is verified the limits hold for each address that calls come from (of IPv6 for each network of 64 bits); whoever calls over a
 Unix socket is one. Whom a proxy speaks for has a ration of his own. Probes of the health are let in always: they tell whether the server
 works, not what its callers do.
+
+=============================================  =========================================================================================
+a single change for which there is no token    what is done
+=============================================  =========================================================================================
+its turn comes within ``TURN_SECONDS``, and    it stands in line, and is let in when its turn has come: waiting callers come one after
+before its caller's deadline, and fewer than   the other, not all at once in front of other principals'
+``_MOST_HELD`` of its principal wait
+else                                           it is refused after ``_HELD_SECONDS``, and told a turn of its own
+=============================================  =========================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 from collections import deque
 from collections.abc import Awaitable, Hashable
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from ..access import Way
-from ..access.rations import MOST_KNOWN, Allowance, Beyond, Ration, Rations, Use
+from ..access.rations import MOST_KNOWN, Allowance, Beyond, Bucket, Ration, Rations, Use
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
@@ -30,7 +40,9 @@ _HELD_SECONDS = 0.25
 """So long a refusal waits before it is told: to refuse is cheaper than to serve, but whoever repeats at once could have thousands in a
 second, and all of them cost others. Tokens gather meanwhile, so whoever has to wait loses nothing by it."""
 _MOST_HELD = 128
-"""Refusals of one principal that wait so; beyond them they are told at once, for each is a call in progress."""
+"""Calls of one principal that wait so, or for their turn; beyond them they are refused at once, for each is a call in progress."""
+TURN_SECONDS = 1.0
+"""So long a single change waits for its turn, at most."""
 
 
 def allowance(limits: Limits) -> Allowance:
@@ -80,7 +92,7 @@ class Rationing:
         """A call passes (None), if that is not beyond the ration of its principal.
 
         Returns:
-            What refuses it, after a moment.
+            What lets it in when its turn has come, or refuses it after a moment.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED.
@@ -91,13 +103,21 @@ class Rationing:
         use = _USES.get(call.method, Use.READ)
         ration = self.rations.of(principal(call), now)
         beyond = ration.begin(use, call.size, now)
-        if beyond is not None:
-            if ration.held >= _MOST_HELD:
-                raise _refused(beyond)
-            return _refuse_later(ration, beyond)
-        pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
-        self._held[call] = _Held(ration, use, call.size, pace)
-        return None
+        if beyond is None:
+            pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
+            self._held[call] = _Held(ration, use, call.size, pace)
+            return None
+        waits = ration.held + ration.standing < _MOST_HELD
+        bucket, seconds = ration.bucket, beyond.seconds
+        if bucket is not None and seconds is not None and beyond.limit == "changes_per_second":
+            if waits and seconds <= TURN_SECONDS and seconds < _time_left(call):
+                ration.stand(call.size)
+                self._held[call] = _Held(ration, use, call.size, None)
+                return _stand(ration, bucket, seconds)
+            beyond = beyond._replace(seconds=bucket.told(seconds))
+        if not waits:
+            raise _refused(beyond)
+        return _refuse_later(ration, beyond)
 
     def began(self, _call: Call) -> None:
         """A call has come: it is not at the door yet."""
@@ -186,6 +206,23 @@ def address(peer: str) -> str:
             return str(found.ipv4_mapped)
         return str(ipaddress.IPv6Network((found, _IPV6_NETWORK), strict=False))
     return host if family == "ipv4" else family
+
+
+def _time_left(call: Call) -> float:
+    left = call.time_left()
+    return math.inf if left is None else left
+
+
+async def _stand(ration: Ration, bucket: Bucket, seconds: float) -> None:
+    """Returns when the turn of a change that stands in line has come; one that is given up meanwhile leaves it."""
+    ration.standing += 1
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        bucket.leave()
+        raise
+    finally:
+        ration.standing -= 1
 
 
 async def _refuse_later(ration: Ration, beyond: Beyond) -> None:

@@ -171,7 +171,9 @@ class Servicer:
         try:
             context.target = message.topic
             namespace, request = requests.read_update(message, asker_of(context))
-            wire = self._desk.wire if self._permitting is None else await self._shown(context, namespace, Permission.CHANGE)
+            permitting = self._permitting
+            known = permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._desk.wire
+            wire = known or await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
             gathering.leave()

@@ -1,0 +1,62 @@
+"""Updates on a server that asks who calls and what he may do, and tells metrics and traces, beside one that does none of it.
+
+Both run at the same time, and are asked in turn, a little each. What is compared is the processor time of their processes for an update.
+Single ones are made with 64 at once, so that both write as many to the log together: with fewer that differs by chance from one run to the
+next, and costs more than all that is asked and told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+from pathlib import Path
+
+from bench.telemetry import Server, scrape, serving, ways
+from tests.telemetry.collector import Collector
+
+from .figure import Figure, Measured, Want
+from .scale import Say, Scale
+
+_AT_ONCE = 64
+_WANT = Want(at_most=1.05)
+FIGURES = (
+    Figure("asking-streamed", "UpdatePolicies with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
+    Figure("asking-single", "UpdatePolicy with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
+)
+_STREAMED, _SINGLE = 1_000, 320
+"""Updates of a turn."""
+_TURNS_PER_SECOND = 4
+
+
+def measure(scale: Scale, say: Say) -> dict[str, Measured]:
+    """Both servers, in turn."""
+    with tempfile.TemporaryDirectory() as place, Collector() as collector:
+        return asyncio.run(_measure(Path(place), collector.endpoint, scale, say))
+
+
+async def _measure(directory: Path, endpoint: str, scale: Scale, say: Say) -> dict[str, Measured]:
+    off, *_, on = ways(directory, endpoint)
+    found: dict[str, tuple[list[float], list[float]]] = {figure.name: ([], []) for figure in FIGURES}
+    turns = max(1, round(scale.seconds * _TURNS_PER_SECOND))
+    async with serving(directory, (on, off)) as servers:
+        await _round(servers, 1)
+        for number in range(scale.rounds):
+            say(f"round {number + 1} of {scale.rounds}")
+            for which, (streamed, single) in enumerate(await _round(servers, turns)):
+                found["asking-streamed"][which].append(streamed)
+                found["asking-single"][which].append(single)
+            await asyncio.to_thread(scrape, on)
+    note = "processor time of the server for an update; single ones 64 at once"
+    return {name: Measured(*both, note if name == FIGURES[0].name else "") for name, both in found.items()}
+
+
+async def _round(servers: list[Server], turns: int) -> list[tuple[float, float]]:
+    """Of each server the medians over its turns."""
+    taken: list[list[tuple[float, float]]] = [[], []]
+    for turn in range(turns):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            streamed = await servers[which].streamed(_STREAMED)
+            single, _ = await servers[which].single(_SINGLE, _AT_ONCE)
+            taken[which].append((streamed, single))
+    return [(statistics.median(a for a, _ in each), statistics.median(b for _, b in each)) for each in taken]

@@ -1,0 +1,36 @@
+"""The delay of a caller's changes beside another one who asks for all it can get, at its limit, beside one who asks for no more than that.
+
+What the other one may do costs what it costs; what it asks for beyond that is to cost others nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from bench import rations
+
+from .figure import Figure, Measured, Want
+from .scale import Say, Scale
+
+_NOTHING = Want(at_most=1.1)
+FIGURES = (
+    Figure("rations-delay", "delay beside a caller at its limit, 32 at once, p50", "beside one that asks for no more", "ms", _NOTHING),
+    Figure("rations-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
+)
+
+
+def measure(scale: Scale, say: Say) -> dict[str, Measured]:
+    """Both others in turn, and nobody else, on one server."""
+    taken: dict[str, list[rations.Measured]] = {rations.WAITS: [], rations.MODEST: [], rations.NOBODY: []}
+    with rations.server(rations.LIMIT) as program:
+        for number in range(scale.rounds):
+            say(f"round {number + 1} of {scale.rounds}")
+            for kind in taken if number % 2 else reversed(taken):
+                taken[kind].append(rations.beside(program, rations.KINDS[kind][1], 2 * scale.seconds))
+    ours, limit, alone = taken.values()
+    p50, p99 = (statistics.median(each) for each in zip(*((each.p50_ms, each.p99_ms) for each in alone), strict=True))
+    note = f"beside nobody p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+    return {
+        "rations-delay": Measured([each.p50_ms for each in ours], [each.p50_ms for each in limit], note),
+        "rations-tail": Measured([each.p99_ms for each in ours], [each.p99_ms for each in limit]),
+    }

@@ -1,0 +1,72 @@
+"""What it costs a call to be asked who makes it, and what he may do, in functions that are called for it.
+
+Between two calls gRPC and the kernel push the code for one out of the processor's caches, so each function costs several times what it does
+in a loop. Their number does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+from tests.access.signing import SECRET, token
+from topicpolicies_server.access import NOBODY, Permission
+from topicpolicies_server.access.authority import ByRoles
+from topicpolicies_server.access.identification import Identification
+from topicpolicies_server.access.keys import secret_key
+from topicpolicies_server.access.roles_file import RolesFile
+from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.core.policies import secrets
+from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.rpc.identifying import Identifying
+from topicpolicies_server.rpc.permitting import Permitting
+
+
+def functions(call: Callable[[], object]) -> list[str]:
+    """The functions in Python that are called, after the one that is given."""
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return called[1:]
+
+
+def test_who_was_verified_before_is_known_by_four_functions() -> None:
+    door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
+    said = (("user-agent", "grpc"), ("authorization", f"Bearer {token()}"))
+    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, invocation_metadata=lambda: said)
+    door(call)
+    call.caller = NOBODY
+    called = functions(lambda: door(call))
+    assert call.caller.principal == "alice"
+    assert len(called) <= 4, called
+
+
+async def test_what_he_may_do_is_known_by_seven_functions(tmp_path: Path) -> None:
+    path = tmp_path / "roles.toml"
+    path.write_text('[[grants]]\nroles = ["alice"]\nnamespaces = ["acme/*"]\npermissions = ["change"]\n')
+    rereading = Rereading()
+    roles = RolesFile(path, rereading)
+    await roles.start()
+    permitting = Permitting(ByRoles(roles))
+    alice = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    door = Identifying(alice)
+    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, invocation_metadata=lambda: (("authorization", f"Bearer {token()}"),))
+    door(call)
+    permitting.shown_at_once(call.caller, "acme/orders", Permission.CHANGE)
+    found: list[object] = []
+    called = functions(lambda: found.append(permitting.shown_at_once(call.caller, "acme/orders", Permission.CHANGE)))
+    assert found == [secrets.wire]
+    assert len(called) <= 7, called
+    await roles.close()
+    await rereading.close()
