@@ -13,7 +13,7 @@ import pytest
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, rarely_looked_for
+from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, not_looked_for_yet, rarely_looked_for
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.process import run
@@ -167,3 +167,27 @@ def test_a_process_of_its_own_has_garbage_looked_for_rarely_while_it_runs() -> N
     before = gc.get_threshold()
     run(lambda: service, started)
     assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before
+
+
+def test_nothing_is_looked_for_while_checkpoints_are_read() -> None:
+    activity = Activity()
+    with rarely_looked_for(activity):
+        with activity.restoring():
+            with pytest.raises(KeyError), activity.restoring():
+                raise KeyError
+            assert not gc.isenabled(), "another one is read still"
+        assert gc.isenabled()
+        reading = activity.restoring()
+        reading.__enter__()
+    assert gc.isenabled() and activity.on_restore is None
+    reading.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_nothing_is_looked_for_while_a_process_starts() -> None:
+    with pytest.raises(KeyError), not_looked_for_yet():
+        assert not gc.isenabled()
+        with rarely_looked_for(Activity()):
+            assert gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()

@@ -43,6 +43,7 @@ class Program:
         paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
         # Lines of calls would come between those of the measurement; what they cost is measured by itself.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TOPICPOLICIES_CALL_RECORD": "off"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled: who starts it does not wait for that
         self._process = subprocess.Popen(
             [self._program, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )

@@ -17,6 +17,8 @@ SEARCHING   a search of all has ended     ASIDE       what it left is set aside
 
 What is set aside and in no circle is freed as ever. In SEARCHING everything else changes nothing.
 
+Nothing is looked for while a process starts, and while a checkpoint is read: what either makes stays, and both are over soon.
+
 This changes the interpreter for the whole process, so only ``process`` uses it: a server that somebody else's program runs leaves that
 program's collections as they are.
 """
@@ -44,6 +46,7 @@ class Tells(Protocol):
 
     on_load: Callable[[], None] | None
     on_let_go: Callable[[], None] | None
+    on_restore: Callable[[bool], None] | None
 
 
 class State(enum.Enum):
@@ -61,6 +64,8 @@ class Garbage:
         self.state = State.ASIDE
         self._now = now
         self._began = 0.0
+        self._restoring = 0
+        """Checkpoints that are being read."""
         gc.freeze()
 
     def loaded(self) -> None:
@@ -74,6 +79,14 @@ class Garbage:
             self.state = State.SEARCHING
             gc.unfreeze()
 
+    def restores(self, begins: bool) -> None:
+        """A checkpoint is read from now on, or not any more."""
+        self._restoring += 1 if begins else -1
+        if self._restoring:
+            gc.disable()
+        else:
+            gc.enable()
+
     def searched(self, phase: str, about: Mapping[str, Any]) -> None:
         """A search begins or has ended (``gc.callbacks``)."""
         if phase == "start":
@@ -84,18 +97,31 @@ class Garbage:
 
 
 @contextlib.contextmanager
-def rarely_looked_for(activity: Tells) -> Iterator[None]:
-    """Has garbage looked for as this module says, for as long as a service runs; ``activity`` tells of its namespaces."""
-    thresholds = gc.get_threshold()
-    gc.collect()
-    garbage = Garbage()
-    gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
-    gc.callbacks.append(garbage.searched)
-    activity.on_load, activity.on_let_go = garbage.loaded, garbage.let_go
+def not_looked_for_yet() -> Iterator[None]:
+    """Has no garbage looked for while this process, which is to run a service, starts: from here until ``rarely_looked_for``."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        activity.on_load = activity.on_let_go = None
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def rarely_looked_for(activity: Tells) -> Iterator[None]:
+    """Has garbage looked for as this module says, for as long as a service runs; ``activity`` tells of its namespaces."""
+    thresholds = gc.get_threshold()
+    garbage = Garbage()
+    gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
+    gc.callbacks.append(garbage.searched)
+    activity.on_load, activity.on_let_go, activity.on_restore = garbage.loaded, garbage.let_go, garbage.restores
+    gc.enable()
+    try:
+        yield
+    finally:
+        activity.on_load = activity.on_let_go = activity.on_restore = None
+        gc.enable()
         gc.callbacks.remove(garbage.searched)
         gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -86,3 +86,16 @@ async def test_requests_that_could_not_be_written_come_with_the_next_checkpoint(
         assert loaded_from(registry) == "checkpoint"
         assert [request for _, request in view_of(registry).recent.newest(1_000)] == expected
         assert name_of(a_key(1)) in view_of(registry).names()
+
+
+async def test_who_looks_for_garbage_is_told_while_a_checkpoint_is_read(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    told: list[bool] = []
+    for expected in (["log"], ["checkpoint"]):
+        told.clear()
+        async with server.running() as registry:
+            registry.activity.on_restore = told.append
+            await server.set(registry, a_key(1), 1)
+            assert [loaded_from(registry)] == expected
+            assert told == [True, False]
+            await server.keep()

@@ -253,6 +253,32 @@ def test_keys_that_change_in_turn_stay_live_up_to_some_times_as_many(
     assert view.live <= 20, "the room was taken back"
 
 
+def test_keys_that_change_in_turn_stay_live_however_many_calls_a_sweep_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    thawed: list[str] = []
+    thaw = Cells._thawed
+
+    def counted(cells: Cells, name: str, data: bytes) -> Cell:
+        thawed.append(name)
+        return thaw(cells, name, data)
+
+    monkeypatch.setattr(Cells, "_thawed", counted)
+    view = View(FoldContext(sole_writer=True), warm=10)
+    many(view, 1_000, keys=100)
+    for sweep in range(1, 4):
+        thawed.clear()
+        left = view.live
+        assert left == 100
+        while left > 0:
+            left -= view.settle(min(left, 15))
+        many(view, 300, 1_000 * sweep, keys=100)
+        assert not thawed
+    for _ in range(20):
+        view.settle(15)
+    assert view.live == 0
+    many(view, 500, 6_000)
+    assert view.live <= 20, "the room was taken back"
+
+
 def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:
     view = View(FoldContext(sole_writer=True))
     many(view, 200)

@@ -76,3 +76,41 @@ def test_forgetting_the_oldest_of_many_takes_no_longer_than_of_a_few() -> None:
         return time.process_time() - began
 
     assert seconds_for(32_768) < 8 * seconds_for(32)
+
+
+def test_what_goes_on_with_what_was_kept_finds_and_forgets_the_same() -> None:
+    before, after = RecentRequests(most=100), RecentRequests(most=100)
+    for number in range(80):
+        before.add(KEY._replace(scope=Scope(1 + number % 2)), request(number))
+    after.go_on(before.all()[:50])
+    after.go_on(before.all()[50:])
+    assert after.noted == 80
+    for number in range(80, 130):
+        before.add(KEY, request(number))
+        after.add(KEY, request(number))
+    assert after.all() == before.all()
+    assert after.newest(20) == before.newest(20) == before.all()[-20:]
+    assert [after.find(KEY._replace(scope=Scope.GLOBAL), f"r{number}") for number in (29, 31)] == [None, request(31)]
+
+
+def test_no_more_go_on_than_are_kept() -> None:
+    before, after = RecentRequests(), RecentRequests(most=10)
+    for number in range(25):
+        before.add(KEY, request(number))
+    after.go_on(before.all())
+    assert after.all() == before.newest(10)
+
+
+def test_of_a_request_that_was_forgotten_and_applied_again_the_last_answer_goes_on_in_the_last_place() -> None:
+    rows = [RecentRequests(), RecentRequests()]
+    rows[0].add(KEY, request(1))
+    rows[0].add(KEY, request(2))
+    rows[1].add(KEY, request(3))
+    rows[1].add(KEY, request(1)._replace(version="2"))
+    restored = RecentRequests(most=3)
+    for row in rows:
+        restored.go_on(row.all())
+    assert restored.find(KEY, "r1") == request(1)._replace(version="2")
+    restored.add(KEY, request(5))
+    assert restored.find(KEY, "r1") is not None, "it is not the oldest"
+    assert restored.find(KEY, "r2") is None

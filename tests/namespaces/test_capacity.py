@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
 from tests.memory_log import MemoryLog, MemoryNamespaceLog
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import Action, Event
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import Capacity
+from topicpolicies_server.namespaces.capacity import Capacity, memory_of
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -269,6 +275,37 @@ def test_at_the_border_keys_that_come_and_go_are_told_of_once(caplog: pytest.Log
     assert len(_told_of_capacity(caplog)) == 2
 
 
+@pytest.mark.parametrize(("subscriptions", "requests"), [(0, 1), (0, 16), (2, 1), (10, 16), (50, 1)])
+def test_what_is_counted_is_half_to_twice_of_what_keys_and_documents_take_in_memory(subscriptions: int, requests: int) -> None:
+    keys = 300
+
+    def event(number: int) -> Event:
+        policies = TopicPolicies(max_producer_per_topic=1 + number, message_ttl_in_seconds=3_600)
+        for other in range(subscriptions):
+            policies.subscription_policies[f"subscription-{other:04d}"].dispatch_rate.dispatch_throttling_rate_in_msg = 100
+        known = [Remembered(f"{number:016x}{other:016x}", f"{number:016x}", f"3{1_000 + other}", "0") for other in range(requests)]
+        mask, last = ("max_producer_per_topic", "message_ttl_in_seconds", "subscription_policies"), known[-1]
+        stamp = Stamp(f"{number:032x}", StampKind.UPDATE, last.request_id, last.digest, "deployer", mask=mask, remembered=tuple(known[:-1]))
+        return Event(_key("acme/orders", 10_000_000 + number), Action.UPDATE, documents.split(policies), stamp)
+
+    event(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        view = View(FoldContext(joining=True, sole_writer=True))
+        for number in range(keys):
+            view.take(Placed(0, f"4{10_000 + number}", event(number), 1_790_000_000_000 + number))
+        while view.live:
+            view.settle(keys)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    size = sum(documents.size(head.document or {}) for head in view.heads())
+    assert len(view) == keys and size > 0
+    assert taken / 2 < memory_of(keys, size) < 2 * taken, (taken, memory_of(keys, size))
+
+
 def test_bytes_of_documents_are_bounded_as_keys_are() -> None:
     async def scenario(bench: Bench) -> None:
         capacity = bench.registry.capacity
@@ -362,7 +399,7 @@ def test_room_is_made_until_there_is_enough() -> None:
             return True
         return False
 
-    capacity = Capacity(100, 1_000, evict)
+    capacity = Capacity(100, memory_of(120, 1_000), evict)
     capacity.add(120, 0)
     assert capacity.has_room() and not idle and capacity.keys == 90
     capacity.add(10, 0)

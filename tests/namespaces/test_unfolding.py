@@ -18,6 +18,7 @@ from topicpolicies_server.core.reading.unfolded import Unfolded
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import LogError, NamespaceLog
 from topicpolicies_server.namespaces import unfolding
+from topicpolicies_server.namespaces.capacity import memory_of
 from topicpolicies_server.namespaces.listeners import Taken
 from topicpolicies_server.namespaces.unfolding import AT_A_TIME, Step, Unfolding
 
@@ -270,7 +271,7 @@ def test_where_there_may_be_no_room_all_is_folded_before_the_first_answer_and_wh
         assert view_of(bench).unfolded == 0
 
     shared(scenario, max_loaded_keys=TOPICS // 2)
-    shared(tight, max_loaded_document_bytes=30 * TOPICS)
+    shared(tight, max_loaded_document_bytes=memory_of(TOPICS, 30 * TOPICS))
 
 
 @pytest.mark.parametrize("records", [False, True])

@@ -1,20 +1,22 @@
-"""The requests that a view remembers, as they stand in the file: in rows of some each, so that none keeps the interpreter for long."""
+"""The requests that a view remembers, as they stand in the file: in rows of some each, so that none keeps the interpreter for long.
+
+A row has each request as the view keeps it (``core/fold/recent``), in two texts: nothing is made of them before somebody asks.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from ..core.names import PolicyKey
-from ..core.policies.events import Remembered
-from ..core.reading.cells import key_of, name_of
+from ..core.fold.recent import Texts
 
 A_ROW = 256
 """So many requests are in a row at most: about a millisecond of JSON, in which no other thread runs."""
-Requests: TypeAlias = "Sequence[tuple[PolicyKey, Remembered]]"
-"""With their keys, the oldest first."""
+Requests: TypeAlias = Sequence[Texts]
+"""The oldest first."""
 
 
 class Some(NamedTuple):
@@ -71,13 +73,16 @@ class Rows:
 
 def to_bytes(requests: Requests) -> bytes:
     """Requests as they stand in a row."""
-    return json.dumps([[name_of(key), *request] for key, request in requests], separators=(",", ":")).encode("ascii")
+    return json.dumps(requests, separators=(",", ":")).encode("ascii")
 
 
-def from_bytes(data: bytes) -> list[tuple[PolicyKey, Remembered]]:
+def from_bytes(data: bytes) -> Requests:
     """Reads them.
 
     Raises:
         ValueError, TypeError: they are none.
     """
-    return [(key_of(name), Remembered(*request)) for name, *request in json.loads(data)]
+    found: Requests = json.loads(data)
+    if not set(map(type, chain.from_iterable(found))) <= {str}:
+        raise ValueError("a request is not two texts")
+    return found

@@ -65,6 +65,5 @@ def restore(stored: Stored) -> Restored:
 
 def _remember(view: View, some: bytes) -> int:
     found = requests.from_bytes(some)
-    for key, request in found:
-        view.recent.add(key, request)
+    view.recent.go_on(found)
     return len(found)

@@ -70,7 +70,8 @@ class Limits:
     is not enough, loads and updates that would make a key are RESOURCE_EXHAUSTED. What others write to loaded namespaces is
     taken all the same; that it is too much is told in the server's log, and by the metric ``topicpolicies_over_capacity``."""
     max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
-    """Bytes of the documents in memory, serialized, in all namespaces together; memory is a few times as much. Beyond them as above."""
+    """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each key, and three for each byte
+    of a serialized document. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
     """Namespaces that are read at the same time; the others wait."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)

@@ -85,7 +85,7 @@ class ServerCollector(Collector):
         yield gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
         capacity = self._registry.capacity
-        yield gauge("document_bytes", "Bytes of the documents in memory, serialized.", capacity.bytes)
+        yield gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
         over = "Whether more policy keys or bytes of documents are in memory than may be, because of what others write."
         yield gauge("over_capacity", over, int(capacity.is_over()))
         yield gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..core.chains.sequencer import Outcome, Request, Result
@@ -95,6 +96,8 @@ class Activity:
         """Told when a namespace's log has been read and it answers from it. Must not raise."""
         self.on_let_go: Callable[[], None] | None = None
         """Told when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
+        self.on_restore: Callable[[bool], None] | None = None
+        """Told that a checkpoint begins to be read (True), and that this is over (False). Must not raise."""
 
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """An update was answered."""
@@ -122,6 +125,18 @@ class Activity:
         """Documents are not needed any more: a namespace has been closed, or its log was opened anew."""
         if self.on_let_go is not None:
             self.on_let_go()
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """A checkpoint is read meanwhile."""
+        told = self.on_restore
+        if told is not None:
+            told(True)
+        try:
+            yield
+        finally:
+            if told is not None and self.on_restore is not None:
+                told(False)
 
     def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """An event was folded into the view that answers.

@@ -105,7 +105,8 @@ class Beginnings:
         checkpoints, common = self._common.checkpoints, self._common
         if checkpoints is None:
             return Beginning()
-        restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
+        with common.activity.restoring():
+            restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
         if restored is None:
             return Beginning()
         if recorder is not None and not recorder.knows(restored.about.identity, restored.about.events):

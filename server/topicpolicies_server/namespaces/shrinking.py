@@ -30,10 +30,12 @@ async def shrink(namespaces: Sequence[Shrinking]) -> None:
     left = CELLS
     for namespace in namespaces:
         cells = namespace.live
-        while cells > 0:
+        while True:  # also where none is live: the room that they had is taken back
             looked_at = namespace.settle(min(cells, left))
             cells -= max(looked_at, 1)
             left -= looked_at
             if left <= 0:
                 await asyncio.sleep(PAUSE_SECONDS)
                 left = CELLS
+            if cells <= 0:
+                break

@@ -8,6 +8,7 @@ from ...config import GuardConfig
 from ...config.making import guard_config
 from ...config.option import ReadBy
 from ...config.sources import Gathered
+from ...garbage import not_looked_for_yet
 from ..settings import Output, settings
 from .configured import configured
 from .running import run_until_told, telling_problems
@@ -42,6 +43,11 @@ def run(config: GuardConfig, output: Output) -> None:
     Raises:
         typer.Exit: it could not start.
     """
+    with not_looked_for_yet():
+        _run(config, output)
+
+
+def _run(config: GuardConfig, output: Output) -> None:
     from ...guard.service import GuardService  # noqa: PLC0415
 
     said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"

@@ -10,6 +10,7 @@ from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
 from ...config.sources import Gathered
+from ...garbage import not_looked_for_yet
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
 from .running import run_until_told, telling_problems
@@ -64,6 +65,11 @@ def run(config: ServerConfig, output: Output) -> None:
     Raises:
         typer.Exit: it could not start.
     """
+    with not_looked_for_yet():
+        _run(config, output)
+
+
+def _run(config: ServerConfig, output: Output) -> None:
     from ...rpc.server import Server  # noqa: PLC0415
 
     def make() -> Server:

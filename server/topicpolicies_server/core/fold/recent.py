@@ -11,8 +11,10 @@ Each is two texts, its name and its answer: tens of thousands are kept for each 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice
+from typing import TypeAlias
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Remembered, Stamp
@@ -21,6 +23,8 @@ from .operation import Folded, Status, conditional
 
 RECENT = 32_768
 """How many requests of a namespace are kept, of all its keys together: at a thousand updates a second, half a minute's."""
+Texts: TypeAlias = tuple[str, str]
+"""A request as it is kept: its name, which tells its key too, and its answer."""
 
 
 class RecentRequests:
@@ -80,16 +84,31 @@ class RecentRequests:
         answer = self._requests.get(name) or self._late.get(name)
         return None if answer is None else _remembered(request_id, answer)
 
-    def all(self) -> list[tuple[PolicyKey, Remembered]]:
-        """All requests with their keys, the oldest first."""
-        late = [_read(name, self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
+    def all(self) -> list[Texts]:
+        """All requests as they are kept, the oldest first."""
+        late = [(name, self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
         return late + self.newest(len(self._requests))
 
-    def newest(self, count: int) -> list[tuple[PolicyKey, Remembered]]:
-        """The last ``count`` requests with their keys, the oldest first; fewer if no more are kept."""
-        found = [_read(name, answer) for name, answer in islice(reversed(self._requests.items()), count)]
+    def newest(self, count: int) -> list[Texts]:
+        """The last ``count`` requests as they are kept, the oldest first; fewer if no more are."""
+        found = list(islice(reversed(self._requests.items()), count))
         found.reverse()
         return found
+
+    def go_on(self, kept: Sequence[Texts]) -> None:
+        """Takes over requests as they were kept, behind those that there are, the oldest first. Of one that is known the last answer stays.
+
+        Raises:
+            ValueError, TypeError: they are none.
+        """
+        requests, before = self._requests, len(self._requests)
+        requests.update(kept)
+        self.noted += len(requests) - before
+        if len(requests) - before < len(kept):  # one was forgotten in between, and applied again
+            for name, _ in kept:
+                requests.move_to_end(name)
+        while len(self) > self.most:
+            requests.popitem(last=False)
 
 
 def _name(key: PolicyKey, request_id: str) -> str:
@@ -104,9 +123,3 @@ def _answer(request: Remembered) -> str:
 
 def _remembered(request_id: str, answer: str) -> Remembered:
     return Remembered(request_id, *answer.rsplit(" ", 2))
-
-
-def _read(name: str, answer: str) -> tuple[PolicyKey, Remembered]:
-    end = 1 + ord(name[0])
-    key = PolicyKey(name[end + 1 :], Scope.GLOBAL if name[end] == "G" else Scope.LOCAL)
-    return key, _remembered(name[1:end], answer)

@@ -20,7 +20,8 @@ What is found for one and the same event, just before it is taken and while it i
 
 As long as no more than so many are live, no turn comes by itself. How many that are, the line finds out: a cell that has to be thawed was
 frozen too early, and makes room for two more, so that keys that change in turn stay live, while those that are only loaded are soon frozen.
-``settle`` has turns come all the same, for views without events, and takes half of the room back.
+``settle`` has turns come all the same, for views without events; when those of a whole line have come, it takes half of the room back,
+but not that of cells which are found again and again.
 
 Who only looks at a cell (``find``) leaves it as it was: it need not be made bytes again.
 
@@ -93,7 +94,7 @@ class Trace(NamedTuple):
 class Cells:
     """All cells of one view. The order is that of their last change, oldest first."""
 
-    __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "lately")
+    __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "_unsettled", "lately")
 
     def __init__(self, window_ms: int, most: int = WARM) -> None:
         """No cells.
@@ -103,6 +104,8 @@ class Cells:
             most: as many are live before any is frozen; some times as many at most, where keys change in turn.
         """
         self._least = self._most = most
+        self._unsettled = 0
+        """Turns of ``settle`` that have still to come before it takes room back."""
         self._taken = 0
         """Counts the events that were taken; a round of turns without one counts as two."""
         self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
@@ -277,7 +280,10 @@ class Cells:
         turns = min(turns, len(self._live))
         self._turn(turns)
         self._taken += 2
-        self._most = max(self._most // 2, self._least)
+        self._unsettled -= turns
+        if self._unsettled <= 0:
+            self._most = max(self._most // 2, min(self._most, len(self._live)), self._least)
+            self._unsettled = len(self._live)
         return turns
 
     def _turn(self, turns: int) -> None:

@@ -47,9 +47,9 @@ GROUP_EVENTS = 256
 """Events that are committed together at most."""
 GROUP_BYTES = 4 << 20
 """Bytes after which a group takes no further event."""
-CHECKPOINT_PAGES = 1_000
-"""Pages in the write-ahead log, by estimate, after which it is moved into the file when nothing waits."""
-CHECKPOINT_PAGES_AT_MOST = 8_000
+CHECKPOINT_PAGES = 250
+"""Pages in the write-ahead log, by estimate, after which it is moved into the file when nothing waits: 2 ms without a commit."""
+CHECKPOINT_PAGES_AT_MOST = 2_000
 """The same, whether something waits or not."""
 JOB_PAGES = 64
 """What is estimated for anything but a group of events."""
