@@ -3,6 +3,8 @@
 A group (``xdist_group``) is given to one process as a whole: what its tests share, such as a broker with settings of its own or of an older
 version, is then started once, and not by each process. A long group that begins last leaves all other processes waiting for its end.
 The order of the tests of one group, and of all others, is that of their files.
+
+Whether groups are kept depends on how pytest and pytest-xdist fit together. Where they do not, a run would only be slow, so it is refused.
 """
 
 import pytest
@@ -18,3 +20,15 @@ def _rank(item: pytest.Item) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts the tests; the sort is stable."""
     items.sort(key=_rank)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuses to run where groups would be given to several processes."""
+    if session.config.getoption("loadgroup", default=False) and (lost := ungrouped(session.items)):
+        raise pytest.UsageError(f"this pytest-xdist gives tests of one group to several processes: it does not read the group of {lost[0]}")
+
+
+def ungrouped(items: list[pytest.Item]) -> list[str]:
+    """Tests of groups whose names do not tell xdist of the group."""
+    return [item.nodeid for item in items if item.get_closest_marker("xdist_group") is not None and "@" not in item.nodeid]

@@ -1,0 +1,45 @@
+"""Tests of a group share one process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import order
+
+_TESTS = """
+import os
+from pathlib import Path
+import pytest
+
+def ran(name):
+    Path(__file__).with_name(f"{name}-{os.getpid()}").touch()
+
+@pytest.mark.xdist_group("some")
+@pytest.mark.parametrize("number", range(40))
+def test_of_a_group(number):
+    ran("together")
+
+@pytest.mark.parametrize("number", range(40))
+def test_of_none(number):
+    ran("apart")
+"""
+
+
+def test_the_tests_of_a_group_run_in_one_process_and_others_in_several(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(_TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=2", "--dist=loadgroup", str(tmp_path)]
+    assert "80 passed" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert len(list(tmp_path.glob("together-*"))) == 1
+    assert len(list(tmp_path.glob("apart-*"))) == 2
+
+
+def test_a_run_that_would_split_groups_is_refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = request.node
+    item.add_marker(pytest.mark.xdist_group("some"))
+    assert order.ungrouped([item]) == [item.nodeid]
+    monkeypatch.setattr(request.config.option, "loadgroup", True, raising=False)
+    monkeypatch.setattr(request.session, "items", [item])
+    with pytest.raises(pytest.UsageError, match="does not read the group"):
+        order.pytest_collection_finish(request.session)
