@@ -59,6 +59,13 @@ class Porter:
         self.ended.append((call.method, call.caller.principal, call.error.reason if call.error else None, call.given_up))
         self.over.set()
 
+    async def told_of(self, count: int) -> None:
+        """Returns when it was told of so many ends: callers have their answers a moment before."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.ended) < count:
+                self.over.clear()
+                await self.over.wait()
+
 
 class Telling:
     """Tells the porter."""
@@ -80,6 +87,7 @@ def porter(server: Server) -> Porter:
 async def test_calls_pass_the_doors_in_order_and_their_ends_are_told(stub: AsyncStub, porter: Porter) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
+    await porter.told_of(2)
     assert porter.came == ["GetServerInfo", "GetPolicy"]
     assert porter.ended[0] == ("GetServerInfo", "alice", None, False)
     method, who, reason, given_up = porter.ended[1]
@@ -98,6 +106,7 @@ async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_
     async with grpc.aio.insecure_channel(server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    await porter.told_of(3)
     assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
     assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
 

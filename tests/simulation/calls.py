@@ -56,6 +56,9 @@ class CallContext:
     def note(self, key: str, value: str) -> None:
         """Nobody looks at it."""
 
+    def unread_since(self) -> float | None:
+        """Its reader takes everything."""
+
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends the call."""
         del details

@@ -125,11 +125,18 @@ class Call:
         return self._metadata
 
     async def write(self, answer: Any) -> None:
-        """Writes one of a stream's answers; ends the call where its peer has gone."""
+        """Writes one of a stream's answers; ends the call where its peer has gone. It is WRITING until there is room for the next one."""
+        now = self._loop.time
+        self.state, self.since = State.WRITING, now()
         try:
             await self._context.write(answer)
         except grpc.aio.InternalError:
             self._gone()
+        self.state, self.since = State.WORKING, now()
+
+    def unread_since(self) -> float | None:
+        """The loop's time since when what it writes waits for its peer to take it; None: nothing does."""
+        return self.since if self.state is State.WRITING else None
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends it with an error (``errors.abort``)."""

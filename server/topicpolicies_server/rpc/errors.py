@@ -69,6 +69,9 @@ class Context(Protocol):
     def note(self, key: str, value: str) -> None:
         """Says something beside its answer."""
 
+    def unread_since(self) -> float | None:
+        """The loop's time since when what it writes waits for its peer to take it; None: nothing does."""
+
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Anything = ()) -> Anything:
         """Ends the call with an error."""
 

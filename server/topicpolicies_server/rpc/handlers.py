@@ -15,7 +15,7 @@ import grpc
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
-from .call import Call, State
+from .call import Call
 from .calls import Calls
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort, internal
@@ -109,7 +109,8 @@ class _Methods:
                 calls.begin(call)
                 calls.lateness.add(call)
                 try:
-                    await calls.enter(call)
+                    if calls.doors:
+                        await calls.enter(call)
                     return await method(decode(parse, raw, most), call)
                 except asyncio.CancelledError:
                     return await _tell_end(call)
@@ -141,7 +142,7 @@ class _Methods:
         """A method with a stream of answers, which it writes with what it is given for that."""
 
         async def writing(raw: bytes, context: Any) -> None:
-            await self._run(name, context, len(raw), lambda call: method(decode(parse, raw, self._most), call, _writer(call)))
+            await self._run(name, context, len(raw), lambda call: method(decode(parse, raw, self._most), call, call.write))
 
         return writing
 
@@ -151,7 +152,8 @@ class _Methods:
         try:
             calls.begin(call, endless=endless)
             try:
-                await calls.enter(call)
+                if calls.doors:
+                    await calls.enter(call)
                 await method(call)
             except asyncio.CancelledError:
                 await _tell_end(call)
@@ -180,21 +182,9 @@ async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Cal
     if not isinstance(answers, AsyncGenerator):
         await answers
         return
-    write = _writer(call)
     async with contextlib.aclosing(answers) as each:
         async for answer in each:
-            await write(answer)
-
-
-def _writer(call: Call) -> Write:
-    """Writes the answers of a call."""
-
-    async def write(answer: Any) -> None:
-        call.goes_to(State.WRITING)
-        await call.write(answer)
-        call.goes_to(State.WORKING)
-
-    return write
+            await call.write(answer)
 
 
 async def _tell_end(call: Call) -> NoReturn:

@@ -316,7 +316,7 @@ class Servicer:
                     await stream.tell(write)
                 else:
                     async with self.warrants.joined(stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
-                        await stream.tell(write, warrants)
+                        await stream.tell(write, warrants, context.unread_since)
             finally:
                 self._watching.pop(stream, None)
                 closing = self._closing.begin(stream.close(), "giving back what a stream was told from")

@@ -26,6 +26,10 @@ Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next."""
 
 
+def _never() -> None:
+    """Whoever needs no warrant is not left for what he does not read."""
+
+
 class WatchStream:
     """What one stream tells."""
 
@@ -50,8 +54,8 @@ class WatchStream:
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
         """Tells, once it does."""
-        self._writes_since: float | None = None
-        """The loop's time since when it waits for its reader; None: it does not."""
+        self._unread_since: Callable[[], float | None] = _never
+        """Tells the loop's time since when it waits for its reader; None: it does not."""
 
     @property
     def waiting(self) -> int:
@@ -66,24 +70,28 @@ class WatchStream:
     def reconsider(self) -> None:
         """A permission has changed, or is still missing: a reader that takes nothing can't be told so, and is left."""
         self.stir()
-        if self._writes_since is None or self._task is None or self._denied() is None:
+        since = self._unread_since()
+        if since is None or self._task is None or self._denied() is None:
             return
-        if asyncio.get_running_loop().time() >= self._writes_since + UNREAD_SECONDS:
+        if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
             self._task.cancel()
 
-    async def tell(self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS) -> None:
+    async def tell(
+        self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS, unread_since: Callable[[], float | None] = _never
+    ) -> None:
         """Writes serialized ``WatchPoliciesResponse`` messages, until all was told that was asked for.
 
         Args:
             write: writes one.
             warrants: by namespace, what is known of the permission; where there is none, it needs none.
+            unread_since: tells the loop's time since when what is written waits for its reader; None: nothing does.
 
         Raises:
             PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
                 keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more; what
                 ``_taken`` raises.
         """
-        self._task, write = asyncio.current_task(), self._timed(write)
+        self._task, self._unread_since = asyncio.current_task(), unread_since
         self._parts = [Part(self._desk, name, self._watch, self.stir, warrants.get(name)) for name in self._watch.topics]
         for part in self._parts:
             part.begin()
@@ -119,17 +127,6 @@ class WatchStream:
         """PERMISSION_DENIED if nothing may be told any more; or one of what is to be told once, for it would not end otherwise."""
         denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
         return denied[0] if denied and (self._ends or len(denied) == len(self._parts)) else None
-
-    def _timed(self, write: Write) -> Write:
-        """The same, of which it is known since when it waits."""
-        now = asyncio.get_running_loop().time
-
-        async def timed(message: bytes) -> None:
-            self._writes_since = now()
-            await write(message)
-            self._writes_since = None
-
-        return timed
 
     async def close(self) -> None:
         """Gives back what it was told from."""
