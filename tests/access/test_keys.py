@@ -133,6 +133,7 @@ def test_a_file_with_one_key_is_read_as_ever() -> None:
         in_url(SECRET) + b"\n" + in_url(SECRET)[:-5],
         pem(rsa_key()) + SECRET,
     ],
+    ids=["too many", "one too short", "one cut off", "a secret behind a public key"],
 )
 def test_of_several_keys_each_must_be_one(content: bytes) -> None:
     with pytest.raises(KeyUnusable):
