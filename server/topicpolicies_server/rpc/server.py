@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from typing import Self
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -62,6 +63,8 @@ class Server:
         self._servicer: Servicer | None = None
         self._watch: LogWatch | None = None
         self._journal: Journal | None = None
+        self._trusted: Callable[[bytes], None] | None = None
+        """Told of other authorities of clients."""
 
     @property
     def registry(self) -> Registry:
@@ -184,8 +187,13 @@ class Server:
         """The calls, with what each passes, and who is told of it."""
         config = self.config
         calls = Calls(config.limits.max_concurrent_calls)
+        if config.tls is not None and config.tls.client_ca_file is not None:
+            from .trusting import Trusting  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+
+            trusting = Trusting()
+            calls.doors, calls.observers, self._trusted = (trusting,), (trusting,), trusting.take
         if config.authentication.asks:
-            from ..access.opening import Opened  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+            from ..access.opening import Opened  # noqa: PLC0415 - as above
             from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415
 
@@ -194,8 +202,8 @@ class Server:
             for source in opened.sources:
                 self.rereading.add(*source)
             expiring = Expiring()
-            calls.doors = Identifying(opened.identification), expiring
-            calls.observers = (expiring,)
+            calls.doors += Identifying(opened.identification), expiring
+            calls.observers += (expiring,)
         ration(calls, config.limits)
         if config.call_record.which is not Recorded.OFF:
             self._journal = journal = Journal(config.call_record, config.log_format)
@@ -242,4 +250,4 @@ class Server:
         certificates = Certificates(config.tls) if config.tls is not None else None
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
-            certificates.follow(self.rereading)
+            certificates.follow(self.rereading, self._trusted)
