@@ -26,10 +26,13 @@ class TokenKey:
     """A secret key that a broker checks tokens with (``AuthenticationProviderToken``, ``tokenSecretKey``)."""
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    audience: str = ""
+    """For whom tokens are made (their claim ``aud``); "": they do not say."""
 
     def token(self, role: str) -> str:
         """A JSON web token whose subject is the role; it does not expire."""
-        body = ".".join(_base64(json.dumps(part, separators=(",", ":")).encode()) for part in ({"alg": "HS256"}, {"sub": role}))
+        claims = {"sub": role, "aud": self.audience} if self.audience else {"sub": role}
+        body = ".".join(_base64(json.dumps(part, separators=(",", ":")).encode()) for part in ({"alg": "HS256"}, claims))
         return f"{body}.{_base64(hmac.digest(self.secret, body.encode(), hashlib.sha256))}"
 
 
@@ -44,11 +47,12 @@ class Identity:
 class Authority:
     """A certificate authority in a directory: ``ca.pem`` is what the other side has to trust."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = "test authority") -> None:
+        """``name``: TLS tells authorities apart by it."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = (
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -49,13 +49,11 @@ def cluster(**told: Any) -> PulsarLogConfig:
 
 def test_what_is_safe_is_not_told(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
-    away: dict[str, Any] = {"service_url": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
     for config in (
         server(),
         server(metrics_listen=parse_address("127.0.0.1:9464")),
         server(listen=PUBLIC, tls=tls, advertise="here:1"),
         server(log=cluster(token_file=file)),
-        server(log=cluster(**away)),
         server(log=cluster(token_file=file, service_url="pulsar+ssl://broker:6651", admin_url="https://broker:8443")),
     ):
         assert insecure(config) == []
@@ -65,6 +63,7 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file)
     issued = OAuth2Config(issuer="http://issuer", credentials_file=file)
     secure: dict[str, Any] = {"service_url": "pulsar+ssl://broker:6651", "admin_url": "https://broker:8443"}
+    away: dict[str, Any] = {"service_url": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
     choices: list[tuple[ServerConfig | GuardConfig, list[str]]] = [
         (server(listen=PUBLIC, insecure_listen=True), ["insecure_listen", "insecure_listen"]),
         (server(listen=PUBLIC, tls=tls, insecure_listen=True), ["insecure_listen"]),
@@ -79,6 +78,8 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
         (server(metrics_listen=parse_address("0.0.0.0:9464")), ["metrics_listen"]),
         (server(log=cluster(token_file=file, service_url="pulsar://127.0.0.1:6650,broker:6650")), ["pulsar"]),
         (server(log=cluster(token_file=file, admin_url="http://broker:8080")), ["admin_url"]),
+        (server(log=cluster(**away)), ["pulsar", "admin_url"]),
+        (GuardConfig(log=cluster(**{**secure, "admin_url": "http://broker:8080"}), patterns=("a/b",)), ["admin_url"]),
         (server(log=cluster(oauth2=issued, **secure)), ["pulsar_oauth2_issuer"]),
         (server(log=cluster(tls_validate_hostname=False, **secure)), ["pulsar_tls_validate_hostname"]),
         (
@@ -93,6 +94,13 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
     for config, options in choices:
         assert [sentence.partition(":")[0] for sentence in insecure(config)] == options
         assert "token\n" not in " ".join(insecure(config))
+
+
+def test_what_of_the_sidecars_own_leaves_in_the_clear_is_named(file: Path) -> None:
+    away: dict[str, Any] = {"service_url": "pulsar://broker:6650", "admin_url": "https://broker:8443"}
+    (without,), (with_token,) = (insecure(server(log=cluster(**away, **more))) for more in ({}, {"token_file": file}))
+    assert "credentials of object storages" in without and "credentials of object storages" in with_token
+    assert ("token for Pulsar" in without, "token for Pulsar" in with_token) == (False, True)
 
 
 @pytest.mark.parametrize("log", [MEMORY])

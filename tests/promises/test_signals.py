@@ -7,14 +7,22 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from tests.access.signing import SECRET, token
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import PolicyChangeRequest, UpdatePoliciesRequest, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies.v1.service_pb2 import (
+    GetPolicyRequest,
+    PolicyChangeRequest,
+    UpdatePoliciesRequest,
+    UpdatePolicyRequest,
+    WatchPoliciesRequest,
+)
 
 from .server_process import ServerProcess
 
@@ -69,6 +77,54 @@ async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path
     finally:
         server.kill()
     assert "stopping: finishing what was accepted" in output.read_text()
+
+
+async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(tmp_path: Path) -> None:
+    output, roles, key = tmp_path / "server.log", tmp_path / "roles.toml", tmp_path / "secret.key"
+    key.write_bytes(SECRET)
+
+    def grant(role: str) -> None:
+        """Writes who may read and change. To whoever only looks at the file it is the one that was there an hour ago."""
+        if server.lives:
+            server.pause()  # it does not look between these two steps
+        roles.write_text(f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["public/*"]\npermissions = ["change"]\n')
+        os.utime(roles, (an_hour_ago, an_hour_ago))
+        if server.lives:
+            server.resume()
+
+    an_hour_ago = time.time() - 3_600
+    asking = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
+    server = ServerProcess(["--data", str(tmp_path / "policies.db"), *asking], output)
+    grant("reader")
+    await server.start()
+    metadata = (("authorization", f"Bearer {token(SECRET, sub='reader')}"),)
+    read_anew = f"authorization file: read anew from {roles}, and in force"
+    try:
+        async with server.stub() as stub:
+            update = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+            await stub.UpdatePolicy(update, metadata=metadata)
+            grant("nobody")
+            await stub.UpdatePolicy(update, metadata=metadata)  # nobody has said that it is another file
+            for who, may in (("nobody", False), ("reader", True)):
+                grant(who)
+                lines = output.read_text().count(read_anew)
+                server.hang_up()
+                async with asyncio.timeout(20):
+                    while output.read_text().count(read_anew) == lines:  # noqa: ASYNC110 (another process)
+                        await asyncio.sleep(0.01)
+                if may:
+                    await stub.UpdatePolicy(update, metadata=metadata)
+                    continue
+                for call in (
+                    stub.UpdatePolicy(update, metadata=metadata),
+                    stub.GetPolicy(GetPolicyRequest(topic=TOPIC), metadata=metadata),
+                ):
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await call
+                    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert await asyncio.to_thread(server.end, signal.SIGTERM) == 0
+    finally:
+        server.kill()
 
 
 async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:

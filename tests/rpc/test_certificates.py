@@ -180,7 +180,6 @@ async def test_a_client_of_the_old_authority_is_refused_and_one_of_the_new_let_i
             shutil.copyfile(other.trust, files.clients)
             await until(lambda: let_in(new))
             assert not await let_in(old)
-            await stub.GetServerInfo(pb.GetServerInfoRequest())  # a connection that is open goes on
 
 
 async def test_a_key_that_does_not_fit_leaves_the_old_pair_in_force_and_is_told_once(

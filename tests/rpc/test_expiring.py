@@ -17,7 +17,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc import expiring
+from topicpolicies_server.rpc import expiring, leaving
 from topicpolicies_server.rpc.call import Call, State
 from topicpolicies_server.rpc.calls import UNREAD_SECONDS
 from topicpolicies_server.rpc.expiring import Expiring
@@ -136,7 +136,7 @@ class Peer:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The times are short."""
     monkeypatch.setattr(expiring, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(expiring, "LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr(leaving, "LEAVING_SECONDS", 0.1)
 
 
 async def test_the_clock_is_looked_at_again_because_it_can_be_set() -> None:
@@ -167,6 +167,16 @@ async def test_a_stream_that_leaves_is_ended_when_it_takes_too_long() -> None:
     peer.now = 1.0
     await peer.over()
     assert left == [Reason.CREDENTIALS_EXPIRED] and peer.ended_with is Reason.CREDENTIALS_EXPIRED
+
+
+@pytest.mark.parametrize(("way", "what"), [(Way.TOKEN, "token"), (Way.CERTIFICATE, "client certificate")])
+async def test_who_is_told_what_has_expired(way: Way, what: str) -> None:
+    told: list[str] = []
+    call, ending = Call("WatchPolicies", None), Expiring(lambda: 2.0)
+    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: told.append(error.message)
+    ending(call)
+    ending.ended(call)
+    assert told == [f"The {what} has expired: call with a new one."]
 
 
 async def test_credentials_that_do_not_expire_end_nothing(server: Server) -> None:

@@ -18,9 +18,9 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from tests.access.signing import SECRET, signed, token, unsigned
-from tests.client.certificates import Authority
+from tests.client.certificates import Authority, Identity
 from tests.rpc.callers import ROLES, Metadata
-from tests.rpc.test_permissions import CALLS, NAMESPACE, check, reflect, refusal_of
+from tests.rpc.test_permissions import CALLS, NAMESPACE, OPEN, reflect, refusal_of
 from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access.proxies import KEY as ORIGINAL_KEY
@@ -43,8 +43,6 @@ AUDIENCE = "sidecar"
 REVOKED = bytes(32)
 """The key that was in force before."""
 PLAINTEXT, TLS, MUTUAL = TRANSPORTS = ("plaintext", "TLS", "mutual TLS")
-OPEN = {name for name, (make, *_) in CALLS.items() if make is check}
-"""Calls of whoever asks: he may also show nothing."""
 
 
 class Principal(NamedTuple):
@@ -58,6 +56,8 @@ class Principal(NamedTuple):
     """Whose permissions are asked for, if he is known."""
     refusal: str = ""
     """Why he is not known; empty: he is."""
+    certificate: str = "reader"
+    """The name in his certificate, where one is asked for: he has a connection of his own."""
 
     @property
     def metadata(self) -> Metadata:
@@ -100,9 +100,59 @@ def principals() -> dict[str, Principal]:
     }
 
 
+def by_certificate() -> dict[str, Principal]:
+    """Those who show a certificate alone, and those whose token goes before it."""
+    denied = "ORIGINAL_PRINCIPAL_INVALID"
+    return {
+        "no credentials but the certificate of a reader": Principal(role="reader"),
+        "the certificate of a role of another tenant": Principal(role="stranger", certificate="stranger"),
+        "the certificate of a role that nobody knows": Principal(role="unheard-of", certificate="unheard-of"),
+        "the certificate of an admin of the tenant": Principal(role="owner", certificate="owner"),
+        "the certificate of a superuser": Principal(role="admin", certificate="admin"),
+        "the certificate of a proxy for a reader": Principal("", "reader", role="reader", certificate="gateway"),
+        "the certificate of a proxy for a role of another tenant": Principal("", "stranger", role="stranger", certificate="gateway"),
+        "the certificate of a proxy for an admin of the tenant": Principal("", "owner", role="owner", certificate="gateway"),
+        "the certificate of a proxy for a superuser": Principal("", "admin", role="owner", certificate="gateway"),
+        "the certificate of a proxy for itself": Principal("", "gateway", refusal=denied, certificate="gateway"),
+        "the certificate of a proxy for nobody": Principal(refusal=denied, certificate="gateway"),
+        "the certificate of a superuser who is no proxy": Principal("", "reader", refusal="NOT_A_PROXY", certificate="admin"),
+        "a reader with the certificate of a superuser": Principal(of("reader"), role="reader", certificate="admin"),
+        "a forged token with the certificate of a superuser": Principal(
+            token(bytes(48), sub="admin", aud=AUDIENCE), refusal="CREDENTIALS_INVALID", certificate="admin"
+        ),
+    }
+
+
+class Connections:
+    """Each certificate's own channel to one server; all have the same one where none is asked for."""
+
+    def __init__(self, address: str, transport: str, authority: Authority) -> None:
+        self._address, self._transport, self._authority = address, transport, authority
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    def of(self, certificate: str) -> grpc.aio.Channel:
+        """That of the name in a certificate."""
+        name = certificate if self._transport == MUTUAL else ""
+        if name not in self._channels:
+            self._channels[name] = self.made(self._authority.identity(name) if name else None)
+        return self._channels[name]
+
+    def made(self, identity: Identity | None) -> grpc.aio.Channel:
+        """One that shows a certificate, or none."""
+        if self._transport == PLAINTEXT:
+            return grpc.aio.insecure_channel(self._address)
+        pair = (None, None) if identity is None else (identity.key.read_bytes(), identity.certificate.read_bytes())
+        credentials = grpc.ssl_channel_credentials(self._authority.certificate.read_bytes(), *pair)
+        return grpc.aio.secure_channel(self._address, credentials, options=[("grpc.use_local_subchannel_pool", 1)])
+
+    async def close(self) -> None:
+        """Closes all."""
+        await asyncio.gather(*(each.close() for each in self._channels.values()))
+
+
 @asynccontextmanager
-async def serving(directory: Path, transport: str) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel to a server whose key was replaced since it began. Over mutual TLS it is that of the reader."""
+async def serving(directory: Path, transport: str) -> AsyncIterator[Connections]:
+    """A server whose key was replaced since it began."""
     key, roles = directory / "secret.key", directory / "roles.toml"
     key.write_bytes(REVOKED)
     roles.write_text(ROLES)
@@ -121,26 +171,25 @@ async def serving(directory: Path, transport: str) -> AsyncIterator[grpc.aio.Cha
         ),
         authorization=AuthorizationConfig(file=roles),
     )
-    mine = authority.identity("reader") if mutual else None
-    pair = (None, None) if mine is None else (mine.key.read_bytes(), mine.certificate.read_bytes())
-    credentials = grpc.ssl_channel_credentials(authority.certificate.read_bytes(), *pair)
     async with Server(config) as server:
-        plain = transport == PLAINTEXT
-        async with grpc.aio.insecure_channel(server.address) if plain else grpc.aio.secure_channel(server.address, credentials) as channel:
-            replace(key, SECRET)
-            server.rereading.ask()
-            everything, superuser = CALLS["GetServerInfo"][0], Principal(of("admin")).metadata
-            async with asyncio.timeout(PATIENCE):
-                while await refusal_of(everything, channel, "", lambda _: superuser) is not None:
-                    pass  # the other key is not in force yet
-            yield channel
+        connections = Connections(server.address, transport, authority)
+        replace(key, SECRET)
+        server.rereading.ask()
+        everything, superuser = CALLS["GetServerInfo"][0], Principal(of("admin")).metadata
+        async with asyncio.timeout(PATIENCE):
+            while await refusal_of(everything, connections.of("reader"), "", lambda _: superuser) is not None:
+                pass  # the other key is not in force yet
+        try:
+            yield connections
+        finally:
+            await connections.close()
 
 
 def test_every_method_of_every_service_is_in_the_matrix() -> None:
     ours = {each.name for each in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
-    assert {name.replace(",", "").split()[0] for name in CALLS} == ours | {"Health/Check", "ServerReflection"}
-    health = health_pb2.DESCRIPTOR.services_by_name["Health"]
-    assert {each.name for each in health.methods} == {"Check", "List", "Watch"}, "which are tried elsewhere"
+    health = {f"Health/{each.name}" for each in health_pb2.DESCRIPTOR.services_by_name["Health"].methods}
+    assert {name.replace(",", "").split()[0] for name in CALLS} == ours | health | {"ServerReflection"}
+    assert health == OPEN
     assert reflect is CALLS["ServerReflection"][0]
     assert [each.name for each in reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods] == ["ServerReflectionInfo"]
 
@@ -148,24 +197,40 @@ def test_every_method_of_every_service_is_in_the_matrix() -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_every_call_by_everybody_over_every_transport(tmp_path: Path, transport: str) -> None:
     everybody = principals()
-    if transport == MUTUAL:  # who shows no token is whom his certificate names; one that does not hold is refused all the same
-        everybody["no credentials"] = Principal(role="reader")
+    if transport == MUTUAL:  # who shows no token is whom his certificate names; a token that does not hold is refused all the same
+        del everybody["no credentials"]
+        everybody |= by_certificate()
     wrong = []
-    async with serving(tmp_path, transport) as channel:
+    async with serving(tmp_path, transport) as connections:
         for name, (make, permission, may) in CALLS.items():
             for who, principal in everybody.items():
+                channel = connections.of(principal.certificate)
                 told = await refusal_of(make, channel, who, lambda _, given=principal: given.metadata)  # type: ignore[misc]
                 found = (told.reason, told.metadata.get("namespace", "")) if told is not None else None
                 wanted: tuple[str, str] | None = None
-                if principal.refusal and not (name in OPEN and not principal.metadata):
-                    wanted = principal.refusal, ""
+                nothing = not principal.metadata and transport != MUTUAL
+                if principal.refusal and not (name in OPEN and nothing):
+                    wanted = (principal.refusal, "")
                 elif permission and principal.role not in may:
-                    wanted = "PERMISSION_DENIED", NAMESPACE
+                    wanted = ("PERMISSION_DENIED", NAMESPACE)
                 if found != wanted:
                     wrong.append((name, who, found, wanted))
-        stub = async_stub(channel)
+        stub = async_stub(connections.of("admin"))
         admin = Principal(of("admin")).metadata
         page = await stub.ListHistory(service_pb2.ListHistoryRequest(namespace=NAMESPACE), metadata=admin)
         made = [each.origin for each in page.entries if each.outcome == service_pb2.HISTORY_OUTCOME_APPLIED]
     assert not wrong
     assert made and {each.principal for each in made} <= {"owner", "admin", "gateway"}, "nobody else has changed anything"
+
+
+async def test_without_a_certificate_of_the_authority_no_call_is_answered_whatever_token_is_shown(tmp_path: Path) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    superuser = Principal(of("admin")).metadata
+    async with serving(tmp_path, MUTUAL) as connections:
+        for identity in (None, Authority(others, "authority").identity("admin")):
+            async with connections.made(identity) as channel:
+                for name, (make, *_) in CALLS.items():
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await make(channel, superuser)
+                    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE, name

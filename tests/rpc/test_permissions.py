@@ -106,6 +106,21 @@ async def check(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     return await stub.Check(health_pb2.HealthCheckRequest(), metadata=metadata)
 
 
+async def check_all(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """The health by all names."""
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    return await stub.List(health_pb2.HealthListRequest(), metadata=metadata)
+
+
+async def watch_health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """A watch of the health, up to what it tells first."""
+    call: Any = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata)
+    try:
+        return await anext(aiter(call))
+    finally:
+        call.cancel()
+
+
 async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     """The services that there are."""
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
@@ -145,9 +160,13 @@ CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "WatchPolicies, the history": (watch(topics=[TOPIC], mode=WATCH_MODE_ENTRIES, from_beginning=True), "history", BOTH),
     "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", EVERYBODY),
     "Health/Check": (check, "", EVERYBODY),
+    "Health/List": (check_all, "", EVERYBODY),
+    "Health/Watch": (watch_health, "", EVERYBODY),
     "ServerReflection": (reflect, "", EVERYBODY),
 }
 """Each call, the permission that who has none of both lacks last, and who may make it."""
+OPEN = {"Health/Check", "Health/List", "Health/Watch"}
+"""Calls of whoever asks: he may also show nothing."""
 
 
 async def refusal_of(make: Make, channel: grpc.aio.Channel, caller: str, shown: Callable[[str], Metadata] = of) -> ErrorInfo | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -44,6 +45,7 @@ PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
 """Every algorithm whose tokens can be verified with a public key."""
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
 
 
@@ -89,7 +91,7 @@ def secret_key(content: bytes) -> Key:
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key in it, which is no secret key")
-    if _is_public(secret):
+    if _is_public(secret) or _is_public(secret.rstrip(b"\r\n")):
         raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
         raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
@@ -138,7 +140,26 @@ def of_public(loaded: object) -> Key:
 
 
 def _is_public(content: bytes) -> bool:
-    """Whether bytes are what its owner shows to everybody, in DER."""
+    """Whether bytes are what its owner shows to everybody: DER, its base64, OpenSSH's line, or JSON (JWK)."""
+    text = b"".join(content.split())
+    if _is_public_der(content) or _is_public_json(content) or content.lstrip().startswith((b"ssh-", b"ecdsa-sha2-")):
+        return True
+    try:
+        return _is_public_der(base64.b64decode(text.translate(_URL_SAFE) + b"=" * (-len(text) % 4), validate=True))
+    except binascii.Error:
+        return False
+
+
+def _is_public_json(content: bytes) -> bool:
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    keys = said.get("keys", [said]) if isinstance(said, dict) else []
+    return isinstance(keys, list) and any(isinstance(each, dict) and "kty" in each and "k" not in each for each in keys)
+
+
+def _is_public_der(content: bytes) -> bool:
     for load in (load_der_public_key, load_der_x509_certificate):
         try:
             load(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from .address import Address
+from .exposed import exposed
 from .logs import LogConfig, PulsarLogConfig, without_credentials
 from .server import GuardConfig, ServerConfig
 
@@ -14,7 +15,7 @@ def insecure(config: ServerConfig | GuardConfig) -> list[str]:
     found = _of_server(config) if isinstance(config, ServerConfig) else []
     if config.metrics_listen is not None and not config.metrics_listen.loopback:
         found.append(f"metrics_listen: whoever reaches {config.metrics_listen} sees the metrics, without TLS.")
-    return found + _towards_brokers(config.log)
+    return found + _towards_brokers(config.log) + exposed(config)
 
 
 def _of_server(config: ServerConfig) -> list[str]:
@@ -37,10 +38,11 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     if not isinstance(log, PulsarLogConfig):
         return []
     found = []
-    if log.token_file is not None or log.oauth2 is not None:
-        for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
-            if _is_plain_to_others(url, plain):
-                found.append(f"{option}: the token for Pulsar is sent to {without_credentials(url)} without TLS, for others to read.")
+    token = "the token for Pulsar, and " if log.token_file is not None or log.oauth2 is not None else ""
+    for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
+        if _is_plain_to_others(url, plain):
+            said = f"{token}policies with the credentials of object storages in them"
+            found.append(f"{option}: what is said with {without_credentials(url)} is not encrypted, for others to read and change: {said}.")
     if log.oauth2 is not None and _is_plain_to_others(log.oauth2.issuer, "http"):
         found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, for others to read.")
     if not log.tls_validate_hostname:

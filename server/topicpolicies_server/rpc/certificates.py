@@ -1,7 +1,7 @@
 """The server's certificate, its key, and the authority of its clients, which are read anew while it runs.
 
 gRPC asks for them at each handshake, on threads of its own, and is given what has been read and checked already. Connections that are open
-go on with what they were made with.
+go on with what they were made with; what is asked on those of clients is judged by the present authorities (``trusting``).
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Certificates:
         """When the chain in force ends, in seconds since 1970: its certificate that ends first; None: that can't be read."""
         self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
         """What gRPC has not been told yet. Its threads take it, in one step."""
+        self._authority = self._first.authority
+        self._trusted: Callable[[bytes], None] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """For one address of a server."""
@@ -70,14 +72,23 @@ class Certificates:
         fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
         return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
 
-    def follow(self, rereading: Rereading) -> None:
-        """Reads the files anew from now on."""
+    def follow(self, rereading: Rereading, trusted: Callable[[bytes], None] | None = None) -> None:
+        """Reads the files anew from now on.
+
+        Args:
+            rereading: does.
+            trusted: told the authorities of clients, PEM, whenever they are others; None: nobody asks.
+        """
+        self._trusted = trusted
         tls = self._tls
         files = [each for each in (tls.certificate_file, tls.key_file, tls.client_ca_file) if each is not None]
         rereading.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
 
     def _take(self, pem: Pem) -> None:
         self._next.append(_configuration(pem))
+        if self._trusted is not None and pem.authority is not None and pem.authority != self._authority:
+            self._trusted(pem.authority)
+        self._authority = pem.authority
         self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
@@ -122,6 +133,12 @@ def _check_authority(path: Path, content: bytes) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
     except (ssl.SSLError, ValueError) as error:
         raise OSError(f"{path} holds no certificates of an authority in PEM ({_reason(error)})") from None
+    from ..access.trust import certificates_of  # noqa: PLC0415 - as in rpc.server: cryptography takes a tenth of a second to import
+
+    try:
+        certificates_of(content)
+    except ValueError as error:
+        raise OSError(f"{path} can't be used: {error}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from typing import Self
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -64,6 +65,8 @@ class Server:
         self._servicer: Servicer | None = None
         self._watch: LogWatch | None = None
         self._journal: Journal | None = None
+        self._trusted: Callable[[bytes], None] | None = None
+        """Told of other authorities of clients."""
         self._beside = Beside(rereading=self.rereading, limits=config.limits)
         """What it shows of what it has beside its namespaces."""
 
@@ -193,8 +196,13 @@ class Server:
         """The calls, with what each passes, and who is told of it."""
         config = self.config
         calls = Calls(config.limits.max_concurrent_calls)
+        if config.tls is not None and config.tls.client_ca_file is not None:
+            from .trusting import Trusting  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+
+            trusting = Trusting()
+            calls.doors, calls.observers, self._trusted = (trusting,), (trusting,), trusting.take
         if config.authentication.asks:
-            from ..access.opening import Opened  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
+            from ..access.opening import Opened  # noqa: PLC0415 - as above
             from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415
 
@@ -205,8 +213,8 @@ class Server:
             for source in opened.sources:
                 self.rereading.add(*source)
             expiring = Expiring()
-            calls.doors = Identifying(opened.identification), expiring
-            calls.observers = (expiring,)
+            calls.doors += Identifying(opened.identification), expiring
+            calls.observers += (expiring,)
         rationing = ration(calls, config.limits)
         if rationing is not None:
             self._remembers(rationing.kept)
@@ -258,7 +266,7 @@ class Server:
         certificates = Certificates(config.tls) if config.tls is not None else None
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
-            certificates.follow(self.rereading)
+            certificates.follow(self.rereading, self._trusted)
             self._beside.certificate_ends = lambda: certificates.ends_at
 
     def _remembers(self, kept: Kept) -> None:

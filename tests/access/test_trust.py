@@ -1,0 +1,161 @@
+"""Which certificates lead to an authority: as TLS would say now, whatever it said when the connection was made."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from typing import Any, NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from topicpolicies_server.access import trust
+from topicpolicies_server.access.trust import Trust, certificates_of
+
+NOW = dt.datetime.now(dt.UTC)
+HOUR = dt.timedelta(hours=1)
+
+
+class Made(NamedTuple):
+    """A certificate, and its key."""
+
+    certificate: x509.Certificate
+    key: Any
+
+    @property
+    def pem(self) -> bytes:
+        """As it stands in files."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+
+def named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def make(
+    name: str,
+    issuer: Made | None = None,
+    *,
+    ca: bool = True,
+    below: int | None = None,
+    key: Any = None,
+    ended: bool = False,
+    by: str = "",
+    usage: bool | None = None,
+) -> Made:
+    """A certificate; one without an issuer signs itself. ``by``: how it names its issuer; ``usage``: whether its key may sign others."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    signing = issuer.key if issuer is not None else key
+    issued_by = named(by) if by else issuer.certificate.subject if issuer is not None else named(name)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(issued_by)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - 2 * HOUR)
+        .not_valid_after(NOW + (-HOUR if ended else HOUR))
+    )
+    if ca:
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=below), critical=True)
+    if usage is not None:
+        said = dict.fromkeys(
+            ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
+            False,
+        )
+        builder = builder.add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=usage, **said), critical=True)
+    digest = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return Made(builder.sign(signing, digest), key)
+
+
+def holds(leaf: Made, *authorities: Made, beside: tuple[Made, ...] = ()) -> bool:
+    """Whether it leads to one of them."""
+    found = Trust(certificates_of(b"".join(each.pem for each in authorities)))
+    answers = {found.holds(leaf.pem, b"".join(each.pem for each in beside)) for _ in range(2)}
+    assert len(answers) == 1, "what is remembered is what was found"
+    return answers.pop()
+
+
+@pytest.mark.parametrize(
+    "key", [ec.generate_private_key(ec.SECP384R1()), rsa.generate_private_key(65_537, 2_048), ed25519.Ed25519PrivateKey.generate()]
+)
+def test_a_certificate_leads_to_whoever_signed_it_and_to_nobody_else(key: Any) -> None:
+    root, other = make("root", key=key), make("other")
+    leaf = make("leaf", root, ca=False)
+    assert holds(leaf, root) and holds(leaf, other, root)
+    assert not holds(leaf, other) and not holds(leaf)
+    assert not holds(leaf, make("root")), "of the same name, with another key"
+
+
+def test_one_that_stands_in_the_file_itself_is_trusted() -> None:
+    root = make("root")
+    leaf, alone = make("leaf", root, ca=False), make("alone", ca=False)
+    assert holds(leaf, leaf) and holds(alone, alone)
+    assert not holds(make("leaf of a leaf", leaf, ca=False), leaf), "it is no authority"
+
+
+def test_what_a_client_shows_beside_its_certificate_may_lead_on() -> None:
+    root, other = make("root"), make("other")
+    upper = make("upper", root)
+    lower = make("lower", upper)
+    leaf = make("leaf", lower, ca=False)
+    for beside in itertools.permutations((upper, lower, other, make("lower", other))):
+        assert holds(leaf, root, beside=beside) and not holds(leaf, make("third"), beside=beside)
+    assert not holds(leaf, root, beside=(upper,)) and not holds(leaf, root)
+    assert holds(leaf, lower), "one of the middle may be the one that is trusted"
+    assert holds(leaf, upper, beside=(lower,)) and holds(leaf, root, upper, lower)
+
+
+def test_a_name_that_is_written_in_another_way_is_the_same_name() -> None:
+    root = make("Root  Authority")
+    assert holds(make("leaf", root, ca=False, by="root authority"), root)
+    assert not holds(make("leaf", root, ca=False, by="another"), root)
+
+
+@pytest.mark.parametrize("how", [{"ca": False}, {"usage": False}, {"ended": True}])
+def test_who_is_no_authority_now_signs_for_nobody(how: dict[str, Any]) -> None:
+    root = make("root")
+    middle = make("middle", root, **how)
+    leaf = make("leaf", middle, ca=False)
+    assert not holds(leaf, root, beside=(middle,)) and not holds(leaf, middle)
+    assert holds(
+        make("leaf", make("middle", root, usage=True, key=middle.key), ca=False), root, beside=(make("middle", root, key=middle.key),)
+    )
+
+
+def test_an_authority_says_how_many_others_there_may_be_below_it() -> None:
+    for below, may in ((0, False), (1, True), (None, True)):
+        root = make("root", below=below)
+        middle = make("middle", root)
+        assert holds(make("leaf", middle, ca=False), root, beside=(middle,)) is may
+        assert holds(make("leaf", root, ca=False), root)
+
+
+def test_a_peer_can_not_have_signatures_verified_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified, signed = [], trust._signed
+
+    def counted(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+        verified.append(issuer)
+        return signed(certificate, issuer)
+
+    monkeypatch.setattr(trust, "_signed", counted)
+    key, root = ec.generate_private_key(ec.SECP256R1()), make("root")
+    many = tuple(make("same", make("same", key=key), key=key) for _ in range(100))  # each of which has signed each
+    assert not holds(make("leaf", many[0], ca=False), root, beside=many)
+    assert len(verified) == 64
+
+
+def test_what_can_not_be_read_leads_nowhere_and_is_told_of_a_file() -> None:
+    root = make("root")
+    leaf = make("leaf", root, ca=False)
+    found = Trust([root.certificate])
+    broken = root.pem.replace(b"M", b"N", 1)
+    assert not found.holds(b"", b"") and not found.holds(broken, b"") and not found.holds(b"-----BEGIN CERTIFICATE-----", b"")
+    assert found.holds(leaf.pem, broken + b"junk"), "what it shows beside is not needed"
+    with pytest.raises(ValueError, match="its certificate number 2 can't be read"):
+        certificates_of(root.pem + broken)
+    assert certificates_of(b"some words\n" + root.pem + leaf.pem) == [root.certificate, leaf.certificate]

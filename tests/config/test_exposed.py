@@ -1,0 +1,148 @@
+"""Files that every user of the machine may read or write are told, where that does harm; those that nobody else can reach are not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    GuardConfig,
+    OAuth2Config,
+    OidcConfig,
+    PulsarLogConfig,
+    ServerConfig,
+    TlsConfig,
+    TokenConfig,
+    insecure,
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory that everybody may look into."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        if any(not each.stat().st_mode & 0o001 for each in Path(name).resolve().parents):
+            pytest.skip("others can't look into the directory of temporary files here")
+        yield Path(name)
+
+
+class Files:
+    """A file for each option that names one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.made: dict[str, Path] = {}
+
+    def of(self, option: str) -> Path:
+        """That of an option."""
+        path = self._folder / option
+        path.write_text("content")
+        path.chmod(0o600)
+        self.made[option] = path
+        return path
+
+
+def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
+    """Servers and a guard that name all of them."""
+    tls = TlsConfig(certificate_file=files.of("tls_certificate"), key_file=files.of("tls_key"), client_ca_file=files.of("tls_client_ca"))
+    decided = AuthorizationConfig(file=files.of("authorization"))
+    memory = EmbeddedLogConfig(path=None)
+    oidc = OidcConfig(
+        issuers=("https://issuer",),
+        audiences=("a",),
+        jwks_file=files.of("oidc_jwks_file"),
+        trust_certs_file=files.of("oidc_trust_certs"),
+    )
+    secret = AuthenticationConfig(token=TokenConfig(secret_key_file=files.of("token_secret_key")), oidc=oidc)
+    public = AuthenticationConfig(token=TokenConfig(public_key_file=files.of("token_public_key")))
+    urls: dict[str, Any] = {"service_url": "pulsar+ssl://broker:6651", "admin_url": "https://broker:8443"}
+    log = PulsarLogConfig(
+        **urls,
+        token_file=files.of("pulsar_token_file"),
+        tls_trust_certs_file=files.of("pulsar_tls_trust_certs"),
+        tls_certificate_file=files.of("pulsar_tls_certificate"),
+        tls_key_file=files.of("pulsar_tls_key"),
+    )
+    issued = PulsarLogConfig(**urls, oauth2=OAuth2Config(issuer="https://issuer", credentials_file=files.of("pulsar_oauth2_credentials")))
+    return [
+        ServerConfig(log=memory, tls=tls, authentication=secret, authorization=decided),
+        ServerConfig(log=memory, authentication=public, authorization=decided),
+        GuardConfig(log=log, patterns=("a/b",)),
+        ServerConfig(log=issued),
+    ]
+
+
+SECRET = {"token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials"}
+
+
+def told(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
+    """Which options are told of to be read, and which to be written, by everybody."""
+    found: dict[str, set[str]] = {"read": set(), "write": set()}
+    for sentence in {each for config in configs for each in insecure(config)}:
+        option, _, said = sentence.partition(":")
+        found["read" if "may read" in said else "write"].add(option)
+        assert "content" not in said
+    return found
+
+
+def test_secrets_that_everybody_may_read_and_what_everybody_may_write_is_told(folder: Path) -> None:
+    files = Files(folder)
+    configs = configurations(files)
+    every = set(files.made)
+    assert len(every) == 13
+    for mode, read, written in (
+        (0o600, set(), set()),
+        (0o640, set(), set()),
+        (0o660, set(), set()),
+        (0o644, SECRET, set()),
+        (0o646, SECRET, every),
+        (0o602, set(), every),
+    ):
+        for path in files.made.values():
+            path.chmod(mode)
+        assert told(configs) == {"read": read, "write": written}, oct(mode)
+
+
+def test_what_nobody_else_can_reach_is_not_told(folder: Path) -> None:
+    inner = folder / "private"
+    inner.mkdir(mode=0o700)
+    files = Files(inner)
+    configs = configurations(files)
+    for path in files.made.values():
+        path.chmod(0o666)
+    assert told(configs) == {"read": set(), "write": set()}
+
+
+@pytest.mark.parametrize(("mode", "replaced"), [(0o777, True), (0o1777, False), (0o755, False)])
+def test_a_directory_in_which_everybody_may_put_another_file_is_told(folder: Path, mode: int, replaced: bool) -> None:
+    inner = folder / "inner"
+    inner.mkdir()
+    files = Files(inner)
+    configs = configurations(files)
+    inner.chmod(mode)
+    assert told(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
+
+
+def test_a_link_is_judged_by_what_it_leads_to(folder: Path) -> None:
+    files, link = Files(folder), folder / "link"
+    path = files.of("authorization")
+    link.symlink_to(path)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=files.of("token_secret_key"))),
+        authorization=AuthorizationConfig(file=link),
+    )
+    assert insecure(config) == []
+    path.chmod(0o602)
+    (sentence,) = insecure(config)
+    assert sentence.startswith("authorization: ") and str(link) in sentence
+    path.unlink()
+    assert insecure(config) == []

@@ -1,0 +1,149 @@
+"""The same principal before a server and before the broker beside it, over the same transport; and tokens that do not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Self
+
+import grpc
+import httpx
+import jwt
+
+from tests.broker.credentials import Authority, Identity
+from tests.broker.pulsar_broker import Broker
+from tests.rpc.callers import Metadata
+from tests.rpc.test_permissions import CALLS, refusal_of
+from topicpolicies_server.access.proxies import KEY as ORIGINAL_KEY
+from topicpolicies_server.config import ServerConfig, TlsConfig
+from topicpolicies_server.rpc.server import Server
+
+PLAINTEXT, TLS, MUTUAL = TRANSPORTS = ("plaintext", "TLS", "mutual TLS")
+_NO_ENTRY = (401, 403)
+_SECONDS = 30.0
+_LOOK_SECONDS = 0.02
+
+
+def lets(broker: Broker, shown: Metadata, method: str, path: str, body: object = None, http: httpx.Client | None = None) -> bool:
+    """Whether the broker's admin API lets a caller do something who shows it the same; over TLS if ``http`` does."""
+    headers = {"X-Original-Principal" if name == ORIGINAL_KEY else name: value for name, value in shown}
+    if http is None:
+        with httpx.Client(base_url=broker.admin_url, timeout=_SECONDS, trust_env=False) as plain:
+            return lets(broker, shown, method, path, body, plain)
+    answer = http.request(method, f"/admin/v2/{path}", json=body, headers=headers)
+    if answer.status_code in _NO_ENTRY:
+        return False
+    assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, (answer.status_code, answer.text)
+    return True
+
+
+class BothSides:
+    """Asks both. Over mutual TLS a principal shows a certificate and no token, over connections of its own."""
+
+    def __init__(self, broker: Broker, authority: Authority, server: Server, transport: str, stack: AsyncExitStack) -> None:
+        """``stack``: closes what is opened."""
+        self._broker, self._authority, self._server, self._transport, self._stack = broker, authority, server, transport, stack
+        self._opened: dict[str, tuple[grpc.aio.Channel, httpx.Client]] = {}
+
+    async def answers(self, caller: str, questions: Mapping[str, tuple[str, str, object]]) -> tuple[dict[str, bool], dict[str, bool]]:
+        """Whether a caller, ``principal`` or ``proxy>principal``, may make calls, as the server says, and as the broker does.
+
+        Args:
+            caller: who asks; "" shows nothing.
+            questions: by the call's name what is asked of the admin API in its place.
+        """
+        principal, _, original = caller.partition(">")
+        mutual = self._transport == MUTUAL
+        shown: Metadata = (("authorization", f"Bearer {self._broker.token(principal)}"),) if principal and not mutual else ()
+        shown = (*shown, (ORIGINAL_KEY, original)) if original else shown
+        channel, http = await self._open(principal if mutual else "")
+        ours = {call: await refusal_of(CALLS[call][0], channel, caller, lambda _: shown) is None for call in questions}
+        asked = questions.items()
+        theirs = {call: await asyncio.to_thread(lets, self._broker, shown, *question, http) for call, question in asked}
+        return ours, theirs
+
+    async def _open(self, name: str) -> tuple[grpc.aio.Channel, httpx.Client]:
+        if name not in self._opened:
+            identity = self._authority.issue(name) if name else None
+            url = self._broker.admin_url if self._transport == PLAINTEXT else self._broker.admin_url_tls
+            context = ssl.create_default_context(cafile=self._authority.trust)
+            if identity is not None:
+                context.load_cert_chain(identity.certificate, identity.key)
+            http = self._stack.enter_context(httpx.Client(base_url=url, verify=context, timeout=_SECONDS, trust_env=False))
+            self._opened[name] = await self._stack.enter_async_context(self._channel(identity)), http
+        return self._opened[name]
+
+    def _channel(self, identity: Identity | None) -> grpc.aio.Channel:
+        if self._transport == PLAINTEXT:
+            return grpc.aio.insecure_channel(self._server.address)
+        pair = (None, None) if identity is None else (identity.key.read_bytes(), identity.certificate.read_bytes())
+        credentials = grpc.ssl_channel_credentials(self._authority.trust.read_bytes(), *pair)
+        return grpc.aio.secure_channel(self._server.address, credentials, options=[("grpc.use_local_subchannel_pool", 1)])
+
+
+@asynccontextmanager
+async def both_sides(broker: Broker, authority: Authority, config: ServerConfig, transport: str) -> AsyncIterator[BothSides]:
+    """A server of a configuration that listens over a transport, beside a broker with tokens and certificates."""
+    if transport != PLAINTEXT:
+        own = authority.issue("server")
+        mutual = authority.trust if transport == MUTUAL else None
+        config = replace(config, tls=TlsConfig(certificate_file=own.certificate, key_file=own.key, client_ca_file=mutual))
+    if transport == MUTUAL:
+        config = replace(config, authentication=replace(config.authentication, certificate="cn"))
+    async with Server(config) as server, AsyncExitStack() as opened:
+        yield BothSides(broker, authority, server, transport, opened)
+
+
+def tokens(secret: bytes, audience: str) -> dict[str, str]:
+    """Tokens of ``owner``, who may; those whose name does not begin with "good" have something wrong with them."""
+    now = int(time.time())
+    owner: dict[str, object] = {"sub": "owner", "aud": audience}
+    good = jwt.encode(owner, secret, "HS256")
+    header, _, signature = good.split(".")
+    another = jwt.encode({**owner, "sub": "admin"}, secret, "HS256").split(".")[1]
+    return {
+        "good": good,
+        "good for an hour": jwt.encode({**owner, "exp": now + 3_600, "nbf": now - 60}, secret, "HS256"),
+        "good for another audience too": jwt.encode({**owner, "aud": ["another", audience]}, secret, "HS256"),
+        "expired": jwt.encode({**owner, "exp": now - 3_600}, secret, "HS256"),
+        "not good yet": jwt.encode({**owner, "nbf": now + 3_600}, secret, "HS256"),
+        "signed with another key": jwt.encode(owner, bytes(32), "HS256"),
+        "signed with too short a key for its algorithm": jwt.encode(owner, secret, "HS512"),
+        "not signed": jwt.encode(owner, "", "none"),
+        "another's words with this one's signature": f"{header}.{another}.{signature}",
+        "without its signature": good.rpartition(".")[0] + ".",
+        "of nobody": jwt.encode({"name": "owner", "aud": audience}, secret, "HS256"),
+        "of an empty name": jwt.encode({**owner, "sub": ""}, secret, "HS256"),
+        "for another audience": jwt.encode({**owner, "aud": "another"}, secret, "HS256"),
+        "for other audiences": jwt.encode({**owner, "aud": ["another", f"{audience}s"]}, secret, "HS256"),
+        "for no audience": jwt.encode({"sub": "owner"}, secret, "HS256"),
+        "for an audience in another case": jwt.encode({**owner, "aud": audience.upper()}, secret, "HS256"),
+        "no token": "owner",
+    }
+
+
+class Delays:
+    """How long the event loop came late, in all: what a busy machine adds to whatever is waited for on it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._measure())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None, "it has begun"
+        self._task.cancel()
+
+    async def _measure(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LOOK_SECONDS
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.seconds += max(0.0, loop.time() - due)

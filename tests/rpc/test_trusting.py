@@ -1,0 +1,218 @@
+"""Clients whose authority is taken out, and those who stay: the first get no further, also on connections that are open; the others do."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.broker.credentials import Authority, Identity
+from tests.rpc.conftest import TOPIC, Refusal
+from tests.stubs import async_stub
+from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import trusting
+from topicpolicies_server.rpc.server import Server
+
+from .test_certificates import Files, config, until
+from .watching import Told
+
+PATIENCE = 20.0
+LOADS, ROTATIONS = 3, 2
+
+
+def update(number: int) -> pb.UpdatePolicyRequest:
+    """A change."""
+    return pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=number % 100))
+
+
+class Room:
+    """A server that lets in only clients of the authorities in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authorities = {name: Authority(folder / name, name) for name in ("first", "second")}
+        self.files = Files(folder / "server")
+        self.trust = self.authorities["first"].trust
+        """Of the server's own certificate."""
+        self.files.put(self.authorities["first"].issue("server"))
+        self.let_in("first")
+
+    def let_in(self, *names: str) -> None:
+        """Writes who is trusted into the file."""
+        self.files.clients.write_bytes(b"".join(self.authorities[name].trust.read_bytes() for name in names))
+
+    def identity(self, authority: str, name: str) -> Identity:
+        """Somebody's certificate."""
+        return self.authorities[authority].issue(name)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+@pytest.fixture
+async def server(room: Room) -> AsyncIterator[Server]:
+    async with Server(config(room.files.tls(mutual=True))) as running:
+        yield running
+
+
+@asynccontextmanager
+async def connected(server: Server, room: Room, identity: Identity) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection of its own."""
+    pair = identity.key.read_bytes(), identity.certificate.read_bytes()
+    credentials = grpc.ssl_channel_credentials(room.trust.read_bytes(), *pair)
+    async with grpc.aio.secure_channel(server.address, credentials, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        yield channel
+
+
+async def refusal(call: Any) -> Refusal:
+    """Why a call, or a stream that is read to its end, is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        async with asyncio.timeout(PATIENCE):
+            if inspect.isawaitable(call):
+                await call
+            else:
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+    return Refusal(caught.value)
+
+
+def is_untrusted(told: Refusal) -> bool:
+    """Whether it says that the authority is not trusted any more."""
+    return told.info.reason == Reason.CREDENTIALS_INVALID and told.code is grpc.StatusCode.UNAUTHENTICATED and "authority" in told.message
+
+
+async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_its_streams_end(
+    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trusting, "_TURN", 2)  # fewer than there are
+    room.let_in("first", "second")
+    server.rereading.ask()
+    async with AsyncExitStack() as stack:
+        old = await stack.enter_async_context(connected(server, room, room.identity("first", "old")))
+        new = await stack.enter_async_context(await made(server, room))
+        watches = [Told(async_stub(old), topics=[TOPIC]) for _ in range(3)]
+        kept = [Told(async_stub(new), topics=[TOPIC]) for _ in range(3)]
+        for each in (*watches, *kept):
+            await each.until_synced()
+        health: Any = health_pb2_grpc.HealthStub(old).Watch(health_pb2.HealthCheckRequest())
+        assert (await health.read()).status == health_pb2.HealthCheckResponse.SERVING
+        changes: Any = async_stub(old).UpdatePolicies()
+        await changes.write(pb.UpdatePoliciesRequest(changes=[pb.PolicyChangeRequest(sequence=1, update=update(1))]))
+        (result,) = (await changes.read()).results
+        assert result.HasField("updated")
+        await asyncio.gather(*(each.change() for each in (*watches, *kept)))
+
+        room.let_in("second")  # nobody asks for it: it is looked at by itself
+
+        assert all([is_untrusted(await refusal(rest(each))) for each in watches])
+        assert is_untrusted(await refusal(health)) and is_untrusted(await refusal(changes))
+        stub = async_stub(old)
+        for call in (stub.GetServerInfo(pb.GetServerInfoRequest()), stub.UpdatePolicy(update(7)), stub.UpdatePolicies()):
+            assert is_untrusted(await refusal(call))
+        assert is_untrusted(await refusal(health_pb2_grpc.HealthStub(old).Check(health_pb2.HealthCheckRequest())))
+        answer = await async_stub(new).UpdatePolicy(update(9))
+        assert answer.document.policies.max_producer_per_topic == 9
+        for each in kept:
+            assert (await each.change()).document.policies.max_producer_per_topic == 9, "and what was refused was not done"
+            each.cancel()
+
+        room.let_in("first", "second")  # who is trusted again goes on over the same connection
+
+        async def again() -> bool:
+            try:
+                await stub.GetServerInfo(pb.GetServerInfoRequest())
+            except grpc.aio.AioRpcError as error:
+                assert is_untrusted(Refusal(error))
+                return False
+            return True
+
+        await until(again)
+
+
+async def rest(told: Told) -> None:
+    """Reads a watch to its end."""
+    await told.rest()
+
+
+async def made(server: Server, room: Room) -> Any:
+    """A connection of the second authority, once it is trusted."""
+    identity = room.identity("second", "new")
+
+    async def let_in() -> bool:
+        async with connected(server, room, identity) as channel:
+            try:
+                await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest(), timeout=PATIENCE)
+            except grpc.aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.UNAVAILABLE
+                return False
+            return True
+
+    await until(let_in)
+    return connected(server, room, identity)
+
+
+async def test_authorities_take_the_place_of_one_another_under_load_without_a_failed_call(room: Room, server: Server) -> None:
+    shown, done, ended = room.identity("first", "client-0"), [0] * LOADS, False
+
+    async def load(which: int) -> None:
+        """The first on new connections, the others each on one as long as its certificate is the one to be shown."""
+        while not ended:
+            identity = shown
+            async with connected(server, room, identity) as channel:
+                while identity is shown and not ended:
+                    await async_stub(channel).UpdatePolicy(update(done[which]))
+                    done[which] += 1
+                    if not which:
+                        break
+
+    async def turn() -> None:
+        """Returns when each has made two calls more: those with another certificate are over."""
+        goal = [count + 2 for count in done]
+
+        async def reached() -> bool:
+            return all(count >= wanted for count, wanted in zip(done, goal, strict=True))
+
+        await until(reached)
+
+    refused = 0
+    async with asyncio.TaskGroup() as group:
+        for which in range(LOADS):
+            group.create_task(load(which))
+        await turn()
+        for number in range(1, ROTATIONS + 1):
+            former, next_ = ("first", "second") if number % 2 else ("second", "first")
+            leaving = shown
+            async with connected(server, room, leaving) as channel:
+                await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())
+                room.let_in(former, next_)
+                await in_force(server)
+                shown = room.identity(next_, f"client-{number}")
+                await turn()
+                room.let_in(next_)
+                await in_force(server)
+                await turn()
+                assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))
+                refused += 1
+        ended = True
+    assert refused == ROTATIONS and all(count >= 4 * ROTATIONS for count in done), done
+
+
+async def in_force(server: Server) -> None:
+    """Returns when what stands in the files is in force."""
+    (source,) = (each for each in server.rereading._sources if each.name == "TLS of the server")
+    server.rereading.ask()
+
+    async def holds() -> bool:
+        return bool(source.present == await asyncio.to_thread(source.read))
+
+    await until(holds)
