@@ -25,10 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuses to run where groups would be given to several processes."""
-    if session.config.getoption("loadgroup", default=False) and (lost := ungrouped(session.items)):
+    if session.config.getoption("loadgroup", default=False):
+        refuse_if_split(session.items)
+
+
+def refuse_if_split(items: list[pytest.Item]) -> None:
+    """Looks whether xdist can tell from the names of tests to which groups they belong.
+
+    Raises:
+        pytest.UsageError: it can't.
+    """
+    lost = [item.nodeid for item in items if item.get_closest_marker("xdist_group") is not None and "@" not in item.nodeid]
+    if lost:
         raise pytest.UsageError(f"this pytest-xdist gives tests of one group to several processes: it does not read the group of {lost[0]}")
-
-
-def ungrouped(items: list[pytest.Item]) -> list[str]:
-    """Tests of groups whose names do not tell xdist of the group."""
-    return [item.nodeid for item in items if item.get_closest_marker("xdist_group") is not None and "@" not in item.nodeid]

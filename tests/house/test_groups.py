@@ -35,11 +35,9 @@ def test_the_tests_of_a_group_run_in_one_process_and_others_in_several(tmp_path:
     assert len(list(tmp_path.glob("apart-*"))) == 2
 
 
-def test_a_run_that_would_split_groups_is_refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_would_split_groups_is_refused(request: pytest.FixtureRequest) -> None:
     item = request.node
+    order.refuse_if_split([item])
     item.add_marker(pytest.mark.xdist_group("some"))
-    assert order.ungrouped([item]) == [item.nodeid]
-    monkeypatch.setattr(request.config.option, "loadgroup", True, raising=False)
-    monkeypatch.setattr(request.session, "items", [item])
-    with pytest.raises(pytest.UsageError, match="does not read the group"):
-        order.pytest_collection_finish(request.session)
+    with pytest.raises(pytest.UsageError, match=r"does not read the group of .*test_a_run_that"):
+        order.refuse_if_split([item])
