@@ -9,7 +9,9 @@
 - ``identifying``: who makes a call
 - ``permitting``: what he may do
 - ``rationing``: how much of it
+- ``trusting``: whether the authority of a client's certificate is still trusted
 - ``expiring``: streams whose callers' credentials expire
+- ``leaving``: how streams end whose callers may not go on
 - ``calls``: all calls: how each goes on, and ends
 - ``call``: one call
 - ``lateness``: calls whose deadlines are near
@@ -35,5 +37,6 @@
 - ``tracing``: who traces calls
 - ``telling``: what a collector is told
 - ``peers``: of peers that have gone
+- ``unread``: of peers that do not read
 - ``stopping``: how calls end when the server stops
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from topicpolicies_server.logs.pulsar import PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.opening import admin_api, pulsar_log
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("client certificates")]
+ROTATIONS = 3
 _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 
 
@@ -123,5 +125,53 @@ async def test_a_certificate_that_was_replaced_is_shown_from_then_on(files: File
     recorder.append(opened, an_update(a_key(namespace)))
     await recorder.until_settled(1)
     assert recorder.failures == []
+    await log.close()
+    await admin.close()
+
+
+async def test_a_certificate_is_rotated_under_load_without_a_failed_write_or_question(
+    files: Files, broker: Broker, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = await namespace_of(broker)
+    files.put(authority.issue(SUPERUSER))
+    log, admin, ended = files.log(), admin_api(files.config()), False
+    recorder = Recorder()
+    opened, appended, asked = await log.open(namespace, recorder), 0, 0
+
+    async def write() -> None:
+        nonlocal appended
+        while not ended:
+            appended += 1
+            recorder.append(opened, an_update(a_key(namespace, appended % 10), appended))
+            await asyncio.sleep(0.02)
+
+    async def ask() -> None:
+        nonlocal asked
+        while not ended:
+            assert "public" in await admin.get("tenants")
+            asked += 1
+            await asyncio.sleep(0.02)
+
+    with caplog.at_level(logging.INFO):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write())
+            group.create_task(ask())
+            for number in range(1, ROTATIONS + 1):
+                files.put(authority.issue(SUPERUSER))
+                async with asyncio.timeout(60):
+                    while sum("read anew, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a line)
+                        await asyncio.sleep(0.01)
+                goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # which makes connections with the new one
+                made = await other.open(namespace, beside)
+                beside.append(made, an_update(a_key(namespace, "beside"), number))
+                await beside.until_settled(1)
+                assert beside.failures == []
+                await other.close()
+                async with asyncio.timeout(60):
+                    while appended < goal[0] or asked < goal[1]:  # noqa: ASYNC110 (nobody tells of it)
+                        await asyncio.sleep(0.01)
+            ended = True
+    await recorder.until_settled(appended)
+    assert recorder.failures == [] and recorder.losses == [] and recorder.complaints == []
     await log.close()
     await admin.close()

@@ -37,6 +37,8 @@ class Web:
         self.shown: list[str] = []
         self.certificates: list[Any] = []
         self.seconds: object = 3600
+        self.token: Callable[[int], str] = lambda number: f"token-{number}"
+        """The token that is handed out, by its number."""
         self.failure: tuple[int, object] | None = None
         self.gate = threading.Event()
         self.gate.set()
@@ -59,7 +61,7 @@ class Web:
                 if web.failure is not None:
                     self.answer(*web.failure)
                     return
-                self.answer(200, {"access_token": f"token-{len(web.forms)}", "expires_in": web.seconds})
+                self.answer(200, {"access_token": web.token(len(web.forms)), "expires_in": web.seconds})
 
             def answer(self, status: int, content: object) -> None:
                 body = json.dumps(content).encode()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import jwt
 import pytest
 
 from tests.broker.configuration import SUPERUSER, Security
@@ -17,9 +20,15 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, TlsOptions, token_from_file
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import PulsarClient, PulsarClientError
+from topicpolicies_server.logs.pulsar.credentials import Identity, OAuth2
+
+from .test_oauth2 import Web
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("security")]
+BRIEF_SECONDS, AFTERWARDS_SECONDS = 7.0, 3.0
+"""For how long a token holds, and how long it is gone on with after that: the broker looks each second."""
 
 
 @dataclass
@@ -33,20 +42,29 @@ class Secured:
         file = self.directory / "token"
         if role is not None:
             file.write_text(f"{self.broker.token(role)}\n")
-        limits = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, close_seconds=3.0)
+        return self.log_of(None if role is None else token_from_file(file), tls)
+
+    def log_of(self, identity: Identity | None, tls: TlsOptions | None = None) -> PulsarLog:
+        """The same, with any identity."""
         return PulsarLog(
             self.broker.service_url_tls,
             self.broker.admin_url_tls,
-            token=None if role is None else token_from_file(file),
+            token=identity,
             tls=tls or TlsOptions(trust_certs=self.authority.trust),
-            limits=limits,
+            limits=PulsarLimits(creation_seconds=0.5, check_seconds=1.0, close_seconds=3.0),
         )
+
+    def token_until(self, moment: float) -> str:
+        """A superuser's token that expires then."""
+        assert self.broker.security.tokens is not None, "it asks for tokens"
+        return jwt.encode({"sub": SUPERUSER, "exp": int(moment)}, self.broker.security.tokens.secret, "HS256")
 
 
 @pytest.fixture(scope="module")
 def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Authority]]:
     authority = Authority(tmp_path_factory.mktemp("authority"))
-    broker = OwnBroker(security=Security(tokens=TokenKey(), authority=authority), heap_mb=600)
+    settings = {"authenticationRefreshCheckSeconds": "1"}  # a minute otherwise, until an expired token is asked for anew
+    broker = OwnBroker(security=Security(tokens=TokenKey(), authority=authority), settings=settings, heap_mb=600)
     try:
         broker.start()
         yield broker, authority
@@ -94,6 +112,57 @@ async def test_a_rotated_token_is_used_from_then_on(secured: Secured) -> None:
     await recorder.until_settled(2)
     assert len(recorder.places) == 1
     await log.close()
+
+
+async def test_a_token_is_rotated_under_load_without_a_failed_write_or_question(secured: Secured) -> None:
+    namespace, token = await namespace_of(secured), secured.directory / "token"
+    log = secured.log()
+    expires_at = int(time.time() + BRIEF_SECONDS)
+    await asyncio.to_thread(token.write_text, secured.token_until(expires_at))
+    admin = Admin(secured.broker.admin_url_tls, token=token_from_file(token), tls=TlsOptions(trust_certs=secured.authority.trust))
+    recorder = Recorder()
+    opened, appended, asked = await log.open(namespace, recorder), 0, 0
+    recorder.append(opened, an_update(a_key(namespace)))
+    await recorder.until_settled(1)
+    assert "public" in await admin.get("tenants") and time.time() < expires_at, "the brief token was in use"
+    await asyncio.to_thread(token.write_text, secured.token_until(expires_at + 3_600))
+    while (left := expires_at + AFTERWARDS_SECONDS - time.time()) > 0 or not asked:
+        appended += 1
+        recorder.append(opened, an_update(a_key(namespace, appended % 10), appended))
+        if not appended % 10:
+            assert "public" in await admin.get("tenants")
+            asked += left < AFTERWARDS_SECONDS
+        await asyncio.sleep(0.02)
+    await recorder.until_settled(appended + 1)
+    assert asked and len(recorder.places) == appended + 1, "also those of when the brief one had expired"
+    assert recorder.failures == [] and recorder.losses == [] and recorder.complaints == []
+    await admin.close()
+    await log.close()
+
+
+async def test_a_log_is_written_and_read_with_tokens_of_an_issuer_that_the_broker_trusts(secured: Secured, tmp_path: Path) -> None:
+    namespace, web, credentials = await namespace_of(secured), Web(), tmp_path / "credentials.json"
+    web.token = lambda _: secured.token_until(time.time() + 3_600)
+    content = {"type": "client_credentials", "client_id": "sidecar", "client_secret": "hush"}
+    await asyncio.to_thread(credentials.write_text, json.dumps(content))
+    log = secured.log_of(OAuth2(issuer=web.url, credentials=credentials, audience="pulsar"))
+    recorder = Recorder()
+    try:
+        opened = await log.open(namespace, recorder)
+        recorder.append(opened, an_update(a_key(namespace)))
+        await recorder.until_settled(1)
+        assert len(recorder.places) == 1 and recorder.failures == [] and recorder.complaints == []
+        assert len(web.forms) >= 2, "the admin API was shown one, and so was the broker"
+        assert all(form["client_id"] == ["sidecar"] and form["audience"] == ["pulsar"] for form in web.forms)
+        web.token = lambda _: TokenKey().token(SUPERUSER)
+        refused = secured.log_of(OAuth2(issuer=web.url, credentials=credentials))
+        with pytest.raises(LogError) as caught:
+            await asyncio.wait_for(refused.open(await namespace_of(secured), Recorder()), 60)
+        assert caught.value.reason in ("PULSAR_ADMIN_REFUSED", "LOG_ACCESS_DENIED")
+        await refused.close()
+    finally:
+        await log.close()
+        web.close()
 
 
 async def test_a_tenants_administrator_may_do_all_that_a_log_does(secured: Secured) -> None:
