@@ -57,7 +57,7 @@ class Roles(Protocol):
 
 
 @runtime_checkable
-class Keeping(Protocol):
+class Counting(Protocol):
     """Decides by answers that it keeps."""
 
     def kept(self) -> dict[str, tuple[int, int]]:
@@ -93,8 +93,8 @@ class ByRoles:
         return True
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """As ``Keeping.kept``; nothing, where nothing is asked."""
-        return self._roles.kept() if isinstance(self._roles, Keeping) else {}
+        """As ``Counting.kept``; nothing, where nothing is asked."""
+        return self._roles.kept() if isinstance(self._roles, Counting) else {}
 
     async def close(self) -> None:
         """Ends what is being asked."""
