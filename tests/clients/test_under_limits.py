@@ -6,6 +6,7 @@ Each also tells in which trace it is made, as its caller's instrumentation does 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,15 +24,19 @@ from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 # Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
 
 _TOPIC = "persistent://public/default/under-limits"
+_ANOTHER = "persistent://public/default/another"
 _TURNS = 8
 _CHANGES_IN_A_SECOND = 2
 """Far fewer than any client makes on a busy machine, and as many as may come at once."""
-_CALLS = 2
+_CALLS = 8
+_OTHERS = 4
+"""Who change another topic at the same time, for the same principal: enough for turns that are too far away to be waited for."""
 _SECONDS = 120.0
 """Nothing takes so long; a busy machine takes a while."""
 _WITHOUT_A_TRACE = {"rust"}
@@ -58,12 +63,15 @@ class _Record:
         yield from map(json.loads, whole.splitlines())
 
     def refused(self, method: str) -> int:
-        """How many calls of a method met a limit of their principal."""
-        return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self.calls())
+        """How many calls of a method for the topic met a limit of their principal."""
+        return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self._of_topic())
 
     def applied(self) -> list[dict[str, Any]]:
-        """The changes that were made."""
-        return [each for each in self.calls() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
+        """The changes of the topic that were made."""
+        return [each for each in self._of_topic() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
+
+    def _of_topic(self) -> Iterator[dict[str, Any]]:
+        return (each for each in self.calls() if each.get("topic") == _TOPIC)
 
 
 @asynccontextmanager
@@ -80,13 +88,35 @@ async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
                 watch.cancel()
 
 
+@asynccontextmanager
+async def _others(server: ServerProcess) -> AsyncIterator[None]:
+    """Others make changes as fast as they can."""
+    request = service_pb2.UpdatePolicyRequest(topic=_ANOTHER, policies=TopicPolicies(max_producer_per_topic=1))
+
+    async def change() -> None:
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await stub.UpdatePolicy(request)
+
+    async with server.stub() as stub:
+        changing = [asyncio.create_task(change()) for _ in range(_OTHERS)]
+        try:
+            yield
+        finally:
+            for each in changing:
+                each.cancel()
+            await asyncio.gather(*changing, return_exceptions=True)
+
+
 async def _change(server: ServerProcess, record: _Record, name: str, command: list[str], parent: str) -> list[str]:
-    """Lets one client make its changes: its first read while no call is left to it, and the changes faster than they may come."""
+    """Lets one client make its changes: its first read while no call is left to it, the first changes while others use up the limit."""
     reads, changes, made = record.refused("GetPolicy"), record.refused("UpdatePolicy"), len(record.applied())
     async with _calls_taken(server):
         changing = asyncio.ensure_future(changed({name: command}, server.address, _TOPIC, _TURNS, {"TRACEPARENT": parent}))
         await eventually(lambda: changing.done() or record.refused("GetPolicy") > reads, _SECONDS)
         assert not changing.done(), f"{name} was let in"
+    async with _others(server):
+        await eventually(lambda: changing.done() or record.refused("UpdatePolicy") > changes, _SECONDS)
     told = (await changing)[name]
     await eventually(lambda: len(record.applied()) == made + _TURNS, _SECONDS)
     assert record.refused("UpdatePolicy") > changes, f"{name} was never too fast"
