@@ -53,6 +53,10 @@ class Slow:
             raise self.problem
         return self.allowed
 
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """It remembers no answers."""
+        return {}
+
     async def close(self) -> None:
         """Nothing."""
 

@@ -73,6 +73,10 @@ class Table:
             await asyncio.Event().wait()
         return bool(self.at_once(caller, namespace, permission))
 
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """It remembers no answers."""
+        return {}
+
     async def close(self) -> None:
         """Nothing."""
 

@@ -107,7 +107,7 @@ def test_where_no_broker_can_be_run_the_others_are_measured_and_it_is_said(monke
         say("round 1 of 1")
         return {figure.name: Measured([1.0], [1.0]) for figure in group.figures}
 
-    monkeypatch.setattr(command, "Broker", no_broker)
+    monkeypatch.setattr(command, "OwnBroker", no_broker)
     monkeypatch.setattr(command, "supervised", measured)
     said: list[str] = []
     groups = chosen([], large=False)
