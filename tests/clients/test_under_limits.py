@@ -24,7 +24,6 @@ from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 # Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
@@ -36,7 +35,7 @@ _CHANGES_IN_A_SECOND = 2
 """Far fewer than any client makes on a busy machine, and as many as may come at once."""
 _CALLS = 8
 _OTHERS = 4
-"""Who change another topic at the same time, for the same principal: enough for turns that are too far away to be waited for."""
+"""Who delete another topic's policies at the same time, for the same principal: enough for turns that are too far away to be waited for."""
 _SECONDS = 120.0
 """Nothing takes so long; a busy machine takes a while."""
 _WITHOUT_A_TRACE = {"rust"}
@@ -63,15 +62,12 @@ class _Record:
         yield from map(json.loads, whole.splitlines())
 
     def refused(self, method: str) -> int:
-        """How many calls of a method for the topic met a limit of their principal."""
-        return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self._of_topic())
+        """How many calls of a method met a limit of their principal."""
+        return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self.calls())
 
     def applied(self) -> list[dict[str, Any]]:
-        """The changes of the topic that were made."""
-        return [each for each in self._of_topic() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
-
-    def _of_topic(self) -> Iterator[dict[str, Any]]:
-        return (each for each in self.calls() if each.get("topic") == _TOPIC)
+        """The changes that were made."""
+        return [each for each in self.calls() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
 
 
 @asynccontextmanager
@@ -91,12 +87,12 @@ async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _others(server: ServerProcess) -> AsyncIterator[None]:
     """Others make changes as fast as they can."""
-    request = service_pb2.UpdatePolicyRequest(topic=_ANOTHER, policies=TopicPolicies(max_producer_per_topic=1))
+    request = service_pb2.DeletePolicyRequest(topic=_ANOTHER)
 
     async def change() -> None:
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
-                await stub.UpdatePolicy(request)
+                await stub.DeletePolicy(request)
 
     async with server.stub() as stub:
         changing = [asyncio.create_task(change()) for _ in range(_OTHERS)]
