@@ -167,7 +167,7 @@ def examine(*arguments: str) -> int:
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers and other programs most of their time: there are more processes than processors.
-    processes = min((os.cpu_count() or 1) + 3, 5)
+    processes = min((os.cpu_count() or 1) + 2, 4)
     return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 
 
