@@ -110,7 +110,7 @@ def _broker(scale: Scale, say: Say) -> Iterator[Scale]:
         return
     say("starting a broker")
     with OwnBroker() as broker:
-        yield scale._replace(service_url=broker.service_url, admin_url=broker.admin_url)
+        yield scale._replace(service_url=broker.service_url, admin_url=broker.admin_url, broker=broker.pid or 0)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ from topicpolicies_server.logs.routing import message_key
 from .draining import drain, open_reader, take
 from .figure import Figure, Measured, Want
 from .library import client
+from .processors import Processors, Used, note, of_one
 from .scale import Say, Scale
 
 FIGURES = (
@@ -52,8 +53,10 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     """Both kinds of events, round by round."""
     ours: dict[str, list[float]] = {"sidecars": [], "brokers": []}
     limits: dict[str, list[float]] = {"sidecars": [], "brokers": []}
+    taken: dict[str, list[Used]] = {"sidecars": [], "brokers": []}
     with on_pulsar(scale.service_url, scale.admin_url) as target, Admin(scale.admin_url) as admin, client(scale.service_url) as library:
         assert isinstance(target.program, Program), "started for this run"
+        processors = Processors(target.program.pid, scale.broker)
         writer = _Writer(scale, admin, target.namespace)
         reader = open_reader(library, f"persistent://{target.namespace}/{CHANGE_EVENTS}", pulsar.MessageId.latest, compacted=False)
         with grpc.insecure_channel(target.address) as channel:
@@ -63,13 +66,15 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
             for number in range(scale.few_rounds):
                 for kind in ours if number % 2 else reversed(ours):
                     say(f"round {number + 1} of {scale.few_rounds}, {kind}' events")
-                    took = _follow(target.program, stub, partial(_behind, reader, writer, scale.followed, stamped=kind == "sidecars"))
+                    write = partial(_behind, reader, writer, scale.followed, stamped=kind == "sidecars")
+                    took, used = _follow(target.program, stub, write, processors)
                     ours[kind].append(scale.followed / took)
+                    taken[kind].append(of_one(used, scale.followed))
                     begin = time.perf_counter()
                     take(reader, scale.followed)
                     limits[kind].append(scale.followed / (time.perf_counter() - begin))
         writer.close()
-    return {f"following-{kind}": Measured(ours[kind], limits[kind]) for kind in ours}
+    return {f"following-{kind}": Measured(ours[kind], limits[kind], note("an event", taken[kind])) for kind in ours}
 
 
 def _behind(reader: Any, writer: _Writer, count: int, *, stamped: bool) -> tuple[str, int]:
@@ -78,16 +83,17 @@ def _behind(reader: Any, writer: _Writer, count: int, *, stamped: bool) -> tuple
     return writer.write(count, stamped=stamped)
 
 
-def _follow(program: Program, stub: Any, write: Callable[[], tuple[str, int]]) -> float:
-    """Seconds that the server takes for what was written while it was stopped."""
+def _follow(program: Program, stub: Any, write: Callable[[], tuple[str, int]], processors: Processors) -> tuple[float, Used]:
+    """Seconds that the server takes for what was written while it was stopped, and what that uses."""
     os.kill(program.pid, signal.SIGSTOP)
     try:
         last = write()
     finally:
         os.kill(program.pid, signal.SIGCONT)
+    processors.used()
     begin = time.perf_counter()
     _await(stub, last)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, processors.used()
 
 
 def _await(stub: Any, last: tuple[str, int]) -> None:

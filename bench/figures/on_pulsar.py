@@ -17,12 +17,13 @@ import httpx
 import uvloop
 
 from bench.brokers import topics_that_stay
-from bench.harness.targets import new_namespace, pulsar, running
+from bench.harness.targets import Program, new_namespace, pulsar, running
 from bench.load import Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 
 from .figure import Figure, Measured, Want
 from .library import client
+from .processors import Processors, Used, note, of_one
 from .publishing import Publisher, written
 from .scale import Say, Scale
 
@@ -57,18 +58,23 @@ _AT_MOST_PER_SECOND = 20_000
 def measure_streams(scale: Scale, say: Say) -> dict[str, Measured]:
     """Both, round by round."""
     with pulsar(scale.service_url, scale.admin_url, options=()) as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert isinstance(target.program, Program), "started for this run"
         topics_that_stay(scale.admin_url, target.namespace, TOPICS)
-        return {"pulsar-batches": runner.run(_stream_rounds(target.address, target.namespace, scale, say))}
+        return {"pulsar-batches": runner.run(_stream_rounds(target.program, target.namespace, scale, say))}
 
 
-async def _stream_rounds(address: str, namespace: str, scale: Scale, say: Say) -> Measured:
+async def _stream_rounds(server: Program, namespace: str, scale: Scale, say: Say) -> Measured:
     source = batches(namespace, TOPICS, SIZE)
     ours, limits = [], []
-    async with grpc.aio.insecure_channel(address) as channel:
+    taken: list[Used] = []
+    processors = Processors(server.pid, scale.broker)
+    async with grpc.aio.insecure_channel(server.address) as channel:
 
         async def update() -> float:
             ready = deque(itertools.islice(source, 1 + int(_AT_MOST_PER_SECOND * scale.seconds) // SIZE))
+            processors.used()
             changes, took = await stream(channel, UPDATE_POLICIES, ready, SIZE, scale.seconds)
+            taken.append(of_one(processors.used(), changes))
             return changes / took
 
         say("warming up")
@@ -85,11 +91,9 @@ async def _stream_rounds(address: str, namespace: str, scale: Scale, say: Say) -
                     else:
                         limits.append((await asyncio.to_thread(bare.publish, _PIPELINED, scale.seconds)).per_second)
     size = statistics.mean(len(each.payload) + sum(map(len, itertools.chain(*each.properties.items()))) for each in messages)
-    return Measured(
-        ours,
-        limits,
-        f"{size:,.0f} bytes a message, of which {statistics.mean(len(each.payload) for each in messages):,.0f} are the document",
-    )
+    document = statistics.mean(len(each.payload) for each in messages)
+    sizes = f"{size:,.0f} bytes a message, of which {document:,.0f} are the document"
+    return Measured(ours, limits, f"{sizes}; {note('an update', taken[1:])}")
 
 
 def measure_calls(scale: Scale, say: Say) -> dict[str, Measured]:

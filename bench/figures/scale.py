@@ -32,6 +32,8 @@ class Scale(NamedTuple):
     service_url: str = ""
     """Of the broker, if any figure needs one."""
     admin_url: str = ""
+    broker: int = 0
+    """Its process; 0: it is not known."""
 
 
 LARGE = 1_000_000
