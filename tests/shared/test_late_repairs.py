@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.broker.pulsar_broker import Broker
+from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.server_process import ServerProcess
 
 from .clashes import TOGETHER, Field, leave_stale
@@ -22,13 +22,20 @@ from .heads import Heads
 from .late_repairs import late_repairs
 from .run import Place, sidecar
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("late repairs")]
 TOPICS = 6
 STALE = 2
 """Documents of each log that are stale at least, until they are repaired."""
 LATE_SECONDS = 33.0
 REPAIRED_SECONDS = 75.0
 RECALLS_NOTHING = ("--recalled-entries", "0")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One of the module's own: a broker that has run for long is so quick that clashes leave nothing stale."""
+    with OwnBroker() as own:
+        yield own
 
 
 @pytest.fixture
