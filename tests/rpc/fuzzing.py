@@ -16,7 +16,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies_server.rpc.servicer import SERVICE
 
 from .conftest import Refusal
-from .fuzzed_callers import Callers
+from .fuzzed_callers import FUZZER, Callers, bearer
 from .mutations import REFLECTION, WATCH, Mutations, decoded
 
 _TELLING = {"WatchPolicies", WATCH}
@@ -63,6 +63,21 @@ class Fuzz:
                 self.sent += 1
 
         await asyncio.gather(*(caller() for _ in range(_AT_ONCE)))
+
+    async def crowd(self, count: int) -> None:
+        """One caller has so many watches of the health open at once: how many come together otherwise is chance, and the machine's pace."""
+        watch = self._channel.unary_stream(f"/{WATCH}")
+        calls = [watch(b"", timeout=_ONE_SECONDS, metadata=[bearer(FUZZER)]) for _ in range(count)]
+        for call in calls:
+            status, reason = grpc.StatusCode.OK, ""
+            try:
+                await call.read()
+            except grpc.aio.AioRpcError as error:
+                status, reason = error.code(), Refusal(error).info.reason
+                self._judge(WATCH, status, reason, f"{error.details()}")
+            self.statuses[WATCH, status.name, reason] += 1
+        for call in calls:
+            call.cancel()
 
     async def _one(self, name: str) -> None:
         requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH else 1)]

@@ -182,6 +182,7 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
         memory, held = resident(), objects()
         turns.rest()
         await fuzz.send(count - count // 4)
+        await fuzz.crowd(2 * server.config.limits.max_calls_per_principal)
         looking.cancel()
         grown, kept = resident() - memory, objects() - held
         stop.set()

@@ -84,13 +84,38 @@ def infer(
             nearest = _nearest(document, [live, *(entry.raw for entry in reversed(older[depth + 1 :]))], known)
             return Inference(*nearest, unexplained=True)
         base = older[depth].raw
+    raws = [earlier.raw for earlier in older[max(depth - AMBIGUITY_DEPTH, first) : depth] if earlier.at >= since]
+    return Inference(changed, base, ambiguous=_is_explained_otherwise(document, changed, raws, head, known), certain=True)
+
+
+def _is_explained_otherwise(
+    document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
+) -> bool:
+    """Whether one of some raw documents explains a document by one change too, and that comes to something else.
+
+    Mostly one setting changes over and over: then all of them are the document but for that setting, which a comparison in C tells.
+    """
+    if not raws:
+        return False
     effect = _effect(changed, document, head)
-    for earlier in older[max(depth - AMBIGUITY_DEPTH, first) : depth]:
-        if earlier.at >= since:
-            other = one_apart(earlier.raw, document, known)
-            if other is not None and _effect(other, document, head) != effect:
-                return Inference(changed, base, ambiguous=True, certain=True)
-    return Inference(changed, base, certain=True)
+    setting = changed[0] if changed else ""
+    value = document.get(setting)
+    alike = dict(document)
+    for raw in raws:
+        there: Settings = raw or {}
+        before = there.get(setting)
+        if before is not None:
+            alike[setting] = before
+        else:
+            alike.pop(setting, None)
+        if alike == there:
+            if effect and before == value:
+                return True
+            continue
+        other = one_apart(raw, document, known)
+        if other is not None and _effect(other, document, head) != effect:
+            return True
+    return False
 
 
 def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozenset[str] | None) -> tuple[list[Setting], Settings | None]:

@@ -1,0 +1,59 @@
+"""Other explanations of a broker's document: looked for in one comparison each, they are what looking at each setting finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicpolicies_server.core.fold import inference
+from topicpolicies_server.core.fold.inference import AMBIGUITY_DEPTH, infer, one_apart
+from topicpolicies_server.core.fold.keystate import Superseded
+from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Setting, Settings
+
+DOCUMENTS = st.dictionaries(st.sampled_from(["a", "b", "c", f"{EXTRA_PREFIX}x"]), st.sampled_from([b"1", b"2"]))
+OLDER = st.lists(st.builds(Superseded, st.none() | DOCUMENTS, st.integers(0, 3), st.just("")), max_size=7)
+
+
+def explained_otherwise(
+    document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
+) -> bool:
+    """The same, by what it means."""
+    others = [one_apart(raw, document, known) for raw in raws]
+    explanations = [changed, *(other for other in others if other is not None)]
+    effects = [[name for name in each if document.get(name) != (head or {}).get(name)] for each in explanations]
+    return any(each != effects[0] for each in effects)
+
+
+@given(
+    DOCUMENTS, st.none() | DOCUMENTS, OLDER, st.none() | DOCUMENTS, st.sampled_from([None, None, frozenset({"a", "b"})]), st.integers(0, 3)
+)
+def test_each_is_found_as_by_looking_at_every_setting(
+    document: Settings,
+    live: Settings | None,
+    older: list[Superseded],
+    head: Settings | None,
+    known: frozenset[str] | None,
+    since: int,
+) -> None:
+    found = infer(document, live, older, head, known, since)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inference, "_is_explained_otherwise", explained_otherwise)
+        assert found == infer(document, live, older, head, known, since)
+
+
+def test_one_setting_that_changes_over_and_over_is_compared_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Settings | None] = []
+
+    def counted(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
+        compared.append(raw)
+        return one_apart(raw, document, known)
+
+    monkeypatch.setattr(inference, "one_apart", counted)
+    older = [Superseded({"a": b"%d" % number, "b": b"1"}, 0, "") for number in range(2 * AMBIGUITY_DEPTH)]
+    live = {"a": b"live", "b": b"1"}
+    assert not infer({"a": b"new", "b": b"1"}, live, older, live, None, 0).ambiguous
+    assert compared == [live]
+    assert infer({"a": b"%d" % (2 * AMBIGUITY_DEPTH - 1), "b": b"1"}, live, older, live, None, 0).ambiguous, "it may be a copy"
