@@ -109,7 +109,6 @@ class Codec:
         self._clusters = (local_cluster,)
         self._schema = Schema(definition)
         self._envelope = Envelope(self._schema, local_cluster)
-        self._body_schema = Schema(self._schema.self_contained(self._envelope.document))
         self._document = Document(self._schema, self._envelope.document)
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
@@ -182,7 +181,7 @@ class Codec:
         if body is not None:
             try:
                 document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
-            except ValueError:
+            except (ValueError, TypeError):
                 pass  # The whole event will tell what is wrong.
             else:
                 if flag == (policy_key.scope is Scope.GLOBAL):
@@ -215,8 +214,8 @@ class Codec:
         return Event(PolicyKey(policy_key.topic, scope), action, self._settings(policies), stamp, self.known)
 
     def _read_document(self, body: bytes) -> tuple[Settings, bool]:
-        record = self._body_schema.read(body)
-        return self._settings(record), bool(record[IS_GLOBAL])
+        settings, is_global = self._document.read(body)
+        return MappingProxyType(settings), is_global
 
     def _settings(self, policies: AvroValue) -> Settings:
         try:

@@ -4,18 +4,20 @@
 Avro is remembered by its bytes: fastavro writes each chunk once, and a document is its chunks in the schema's order. Only a map's frame
 (branch, count, end) is put around its entries by hand. That is several times faster than writing the record anew, and the same bytes.
 
-**Reading** leaves the whole record to fastavro and turns each field that is there into its setting's bytes, as ``documents.split`` does.
+**Reading** turns each field that is there into its setting's bytes, as ``documents.split`` does; those that say nothing are passed over
+(``sparse_record``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ...core.policies.documents import FIELDS, Setting, Settings, family
 from .fields import known_field, unknown_field
 from .names import avro_name
 from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, varint
+from .sparse_record import SparseRecord
 
 Reader: TypeAlias = Callable[[AvroValue, dict[Setting, bytes]], None]
 
@@ -91,6 +93,9 @@ class Document:
         piece = Piece(schema, flag)
         self._templates = {value: [*absent[:flag_at], piece(value), *absent[flag_at + 1 :]] for value in (False, True)}
         self._readers = [(name, read) for _, name, read in sorted(readers, key=lambda reader: reader[0])]
+        reads = {name: (order, read) for order, (name, read) in enumerate(self._readers)}
+        self._by_field = [reads.get(part["name"]) for part in record["fields"]]
+        self._record = SparseRecord(schema, types := [part["type"] for part in record["fields"]], self._silent(schema, types))
         self._single = {setting: places[0] for setting, places in self._places.items() if len(places) == 1 and places[0].branch is None}
         self.families = frozenset(self._places)
 
@@ -120,6 +125,42 @@ class Document:
             parts[index] = b"".join([branch, varint(len(written)), *written, b"\0"])
         return b"".join(parts)
 
+    def read(self, data: bytes) -> tuple[dict[Setting, bytes], bool]:
+        """The settings of a record's bytes, and whether it is a GLOBAL document.
+
+        Raises:
+            ValueError: the data is damaged; ValueError, TypeError: a value is outside the range of its type.
+        """
+        is_global = False
+        parts: list[tuple[int, Reader, AvroValue]] = []
+        for number, value in self._record.read(data):
+            field = self._by_field[number]
+            if field is None:
+                is_global = bool(value)
+            elif value is not None:
+                parts.append((*field, value))
+        if len(parts) > 1:
+            parts.sort(key=_order)
+        settings: dict[Setting, bytes] = {}
+        for _, read, value in parts:
+            read(value, settings)
+        return settings, is_global
+
+    def _silent(self, schema: Schema, types: Sequence[AvroType]) -> list[bytes | None]:
+        """By which bytes each field says nothing: as we write it then, unless that is a default which says something where it is read."""
+        told = SparseRecord(schema, types, [None] * len(types)).read(b"".join(self._templates[False]))
+        return [
+            written if value is None or not self._settings(field, value) else None
+            for written, field, (_, value) in zip(self._templates[False], self._by_field, told, strict=True)
+        ]
+
+    @staticmethod
+    def _settings(field: tuple[int, Reader] | None, value: AvroValue) -> dict[Setting, bytes]:
+        settings: dict[Setting, bytes] = {}
+        if field is not None:
+            field[1](value, settings)
+        return settings
+
     def decode(self, record: AvroValue) -> dict[Setting, bytes]:
         """The settings of a record.
 
@@ -132,3 +173,7 @@ class Document:
             if value is not None:
                 read(value, settings)
         return settings
+
+
+def _order(part: tuple[int, Reader, AvroValue]) -> int:
+    return part[0]

@@ -37,12 +37,19 @@ PRIMITIVES: Mapping[str, AvroValue] = {
 """The primitive types, each with the value that stands for nothing."""
 
 
+DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError)
+"""What fastavro raises where it reads damaged data."""
+
+
 class UnsupportedSchema(ValueError):
     """A schema that is not one of ``__change_events``, or not a schema at all."""
 
 
 class Schema:
     """A parsed schema with its named types.
+
+    Attributes:
+        options: with which fastavro reads values of it.
 
     Raises:
         UnsupportedSchema: the text is not an Avro schema.
@@ -59,7 +66,7 @@ class Schema:
         self._collect(self.root)
         self._reader = fastavro.parse_schema(self.root)
         # In a union of several records a value must say which one it is, or it could not be written again. Asking for it costs a quarter.
-        self._options: dict[str, Any] = (
+        self.options: dict[str, Any] = (
             {"return_record_name": True, "return_record_name_override": True} if self._ambiguous(self.root) else {}
         )
 
@@ -71,8 +78,8 @@ class Schema:
         """
         source = io.BytesIO(data)
         try:
-            value = fastavro.schemaless_reader(source, self._reader, None, **self._options)
-        except (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
+            value = fastavro.schemaless_reader(source, self._reader, None, **self.options)
+        except DAMAGE as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         left = len(data) - source.tell()
         if left:
