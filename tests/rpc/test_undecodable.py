@@ -256,8 +256,8 @@ async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once
         caplog.clear()
         if method == "UpdatePolicies":
             call: Any = channel.stream_stream(path)(timeout=PATIENCE)
-            await call.write(b"")
             with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call.write(b"")
                 await call.read()
             refusal = Refusal(caught.value)
         else:
