@@ -188,6 +188,7 @@ def test_where_everybody_is_busy_newcomers_share_one_ration() -> None:
     assert len(rations) == 200
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_what_was_begun_and_has_ended_uses_nothing(chance: random.Random) -> None:
     ration = Ration(Allowance(calls=20, streams=5, watches=5, in_flight_bytes=500), 0)

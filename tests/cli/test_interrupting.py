@@ -18,7 +18,7 @@ from tests.cli import programs
 from tests.cli.conftest import A, Terminal
 from topicpolicies import Client, Update
 
-pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")]
 EVENTS = 1_500
 ROUNDS = 12
 PROGRAM = """

@@ -19,6 +19,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
+pytestmark = pytest.mark.slow
 _ROOT = Path(__file__).parents[2]
 _PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python"), str(_ROOT)])}
 UPDATE = UpdatePolicyRequest(topic="persistent://public/default/t", policies=TopicPolicies(max_producer_per_topic=5))

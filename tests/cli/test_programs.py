@@ -12,6 +12,8 @@ import pytest
 from tests.cli import programs
 from tests.cli.conftest import TOPIC, A, Terminal
 
+pytestmark = pytest.mark.slow
+
 
 def anew(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
     done = subprocess.run(

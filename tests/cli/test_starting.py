@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli import programs
 
+pytestmark = pytest.mark.slow
 PATHS = {"PYTHONPATH": ":".join(sys.path)}
 
 

@@ -105,6 +105,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", _INTERRUPTIBLE, "-m", "topicpolicies_server.cli", "top", *arguments]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_a_pipe_gets_lines_again_and_again_until_it_is_interrupted(terminal: Terminal, output: str) -> None:
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path)}
@@ -125,6 +126,7 @@ def test_a_pipe_gets_lines_again_and_again_until_it_is_interrupted(terminal: Ter
     assert "\x1b" not in rest
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_it_in_one_place_and_ends_with_ctrl_c(terminal: Terminal) -> None:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)

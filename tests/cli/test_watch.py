@@ -186,6 +186,7 @@ It is put right in a program of its own: code that runs between fork and exec, i
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_changes_come_as_they_happen_until_it_is_interrupted(terminal: Terminal, tmp_path: Path, output: str) -> None:
     terminal.write(A, "t", None)  # the namespace is loaded

@@ -10,6 +10,7 @@ import pytest
 from tests.cli import programs
 from tests.cli.conftest import TOPIC, A, Terminal
 
+pytestmark = pytest.mark.slow
 BYTES = b"x\xff"
 
 

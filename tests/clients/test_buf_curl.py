@@ -18,6 +18,7 @@ from google.rpc import error_details_pb2
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import service_pb2
 
+pytestmark = pytest.mark.slow
 _BUF = Path(sys.executable).with_name("buf")
 """It comes with this environment. Its gRPC is none of those that our clients use."""
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]

@@ -11,7 +11,7 @@ from tests.clients.toolchains import run
 from tests.clients.words import LANGUAGES, PAGE, Promise, go_words, kept, promises, words
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", [pytest.param(each, marks=[] if each == "Python" else pytest.mark.slow) for each in LANGUAGES])
 @pytest.mark.timeout(120)
 def test_every_word_of_the_table_is_in_the_clients_api(language: str) -> None:
     api = words(language)
@@ -97,6 +97,7 @@ type Update struct {
     assert not {"Missing", "Lie", "Not", "Change"} & set().union(*api.values())
 
 
+@pytest.mark.slow
 def test_what_is_not_exported_is_no_word_of_typescript(tmp_path: Path) -> None:
     (tmp_path / "index.ts").write_text('export { A, type B as C } from "./a.js";\nexport * from "./b.js";\n')
     (tmp_path / "a.ts").write_text(

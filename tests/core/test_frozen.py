@@ -157,6 +157,7 @@ def test_what_is_of_no_use_any_more_is_cut_off_as_if_it_was_thawed(data: st.Data
         assert state.owed is not None, "only a part of it is of use"
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data(), TIMES)
 def test_that_nothing_is_missing_of_a_frozen_key_is_found_as_if_it_was_thawed(data: st.DataObject, now: int) -> None:
@@ -234,6 +235,7 @@ def test_what_is_not_settled_stays_as_it_is() -> None:
     assert freeze(state, head, touched_at=1 << 70) is None, "no event has such a time"
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damaged_bytes_raise_one_kind_of_error(data: st.DataObject) -> None:

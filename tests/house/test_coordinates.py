@@ -167,6 +167,7 @@ def test_the_present_names_change_nothing(same_copy: Path, names: dict[str, str]
     assert _contents(same_copy) == before
 
 
+@pytest.mark.slow
 def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: dict[str, str]) -> None:
     old, new = names["java.package"], _OTHERS["java.package"]
     sources = copy / "clients" / "java" / "client" / "src" / "main" / "java"
@@ -180,6 +181,7 @@ def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: di
     assert "from topicpolicies import Client" in (copy / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "old", "new", "key"),
     [

@@ -145,6 +145,7 @@ def test_inspections_run_beside_each_other_and_are_told_in_their_order(
     assert re.fullmatch(r"== one\nfirst\nin order \(.* s\)\n== two\nsecond\nnot in order\n", capfd.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
@@ -176,6 +177,7 @@ def test_each_test_is_run_by_the_command_that_is_for_it(
     assert set(re.findall(r"::test_(\w+)", told)) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 3])
 def test_further_evidence_goes_on_where_the_first_seeds_end_and_leaves_none_out(parts: int) -> None:
     asked = (sys.executable, "-m", "pytest", "--collect-only", "-q", f"--parts={parts}", "-m", "evidence", "tests/simulation")

@@ -347,6 +347,7 @@ async def test_an_unforeseen_error_in_the_background_is_told_and_ends_no_later_c
     await bench.change_log.close()
 
 
+@pytest.mark.slow
 async def test_the_files_stay_small_however_often_the_same_keys_change(bench: Bench) -> None:
     """300 keys at 2 kB make 0.6 MB; 12,000 events of them would make 24."""
     document = a_large_document(2_000)

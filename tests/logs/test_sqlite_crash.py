@@ -18,7 +18,7 @@ from tests.logs.recorder import Recorder
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import SqliteLog
 
-pytestmark = pytest.mark.timeout(180)  # two dozen processes each, however busy the machine
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # two dozen processes each, however busy the machine
 
 NAMESPACE = "acme/orders"
 KILLS = 22

@@ -322,6 +322,7 @@ async def test_a_damaged_schema_is_not_read_with(path: Path) -> None:
     assert "damaged" in await loss(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.timeout(300)
 async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
@@ -360,6 +361,7 @@ async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
     assert told > 30
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_of_many_flipped_bits_in_the_write_ahead_log_none_takes_an_acknowledged_event_away_without_a_word(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -75,6 +75,7 @@ def test_those_who_gave_up_waiting_for_a_version_are_forgotten_though_nothing_is
     simulate(scenario)
 
 
+@pytest.mark.slow
 def test_many_who_go_away_while_a_namespace_is_loaded_are_let_go_as_fast_in_any_order() -> None:
     def seconds_for(step: int) -> float:
         took = 0.0

@@ -16,6 +16,7 @@ from topicpolicies.v1.service_pb2 import UpdatePolicyRequest, UpdatePolicyRespon
 
 from .conftest import Place
 
+pytestmark = pytest.mark.slow
 CLIENTS = 64
 ROUNDS = 6
 

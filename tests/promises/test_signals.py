@@ -26,6 +26,7 @@ from topicpolicies.v1.service_pb2 import (
 
 from .server_process import ServerProcess
 
+pytestmark = pytest.mark.slow
 TOPIC = "persistent://public/default/orders"
 
 

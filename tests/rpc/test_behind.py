@@ -85,6 +85,7 @@ def positions(events: list[WatchEvent]) -> list[str]:
     return [event.change.position or event.entry.position for event in events if event.HasField("change") or event.HasField("entry")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
 async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader_is_behind(
     serving: Serving, mode: WatchMode.ValueType

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf.message import Message
 
 from tests.stubs import async_stub
@@ -33,6 +34,7 @@ async def outcome(call: Awaitable[Message]) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
+@pytest.mark.slow
 async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     assert config.limits.max_concurrent_calls > CALLS, "the case"

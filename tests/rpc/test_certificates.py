@@ -103,6 +103,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lambda: [record.message for record in caplog.records if record.message.startswith("TLS of the server")]
 
 
+@pytest.mark.slow
 async def test_certificates_and_keys_change_under_load_without_a_failed_call(
     files: Files, authority: Authority, told: Callable[[], list[str]]
 ) -> None:

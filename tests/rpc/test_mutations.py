@@ -226,6 +226,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.slow
 async def test_a_thousand_mutated_requests_are_refused_or_done_and_disturb_nobody(fuzzed: Server, told: Callable[[], list[str]]) -> None:
     await fuzz(fuzzed, 15, 1_000, told, 1.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import grpc
+import pytest
 
 from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
@@ -55,6 +56,7 @@ async def test_pages_are_as_large_as_every_client_can_receive_and_miss_nothing(t
     assert listed == entries == told == topics
 
 
+@pytest.mark.slow
 async def test_long_masks_count_and_very_many_changed_entries_are_told_as_their_field(tmp_path: Path) -> None:
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=tmp_path / "history.db"))

@@ -117,6 +117,7 @@ class Load:
         await until(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_certificates_and_the_keys_of_tokens_are_replaced_under_load_without_a_failed_call(tmp_path: Path, kind: str) -> None:
     made, authority, files = KINDS[kind], Authority(tmp_path / "authority"), Files(tmp_path / "server")

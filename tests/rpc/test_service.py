@@ -178,6 +178,7 @@ async def test_a_batch_of_too_many_changes_ends_the_stream_and_nothing_of_it_is_
     assert [entry.topic for entry in (await stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE))).documents] == [TOPIC]
 
 
+@pytest.mark.slow
 async def test_who_does_not_read_results_is_not_read_from(server: Server, stub: AsyncStub) -> None:
     sent = 0
 

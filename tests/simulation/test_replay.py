@@ -22,6 +22,7 @@ def test_a_seed_tells_the_same_story_every_time(profile: str) -> None:
     assert story(run(profile, 7)) == story(run(profile, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["shared", "exclusive"])
 def test_a_seed_tells_the_same_story_in_another_process_by_its_own_command(profile: str) -> None:
     one = run(profile, 8)

@@ -88,10 +88,9 @@ def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
     assert counts["wrong guesses"] <= counts["joined"] / 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "late repairs" else pytest.mark.slow) for name in FEWER if name.startswith("late")]
-)
+@pytest.mark.parametrize("name", [name for name in FEWER if name.startswith("late")])
 def test_a_repair_that_is_late_by_any_time_is_believed_by_all_who_start_and_restart(name: str) -> None:
     counts = run(name, range(FEWER[name]))
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
