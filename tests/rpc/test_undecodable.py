@@ -257,7 +257,7 @@ async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once
         if method == "UpdatePolicies":
             call: Any = channel.stream_stream(path)(timeout=PATIENCE)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await call.write(b"")
+                await call.write(b"")  # fails already, if the end has come by then
                 await call.read()
             refusal = Refusal(caught.value)
         else:
