@@ -95,7 +95,8 @@ class Document:
         self._readers = [(name, read) for _, name, read in sorted(readers, key=lambda reader: reader[0])]
         reads = {name: (order, read) for order, (name, read) in enumerate(self._readers)}
         self._by_field = [reads.get(part["name"]) for part in record["fields"]]
-        self._record = SparseRecord(schema, types := [part["type"] for part in record["fields"]], self._silent(schema, types))
+        types = [part["type"] for part in record["fields"]]
+        self._record = SparseRecord(schema, types, self._silent(schema, types))
         self._single = {setting: places[0] for setting, places in self._places.items() if len(places) == 1 and places[0].branch is None}
         self.families = frozenset(self._places)
 
