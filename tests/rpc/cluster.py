@@ -17,6 +17,8 @@ class FakeCluster:
         """Whether its admin API lets nobody in."""
         self.hangs = False
         """Whether that takes questions, and answers nothing until the end."""
+        self.deleted: set[str] = set()
+        """Namespaces (``tenant/name``) of which it says that they are not there."""
         self._ended = asyncio.Event()
 
     @property
@@ -47,9 +49,11 @@ class FakeCluster:
         writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
         if self.hangs:
             await self._ended.wait()
         status, body = ("401 Unauthorized", b"no") if self.refuses else ("200 OK", b"4.2.4")
+        if any(f"/{namespace}" in path for namespace in self.deleted):
+            status, body = "404 Not Found", b"gone"
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
         writer.close()

@@ -11,7 +11,9 @@ from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, Reached
 from topicpolicies_server.logs.pulsar import PulsarLog
+from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.reach import Reach
 
 
 @pytest.fixture
@@ -68,6 +70,34 @@ async def test_readers_without_a_connection_are_out_of_reach_though_somebody_lis
     assert (await why(log)).message == "No reader of a change log has its connection to a broker."
     log._contacts.seen("acme/others", connected=True)
     await log.reach()
+
+
+async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(cluster: FakeCluster, log: PulsarLog) -> None:
+    await cluster.open()
+    cluster.deleted = {"acme/orders", "acme/others"}
+    log._contacts.seen("acme/orders", connected=False)
+    await log.reach()
+    log._contacts.seen("acme/others", connected=False)
+    await log.reach()
+    cluster.deleted = {"acme/orders"}
+    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+
+
+async def test_of_many_readers_without_a_connection_a_few_logs_are_asked_after() -> None:
+    cluster, asked = FakeCluster(), list[str]()
+    await cluster.open()
+
+    async def gone(namespace: str) -> bool:
+        asked.append(namespace)
+        return True
+
+    contacts, admin = Contacts(), Admin(cluster.admin_url)
+    for number in range(1_000):
+        contacts.seen(f"acme/n{number}", connected=False)
+    await Reach(cluster.service_url, admin, contacts, gone).ask()
+    assert len(asked) == 4
+    await admin.close()
+    await cluster.shut()
 
 
 def test_what_a_log_said_a_while_ago_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,10 @@ class Contacts:
         self._said = {log: said for log, said in self._said.items() if said[0] >= oldest}
         return any(connected for _, connected in self._said.values()) if self._said else None
 
+    def without(self) -> list[str]:
+        """The open logs of which not all readers are connected, by their namespaces."""
+        return [log for log, (_, connected) in self._said.items() if not connected]
+
     def connections(self) -> Connections:
         """How many logs are open, and of how many all readers are connected. Other threads may ask."""
         oldest = time.monotonic() - _HOLDS_SECONDS

@@ -165,7 +165,7 @@ class PulsarLog:
         )
         self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
         self._checks.start()
-        self._reach = Reach(self._service_url, admin, self._contacts)
+        self._reach = Reach(self._service_url, admin, self._contacts, functools.partial(_gone, Topics(admin, self._topic)))
 
     async def _access(self) -> Access:
         async with self._asking:
@@ -191,6 +191,20 @@ class PulsarLog:
     def _forget(self, log: PulsarNamespaceLog) -> None:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
+
+
+async def _gone(topics: Topics, namespace: str) -> bool:
+    """Whether a namespace has no log, or is not there itself.
+
+    Raises:
+        LogError: there is no answer.
+    """
+    try:
+        return await topics.find(namespace) is None
+    except LogError as error:
+        if error.reason != Reason.NAMESPACE_NOT_FOUND:
+            raise
+        return True
 
 
 def _upgraded(namespace: str) -> LogError:
