@@ -174,9 +174,10 @@ def test_topics_that_nobody_watches_any_more_take_nobodys_turn() -> None:
     run(scenario)
 
 
-def test_of_many_topics_only_those_are_asked_about_that_can_have_properties() -> None:
+@pytest.mark.parametrize("count", [9, 6000])
+def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(count: int) -> None:
     async def scenario(bench: Bench, board: Board) -> None:
-        topics = [f"persistent://{NAMESPACE}/{number}" for number in range(6000)]
+        topics = [f"persistent://{NAMESPACE}/{number}" for number in range(count)]
         bench.source.properties[topics[7]] = OFF
         await board.look(topics)
         assert all(map(board.knows, topics)) and [topic for topic in topics if board.disabled(topic)] == [topics[7]]
@@ -187,7 +188,7 @@ def test_of_many_topics_only_those_are_asked_about_that_can_have_properties() ->
         del bench.source.properties[topics[7]]
         await asyncio.sleep(95)
         assert board.switched == [topics[8], topics[7]] and not board.disabled(topics[7])
-        assert bench.source.asked.total() < 100, "of 6,000 topics in three minutes"
+        assert bench.source.asked.total() < 100, "in three minutes"
 
     run(scenario)
 

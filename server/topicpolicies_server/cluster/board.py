@@ -21,8 +21,8 @@ from .admission import Admission
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0
-_FEW = 64
-"""So many topics are asked about one by one."""
+_FEW = 8
+"""So many topics are asked about one by one; more are not worth as many requests, where one lists those that can have properties."""
 _AT_ONCE = 16
 """Topics that are asked about at the same time in a first look."""
 _T = TypeVar("_T")
