@@ -325,6 +325,8 @@ def test_what_the_server_is(recorded: Terminal) -> None:
 def test_version(terminal: Terminal) -> None:
     assert terminal.run("version").stdout.startswith("topicpolicies ")
     assert set(terminal.json("version")) == {"version"}
+    assert terminal.run("--version").stdout == terminal.run("version").stdout
+    assert terminal.json("--version") == terminal.json("version")
 
 
 @pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "top", "info", "health", "serve", "demo"])

@@ -81,7 +81,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 
 def hoist(args: Sequence[str]) -> list[str]:
-    """The arguments with the global options first; what follows ``--`` stays where it is."""
+    """The arguments with the global options first; what follows ``--`` stays where it is. ``--version`` is the command of that name."""
     first: list[str] = []
     others: list[str] = []
     at = 0
@@ -95,7 +95,7 @@ def hoist(args: Sequence[str]) -> list[str]:
             name, together = argument[:2], argument[2:]
         values = _ANYWHERE.get(name)
         if values is None:
-            others.append(argument)
+            others.append("version" if argument == "--version" and not others else argument)
             at += 1
         else:
             end = at + 1 + (0 if together else values)
