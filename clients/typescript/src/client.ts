@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { clone, create, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
+import { clone, create, isMessage, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
 
 import type { Change } from "./attempts.js";
 import { PolicyCache } from "./cache.js";
@@ -123,6 +123,9 @@ export class Client implements AsyncDisposable {
    * The change holds only if nobody else changed the document meanwhile. If somebody did, the function, which may be async, is called again
    * on a fresh copy, up to 16 times, so it must do nothing but edit; after that it is a `ConflictError`. What it throws is thrown on, and
    * nothing is sent.
+   *
+   * It has to change the copy that it is given. Other policies that it returns in its place are refused with a `TypeError`: they would be
+   * lost otherwise.
    */
   async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
     const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
@@ -132,7 +135,10 @@ export class Client implements AsyncDisposable {
       const document = await this.get(topic, { ...within(), ...reached });
       const before = document.policies ?? create(TopicPoliciesSchema);
       const edited = clone(TopicPoliciesSchema, before);
-      await change(edited);
+      const returned = await change(edited);
+      if (returned !== edited && isMessage(returned, TopicPoliciesSchema)) {
+        throw new TypeError("edit sends what was changed in the policies that it gives, not what is returned; change them in place");
+      }
       const mask = pathsBetween(before, edited);
       if (mask.length === 0) {
         const previous = options.includePrevious === true ? document : undefined;

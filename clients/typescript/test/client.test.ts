@@ -204,6 +204,7 @@ test("an edit sends only what differs", async (t) => {
   const unchanged = await client.edit(topic, () => undefined);
   assert.deepEqual([unchanged.outcome, unchanged.requestId], [UpdateOutcome.UNCHANGED, ""]);
   await assert.rejects(client.edit(topic, () => Promise.reject(new Error("changed my mind"))), /changed my mind/);
+  await assert.rejects(client.edit(topic, (policies) => ({ ...policies, maxProducerPerTopic: 9 })), TypeError);
   const watch = client.watch({ topics: [topic], scopes: [Scope.LOCAL], mode: WatchMode.EVERY });
   t.after(() => { watch.close(); });
   await only(watch, "deleted");
