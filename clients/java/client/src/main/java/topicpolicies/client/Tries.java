@@ -55,7 +55,7 @@ final class Tries {
         if (change && unknown && !SETTLED.contains(error.code())) {
             return new OutcomeUnknownException(error, requestId);
         }
-        if (change && error.code() == Status.Code.DEADLINE_EXCEEDED && Repeats.unsent(error, sent)) {
+        if (error.code() == Status.Code.DEADLINE_EXCEEDED && Repeats.unsent(error, sent)) {
             String message = "There was no connection to the service in time: " + error.getMessage();
             return new TopicPoliciesException(Status.Code.UNAVAILABLE, message, error);
         }
