@@ -109,7 +109,8 @@ def cargo() -> str:
 def linting() -> dict[str, str]:
     """What has cargo lint this project's crates as it builds them, and deny warnings: as ``cargo clippy -- -D warnings`` does it.
 
-    The rest makes one build cheap that nobody builds on. Linting alone has all crates that they need checked, and that is half as much work as building them.
+    Linting alone has all crates that they need checked, and that is half as much work as building them. The rest makes one build cheap,
+    which nobody builds on.
 
     Raises:
         AssertionError: clippy is missing.
