@@ -26,7 +26,7 @@ from tests.broker.pulsar_broker import Broker, OwnBroker
 
 _ADDRESS = "brokers"
 _HEAP_MB = 1500
-"""Four processes' namespaces are on one broker."""
+"""The namespaces of all processes are on one broker."""
 
 
 class Shared(Protocol):

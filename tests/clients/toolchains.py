@@ -109,7 +109,8 @@ def cargo() -> str:
 def linting() -> dict[str, str]:
     """What has cargo lint this project's crates as it builds them, and deny warnings: as ``cargo clippy -- -D warnings`` does it.
 
-    Linting alone has all crates that they need checked, and that is half as much work as building them.
+    Linting alone has all crates that they need checked, and that is half as much work as building them. The rest makes one build cheap,
+    which nobody builds on.
 
     Raises:
         AssertionError: clippy is missing.
@@ -121,6 +122,8 @@ def linting() -> dict[str, str]:
         "RUSTC_WORKSPACE_WRAPPER": str(driver),
         "CLIPPY_ARGS": "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
         "CARGO_INCREMENTAL": "0",  # what is built once needs no record of how to build it again
+        "CARGO_PROFILE_DEV_CODEGEN_UNITS": "1",  # crates are built side by side; a crate in 256 parts is more work
+        "CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS": "1",
     }
 
 

@@ -20,6 +20,8 @@ from tests.stubs import AsyncStub, async_stub
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 30
 _LOOK_SECONDS = 0.05
+ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+"""A connection that is tried again at once, not after a second or two, and is nobody else's: servers here start and end all the time."""
 
 
 class ServerProcess:
@@ -57,7 +59,7 @@ class ServerProcess:
             self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220
         self.lives += 1
         deadline = asyncio.get_running_loop().time() + _READY_SECONDS
-        async with grpc.aio.insecure_channel(self.address) as channel:
+        async with grpc.aio.insecure_channel(self.address, options=ANEW) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
                 with contextlib.suppress(grpc.aio.AioRpcError):
@@ -104,8 +106,7 @@ class ServerProcess:
     @contextlib.asynccontextmanager
     async def stub(self) -> AsyncIterator[AsyncStub]:
         """A client's stub on a connection of its own."""
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-        async with grpc.aio.insecure_channel(self.address, options=options) as channel:
+        async with grpc.aio.insecure_channel(self.address, options=ANEW) as channel:
             yield async_stub(channel)
 
     def end(self, number: signal.Signals) -> int:

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on two local cores, with the data source registered."""
+    """A session on two local cores, with the data source registered.
+
+    It evaluates expressions as they stand. Each of the tests' queries runs once, on a few rows: to generate Java for it, and compile that,
+    is more work than the query. Sessions in processes of their own (ingests, streams that are killed, clusters, commands) generate code.
+    """
     from bench.harness.session import session  # noqa: PLC0415 - a process whose tests need no Spark does not load it
     from topicpolicies_spark import register  # noqa: PLC0415
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j's sockets are closed by its own threads, later
         with session("local[2]") as made:
+            made.conf.set("spark.sql.codegen.wholeStage", "false")
+            made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             register(made)
             yield made
