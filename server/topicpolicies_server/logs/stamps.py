@@ -28,7 +28,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, overload
@@ -77,6 +77,8 @@ _HISTORY = "tp-history"
 
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
+"""So many masks are made once, of so many characters at most."""
 _COLUMNS = 4
 """Parts of a request that an event carries."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
@@ -108,6 +110,9 @@ class Carried(Sequence[Remembered]):
 
     def __len__(self) -> int:
         return (self._text.count(",") + 1) // _COLUMNS
+
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[Remembered]:
         return iter(self._all())
@@ -248,7 +253,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             properties.get(_DIGEST, ""),
             properties.get(_ACTOR, ""),
             properties.get(_REASON, ""),
-            () if mask is None else tuple(_parts(mask)),
+            () if mask is None else _known_mask(mask) if len(mask) <= _KNOWN_LENGTH else _mask(mask),
             properties.get(_BASE, ""),
             properties.get(_ETAG),
             skip == "1",
@@ -288,6 +293,14 @@ def _list(parts: Sequence[str]) -> str:
 def _parts(text: str) -> list[str]:
     parts = text.split(",")
     return list(map(unquote, parts)) if "%" in text else parts
+
+
+def _mask(text: str) -> tuple[str, ...]:
+    return tuple(_parts(text))
+
+
+_known_mask = lru_cache(_KNOWN_MASKS)(_mask)
+"""The same for short ones: most events have one of a few, and those that are kept for long share it."""
 
 
 def _seen(text: str) -> Seen:
