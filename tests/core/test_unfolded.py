@@ -14,6 +14,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.unfolded import Sealed, Unfolded
 from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.logs.stamps import from_properties, to_properties
 
 W = 30_000
 JOINED_AT = 1_000_000
@@ -43,7 +44,15 @@ class Entry(Sealed):
         if self.broken:
             raise OSError("it can't be opened")
         self.times += 1
-        return self.placed
+        return as_read(self.placed)
+
+
+def as_read(placed: Placed) -> Placed:
+    """The same, with a stamp out of a message: what it carries is made when somebody looks."""
+    event = placed.event
+    if event is None or event.stamp is None:
+        return placed
+    return placed._replace(event=event._replace(stamp=from_properties(to_properties(event.stamp))))
 
 
 def position(number: int) -> str:
@@ -119,6 +128,7 @@ def inside(state: KeyState | None) -> Any:
     if state is None:
         return None
     parts = {name: getattr(state, name) for name in KeyState.__slots__}
+    assert type(state.remembered) is tuple, "what a key remembers is made for good"
     known = state.joined
     parts["joined"] = known if known is None or known is ALONE else [getattr(known, name) for name in type(known).__slots__]
     return parts
