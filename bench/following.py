@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.sidecar_events import Events
+from topicpolicies_server import garbage
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
@@ -43,8 +44,9 @@ from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "bench/following"
 LEDGER = 7
-COLLECT_EVERY = 50_000
 KINDS = ("broker", "sidecar", "sidecar, 16 requests")
+COLLECTING = garbage.YOUNGEST, garbage.MIDDLE, garbage.OLDEST
+"""When garbage is looked for, as in a server: looking at what is kept of events is a part of what following costs."""
 
 
 class Message:
@@ -257,13 +259,13 @@ class _Counting:
 
 
 def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = NAMESPACE) -> list[Message]:
-    """So many events of so many keys in turn, the first at an entry."""
+    """So many events of so many keys in turn, the first at an entry. Each has a document of its own, so that none is known as it comes."""
     codec, events = Codec(), Events(REMEMBERED_REQUESTS if "16" in kind else 0)
     made: list[Message] = []
     published = 1_700_000_000_000
     for at in range(first + count):
         key = PolicyKey(f"persistent://{namespace}/topic-{at % keys:06d}", Scope.LOCAL)
-        event = (events.of_broker if kind == "broker" else events.of_sidecar)(key, at // keys % 100 + 1)
+        event = (events.of_broker if kind == "broker" else events.of_sidecar)(key, at + 1)
         events.acknowledged(event, position_of(MessageId(LEDGER, at)))
         if at >= first:
             encoded = codec.encode(event)
@@ -368,7 +370,7 @@ def main() -> int:
     parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=list(STAGES))
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     options = parser.parse_args()
-    gc.set_threshold(COLLECT_EVERY)  # as a server has it (``rpc.server``)
+    gc.set_threshold(*COLLECTING)
     table = Table(title=f"microseconds of processor time an event (events a second), {options.events:,} events, median of {options.runs}")
     table.add_column("what")
     for kind in options.kinds:

@@ -24,7 +24,7 @@ _KEYS = 1_000
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     """Both kinds of events, round by round."""
     options = argparse.Namespace(events=scale.followed, keys=min(_KEYS, scale.followed))
-    gc.set_threshold(following.COLLECT_EVERY)
+    gc.set_threshold(*following.COLLECTING)
     found: dict[str, Measured] = {}
     for name, kind in KINDS.items():
         ours: list[float] = []

@@ -14,6 +14,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.unfolded import Sealed, Unfolded
 from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.logs.stamps import from_properties, to_properties
 
 W = 30_000
 JOINED_AT = 1_000_000
@@ -43,7 +44,15 @@ class Entry(Sealed):
         if self.broken:
             raise OSError("it can't be opened")
         self.times += 1
-        return self.placed
+        return as_read(self.placed)
+
+
+def as_read(placed: Placed) -> Placed:
+    """The same, with a stamp out of a message: what it carries is made when somebody looks."""
+    event = placed.event
+    if event is None or event.stamp is None:
+        return placed
+    return placed._replace(event=event._replace(stamp=from_properties(to_properties(event.stamp))))
 
 
 def position(number: int) -> str:
@@ -119,6 +128,7 @@ def inside(state: KeyState | None) -> Any:
     if state is None:
         return None
     parts = {name: getattr(state, name) for name in KeyState.__slots__}
+    assert type(state.remembered) is tuple, "what a key remembers is made for good"
     known = state.joined
     parts["joined"] = known if known is None or known is ALONE else [getattr(known, name) for name in type(known).__slots__]
     return parts
@@ -302,3 +312,71 @@ def test_of_a_topic_of_which_some_is_folded_an_entry_that_can_not_be_opened_keep
     entries[3].broken = False
     head = view.head(KEYS[0])
     assert head is not None and head.document == {"x": b"5"} and not view.unfolded
+
+
+def test_a_topic_of_which_some_is_folded_keeps_what_the_rest_was_computed_from_though_others_have_come_further() -> None:
+    """A broker's third event was computed from its first one; another topic is looked at before it is folded, of ten minutes later."""
+    hot, other = KEYS[0], KEYS[2]
+    documents = [{"ttl": b"1"}, {"ttl": b"1", "rate": b"2"}, {"ttl": b"1", "size": b"3"}]
+    events = [Placed(0, position(number), Event(hot, Action.UPDATE, each), number) for number, each in enumerate(documents, 1)]
+    events += [Placed(0, position(number), Event(other, Action.UPDATE, {"x": b"%d" % number}), number * W // 2) for number in range(4, 24)]
+    eager, lazy = View(CONTEXT, ("",)), Unfolded(CONTEXT, ("",))
+    for placed in events:
+        eager.take(placed)
+        assert placed.event is not None
+        lazy.keep(Entry(placed, placed.event.key.topic))
+    assert lazy.open_some(hot.topic, 2) == 2
+    assert told(lazy.head(other)) == told(eager.head(other))
+    head = lazy.head(hot)
+    assert told(head) == told(eager.head(hot))
+    assert head is not None and head.document == {"ttl": b"1", "rate": b"2", "size": b"3"}, "the rate was nobody's to undo"
+    assert not lazy.unfolded
+    later = Placed(0, position(30), Event(other, Action.UPDATE, {"x": b"30"}), 20 * W)
+    for view in (eager, lazy):
+        for _ in range(2):
+            view.take(later)
+    assert inside(lazy.state(hot)) == inside(eager.state(hot)), "what is of no use any more was let go of after all"
+
+
+class Slow(NamedTuple):
+    """The next event of a log that is written slowly, a broker's mostly; and how many of a topic are folded once all is kept."""
+
+    key: int
+    document: int
+    stamped: bool
+    pause: int
+    folded: int
+    folds: int
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.builds(
+            Slow,
+            key=st.sampled_from([0, 0, 1, 2]),
+            document=st.integers(1, len(DOCUMENTS) - 1),
+            stamped=st.sampled_from([False, False, False, True]),
+            pause=st.sampled_from([0, 1, W, W]),
+            folded=st.sampled_from([0, 2, 4]),
+            folds=st.integers(0, 3),
+        ),
+        min_size=8,
+        max_size=20,
+    )
+)
+def test_whatever_is_folded_first_and_however_slowly_the_log_was_written_the_heads_are_the_same(steps: list[Slow]) -> None:
+    eager, lazy = View(CONTEXT, ("",)), Unfolded(CONTEXT, ("",))
+    at = 0
+    for number, step in enumerate(steps, 1):
+        at += step.pause
+        stamp = Stamp(f"event-{number}", StampKind.UPDATE, f"request-{number}", mask=("x",)) if step.stamped else None
+        key = KEYS[step.key]
+        placed = Placed(0, position(number), Event(key, Action.UPDATE, DOCUMENTS[step.document], stamp), at, "producer")
+        eager.take(placed)
+        lazy.keep(Entry(placed, key.topic))
+    for step in steps:
+        lazy.open_some(KEYS[step.folded].topic, step.folds)
+    for key in KEYS:
+        assert told(lazy.head(key)) == told(eager.head(key))
+        assert lazy.restatement(key, "repair") == eager.restatement(key, "repair")

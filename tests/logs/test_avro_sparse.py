@@ -99,7 +99,10 @@ def test_a_default_that_says_something_is_not_passed_over() -> None:
 def test_only_what_says_something_is_read() -> None:
     types = ["null", ["null", "int"], "boolean"] * 100
     record = SparseRecord(Schema(avro_values.SHIPPED), types, [b"", b"\0", b"\0"] * 100)
-    assert record.read(b"\0" * 200) == [(64, None), (129, None), (194, False), (259, None)], "each run has an end"
+    ends = [(64, None), (129, None), (194, False), (259, None)]
+    assert record.read(b"\0" * 199 + b"\1") == [*ends, (299, True)], "each run has an end"
+    assert record.read(b"\0" * 200) == [], "up to the end of the record it takes one look"
+    assert record.read(b"\0" * 100 + b"\2\0" + b"\0" * 99) == [*ends[:2], (151, 0)], "and so it does behind what says something"
     assert record.read(b"\0\0\2\x0a" + b"\0" * 197)[0] == (4, 5)
     with pytest.raises(ValueError, match="left over"):
         record.read(b"\0" * 201)

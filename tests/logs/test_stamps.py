@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from tests.logs import samples
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.fold.fold import KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.core.policies.events import Action, Event, ListChange, Remembered, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, MalformedStamp, from_properties, to_properties
+from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, Carried, MalformedStamp, from_properties, seen_text, to_properties
 
 KEY = PolicyKey("persistent://public/orders/topic-0", Scope.LOCAL)
 
@@ -85,6 +86,49 @@ def test_only_the_last_requests_travel() -> None:
     assert stamp.remembered == remembered[-REMEMBERED:]
 
 
+@given(st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED).map(tuple), st.slices(REMEMBERED))
+@example((Remembered("%2C", "a,b", "%", ""),), slice(None))
+def test_requests_that_an_event_carries_are_looked_at_as_the_tuple_that_they_were(requests: tuple[Remembered, ...], some: slice) -> None:
+    def carried() -> Carried:
+        return Carried(seen_text(requests))
+
+    assert carried()[-1] == requests[-1]
+    assert isinstance(carried()[-1], Remembered)
+    assert [carried()[at] for at in range(len(requests))] == list(requests)
+    assert carried()[some] == requests[some]
+    assert (len(carried()), bool(carried()), list(reversed(carried()))) == (len(requests), True, list(reversed(requests)))
+    assert carried() == requests
+    assert requests == carried() == carried()
+    assert carried() != (*requests, requests[0])
+    assert repr(carried()) == repr(requests)
+    looked_at = carried()
+    assert list(looked_at) == list(requests)
+    assert looked_at[-1] is looked_at[len(looked_at) - 1], "they are made once"
+
+
+def test_nobody_pays_for_the_requests_of_an_event_that_follows_what_was_read() -> None:
+    requests = tuple(Remembered(f"request-{n}", "d", f"{n}", f"{n - 1}") for n in range(1, REMEMBERED + 1))
+    state = KeyState()
+    state.document, state.version, state.newest, state.remembered = {}, "16", "16", requests
+    stamp = from_properties(
+        to_properties(Stamp("17", StampKind.UPDATE, "request-17", "d", base="16", remembered=requests, seen=Seen("", "16")))
+    )
+    assert stamp is not None
+    read: list[str] = []
+
+    class Watched(Carried):
+        __slots__ = ()
+
+        def _all(self) -> tuple[Remembered, ...]:
+            read.append("all")
+            return super()._all()
+
+    stamp = stamp._replace(remembered=Watched(seen_text(requests)))
+    folded = fold(state, Placed(0, "17", Event(KEY, Action.UPDATE, {}, stamp), 1))
+    assert (folded.status, folded.stale, state.due, read) == (Status.APPLIED, False, False, [])
+    assert state.remembered == (*requests[1:], Remembered("request-17", "d", "17", "16"))
+
+
 def test_a_stamp_that_is_too_large_is_refused_before_it_is_written() -> None:
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=tuple(f"subscription_policies.`{'x' * 90}{n}`" for n in range(1_500)))
     with pytest.raises(LogError) as refused:
@@ -116,9 +160,13 @@ GOOD = to_properties(samples.stamps()[4])
         {"tp-skip": "true"},
         {"tp-reads": "retention_policies"},
         {"tp-reads": ""},
+        {"tp-seen": ""},
         {"tp-seen": "a,b,c"},
         {"tp-seen": "a,b,c,d,e"},
         {"tp-seen": ",".join(["a,b,c,d"] * (REMEMBERED + 1))},
+        {"tp-history": ""},
+        {"tp-history": "a"},
+        {"tp-history": "a,b,c,d"},
         {"tp-operands": "shadow_topics,union,!"},
         {"tp-operands": "shadow_topics,union,"},
         {"tp-operands": "shadow_topics,replace,6gECb25l"},

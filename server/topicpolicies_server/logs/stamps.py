@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 from urllib.parse import unquote
 
 from google.protobuf.message import DecodeError
@@ -77,12 +77,71 @@ _HISTORY = "tp-history"
 
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
+"""So many masks are made once, of so many characters at most."""
+_COLUMNS = 4
+"""Parts of a request that an event carries."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
 """Makes one of a row of its four parts, without counting them again."""
 
 
 class MalformedStamp(ValueError):
     """An event's properties claim to be a stamp, and can't be read as one."""
+
+
+class Carried(Sequence[Remembered]):
+    """The requests that an event carries, as they stand in its properties. They are made when somebody looks at them.
+
+    Mostly nobody does: who has read the events before them knows them. It is equal to a tuple of the same.
+    """
+
+    __slots__ = ("_made", "_text")
+    __hash__ = None  # type: ignore[assignment]  # nor have stamps one
+
+    def __init__(self, text: str) -> None:
+        """``text``: theirs (``seen_text``), of at least one.
+
+        Raises:
+            MalformedStamp: it is none, or of more than ``REMEMBERED``.
+        """
+        _count_rows(SEEN, text.count(",") + 1, _COLUMNS, REMEMBERED)
+        self._text = text
+        self._made: tuple[Remembered, ...] | None = None
+
+    def __len__(self) -> int:
+        return (self._text.count(",") + 1) // _COLUMNS
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Remembered]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Remembered: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Remembered, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Remembered | tuple[Remembered, ...]:
+        if at == -1 and self._made is None:  # the newest tells whether an event was computed from one on its way
+            last = self._text.rsplit(",", _COLUMNS)[-_COLUMNS:]
+            return _REMEMBER(tuple(map(unquote, last) if "%" in self._text else last))
+        return self._all()[at]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Carried):
+            return self._text == other._text or self._all() == other._all()
+        return self._all() == other
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def _all(self) -> tuple[Remembered, ...]:
+        made = self._made
+        if made is None:
+            made = self._made = tuple(map(_REMEMBER, zip(*[iter(_parts(self._text))] * _COLUMNS, strict=True)))
+        return made
 
 
 def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
@@ -182,12 +241,9 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if skip not in ("", "1"):
         raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
     mask = properties.get(_MASK)
-    seen = _rows(properties, SEEN, 4)
-    if len(seen) > REMEMBERED:
-        raise MalformedStamp(f"{SEEN} has {len(seen)} rows")
-    history = _rows(properties, _HISTORY, 2)
-    if len(history) > 1:
-        raise MalformedStamp(f"{_HISTORY} has {len(history)} rows")
+    seen = properties.get(SEEN)
+    carried = () if seen is None else Carried(seen)
+    history = properties.get(_HISTORY)
     try:
         kind = _KINDS.get(properties.get(_KIND, ""))
         return Stamp(  # by position, which is quicker
@@ -197,15 +253,15 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             properties.get(_DIGEST, ""),
             properties.get(_ACTOR, ""),
             properties.get(_REASON, ""),
-            () if mask is None else tuple(_parts(mask)),
+            () if mask is None else _known_mask(mask) if len(mask) <= _KNOWN_LENGTH else _mask(mask),
             properties.get(_BASE, ""),
             properties.get(_ETAG),
             skip == "1",
             dict(_rows(properties, _READS, 2)) if _READS in properties else _NOTHING,
             _operands(properties) if _OPERANDS in properties else _NOTHING,
-            tuple(map(_REMEMBER, seen)),
+            carried,
             properties.get(_HEAD, ""),
-            Seen(*history[0]) if history else None,
+            None if history is None else _seen(history),
             properties.get(_PRINCIPAL, ""),
             properties.get(_CLAIMED, ""),
             *(trace_context(properties[PARENT_KEY], properties.get(STATE_KEY, "")) if PARENT_KEY in properties else NO_TRACE),
@@ -239,12 +295,30 @@ def _parts(text: str) -> list[str]:
     return list(map(unquote, parts)) if "%" in text else parts
 
 
-def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
-    """The parts of a list as rows of so many; none if there is no list."""
-    text = properties.get(name)
-    if text is None:
-        return []
+def _mask(text: str) -> tuple[str, ...]:
+    return tuple(_parts(text))
+
+
+_known_mask = lru_cache(_KNOWN_MASKS)(_mask)
+"""The same for short ones: most events have one of a few, and those that are kept for long share it."""
+
+
+def _seen(text: str) -> Seen:
     parts = _parts(text)
-    if len(parts) % columns:
-        raise MalformedStamp(f"{name} has {len(parts)} parts, which are no rows of {columns}")
+    _count_rows(_HISTORY, len(parts), 2, 1)
+    return Seen(*parts)
+
+
+def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
+    """The parts of a list as rows of so many."""
+    parts = _parts(properties[name])
+    _count_rows(name, len(parts), columns)
     return list(zip(*[iter(parts)] * columns, strict=True))
+
+
+def _count_rows(name: str, parts: int, columns: int, most: int | None = None) -> None:
+    """Makes sure that so many parts are rows of so many, and no more rows than that."""
+    if parts % columns:
+        raise MalformedStamp(f"{name} has {parts} parts, which are no rows of {columns}")
+    if most is not None and parts > most * columns:
+        raise MalformedStamp(f"{name} has {parts // columns} rows")

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..checkpoints import Keeper, Restored
 from ..core.fold.fold import FoldContext
-from ..core.policies import documents
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
@@ -332,4 +331,4 @@ class Follower(Keeping):
 
 
 def _size(head: Head | None) -> int:
-    return documents.size(head.document) if head is not None and head.document is not None else 0
+    return 0 if head is None else head.size

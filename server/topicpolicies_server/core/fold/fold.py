@@ -142,7 +142,7 @@ def _operation(
         folded = apply(state, placed, stamp, document, stamp.base not in (state.version, state.head_event))
     else:
         if first:
-            state.remembered = without_versions(stamp.remembered) if event.replicated else stamp.remembered
+            state.remembered = without_versions(stamp.remembered) if event.replicated else tuple(stamp.remembered)
         if first and stamp.base:  # what it was computed from was not seen: its word is taken for all of it
             state.version = ""  # what it was applied to is not told
             state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # it is once

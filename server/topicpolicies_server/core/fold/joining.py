@@ -259,7 +259,7 @@ def _completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     return tuple(request if request.version else ours.get(request.request_id, request) for request in stamp.remembered)
 
 
-def without_versions(requests: tuple[Remembered, ...]) -> tuple[Remembered, ...]:
+def without_versions(requests: Sequence[Remembered]) -> tuple[Remembered, ...]:
     """Remembered requests of another cluster, whose positions mean nothing here."""
     return tuple(Remembered(request.request_id, request.digest, "", "") for request in requests)
 

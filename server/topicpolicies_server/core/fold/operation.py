@@ -60,7 +60,7 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
         state.remembered = tuple(request for request in state.remembered if request is not first)  # it was on its way, and got lost
     if state.joined is ALONE and not pipelined(stamp) and (stamp.base == state.version or _came_after(state, stamp)):
         state.joined, state.version = None, stamp.base  # its writer knew everything, also what had been refused
-        state.remembered = stamp.remembered
+        state.remembered = tuple(stamp.remembered)
         return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else event.document or {})
     head = state.document
     version = state.version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -93,7 +93,7 @@ class Stamp(NamedTuple):
     """Digests of the settings that the computation relied on, by setting (``documents.digest``): if the head's differ, it is void."""
     operands: Mapping[str, tuple[ListChange, bytes]] = MappingProxyType({})
     """List operations: by setting, what is done, and the given elements as a setting's bytes."""
-    remembered: tuple[Remembered, ...] = ()
+    remembered: Sequence[Remembered] = ()
     """The last requests of the key before this one, newest last, because compaction erases their events."""
     head_version: Position = ""
     """REPAIR and TOMBSTONE: the version of the head that they restate."""

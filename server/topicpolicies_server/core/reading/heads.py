@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..fold.fold import KeyState
 from ..names import PolicyKey
+from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import Event, Placed, Position
 
@@ -28,6 +29,7 @@ class Head:
         "__weakref__",
         "_late",
         "_placed",
+        "_size",
         "before",
         "document",
         "encoded",
@@ -56,6 +58,7 @@ class Head:
         """The version before; "" for what was loaded."""
         self._placed = placed
         self._late: Callable[[], Placed] | None = None
+        self._size: int | None = None
         self.number = number
         """Counts the changes of this view; 0 for what is not a change."""
         self.partition = partition if placed is None else placed.partition
@@ -81,6 +84,14 @@ class Head:
     def placed_late(self, partition: int, placed: Callable[[], Placed]) -> None:
         """The event that made it is made when somebody asks for it. ``partition``: in which it stands."""
         self.partition, self._late = partition, placed
+
+    @property
+    def size(self) -> int:
+        """Bytes of its document's settings; 0 if there is none."""
+        size = self._size
+        if size is None:
+            size = self._size = 0 if self.document is None else documents.size(self.document)
+        return size
 
     @property
     def event(self) -> Event | None:

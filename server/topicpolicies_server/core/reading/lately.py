@@ -22,13 +22,14 @@ CLAIMED  further ahead otherwise                                        CLAIMED 
 =======  =============================================================  =======  =====================================================
 
 So events with times of the future let go of nothing early, however many one producer writes. Nor do they keep the others: a cell whose
-last event is in the future goes to the end of the line, until its time comes.
+last event is in the future goes to the end of the line, until its time comes. And so does one whose next events are there already and will
+be folded later than those of other cells (``unfolded``): what they were computed from may be long ago by then, but was not as they came.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 WINDOWS = 3
@@ -102,11 +103,17 @@ class Time:
 class Lately:
     """The cells of one partition that are not idle, by their names; each partition is read at its own pace."""
 
-    __slots__ = ("_cells", "_time", "_window_ms")
+    __slots__ = ("_awaited", "_cells", "_time", "_window_ms")
 
-    def __init__(self, window_ms: int) -> None:
-        """``window_ms``: W, in milliseconds."""
+    def __init__(self, window_ms: int, awaited: Container[str] = ()) -> None:
+        """No cells.
+
+        Args:
+            window_ms: W, in milliseconds.
+            awaited: topics whose next events are there already, and are not folded yet: their cells do not become idle.
+        """
         self._window_ms = window_ms
+        self._awaited = awaited
         self._cells: OrderedDict[str, int] = OrderedDict()  # a dict is slow to find its first entry
         """When the last event of each was published, in milliseconds since 1970."""
         self._time = Time(window_ms)
@@ -148,11 +155,16 @@ class Lately:
         idle: list[str] = []
         for _ in range(_AT_A_TIME):
             first, touched_at = next(iter(cells.items()))
-            if touched_at < now - WINDOWS * self._window_ms:
+            is_idle = touched_at < now - WINDOWS * self._window_ms
+            if not is_idle and touched_at <= now + self._window_ms:
+                break
+            if is_idle and not self._is_awaited(first):
                 del cells[first]
                 idle.append(first)
-            elif touched_at > now + self._window_ms:
-                cells.move_to_end(first)
             else:
-                break
+                cells.move_to_end(first)
         return now, idle
+
+    def _is_awaited(self, name: str) -> bool:
+        awaited = self._awaited
+        return name in awaited or name[1:] in awaited  # one sign more is before the topic for all clusters

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from ..policies import documents
 from ..policies.events import Position
 from .heads import Head
 
@@ -60,4 +59,4 @@ class Ring:
 
 def _size(change: Head) -> int:
     """What a change keeps in memory, about: its document, that before it, and the bytes that are told."""
-    return 512 + 3 * documents.size(change.document or {})
+    return 512 + 3 * change.size

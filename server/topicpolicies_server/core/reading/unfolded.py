@@ -16,8 +16,9 @@ KEPT     one of them can't be opened                          KEPT     the error
 =======  ===================================================  =======  ==================================================================
 
 A topic of which nothing was kept is FOLDED. Whoever looks at all keys has all folded; who can wait for that folds them beforehand, some at
-a time. Two things are as if each entry had been folded as it came: requests that were applied lately (``fold/recent``), and what the keys'
-states have let go of by the time the log was looked at as a whole (``sight``). The changes of a view are numbered, and its cells ordered,
+a time. Three things are as if each entry had been folded as it came: requests that were applied lately (``fold/recent``), what the keys'
+states have let go of by the time the log was looked at as a whole (``sight``), and that no key becomes idle while entries of it are kept
+(``lately``), though other topics are folded that have come further. The changes of a view are numbered, and its cells ordered,
 as they are folded; so only what comes when all is folded stands in the order of the log.
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -33,6 +35,7 @@ from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import Placed, Position
 from .cells import Trace
+from .lately import Lately
 from .snapshot import Snapshot
 from .view import Head, View
 
@@ -108,6 +111,7 @@ class Unfolded(View):
         """The newest entry of each topic."""
         self._lines: dict[str, list[Sealed]] = {}
         """The entries, the newest first, of each topic of which some are folded, and perhaps newer ones were kept since."""
+        self._cells.lately.default_factory = partial(Lately, context.window_ms, self._kept)
         self._folding: str | None = None
         """The topic of which entries are being folded."""
         self._numbers = count(1)

@@ -10,6 +10,7 @@ What is read is taken for what was written: whoever keeps the bytes has a checks
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ..fold.fold import KeyState
@@ -175,7 +176,7 @@ class _CellWriter:
             state.contradictions,
         ]
 
-    def _remembered(self, requests: tuple[Remembered, ...]) -> list[int]:
+    def _remembered(self, requests: Sequence[Remembered]) -> list[int]:
         known = self.requests
         return [known.setdefault(request, len(known)) for request in requests]
 

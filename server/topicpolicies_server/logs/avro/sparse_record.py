@@ -1,7 +1,8 @@
 """Records most of whose fields say nothing: reads those that do.
 
 A document has some fifty fields, of which one to five say something. The others are written in one way, such as null's branch or an empty
-map. So whole runs of them are passed over at once, by a regular expression, and each field that is there is read by fastavro alone.
+map. So whole runs of them are passed over at once, by a regular expression or, up to the end, by a comparison, and each field that is
+there is read by fastavro alone.
 
 | at | are | then |
 |---|---|---|
@@ -43,6 +44,11 @@ class SparseRecord:
         self._readers = [_reader(schema, each) for each in types]
         self._nothing = nothing
         self._run = lru_cache(len(nothing) + 1)(self._make_run)
+        self._rests: list[bytes | None] = [b""]
+        """From each field on, the bytes by which all say nothing; None: one of them is always read."""
+        for each in reversed(nothing):
+            rest = self._rests[0]
+            self._rests.insert(0, None if each is None or rest is None else each + rest)
 
     def read(self, data: bytes) -> list[tuple[int, AvroValue]]:
         """The numbers and values of the fields that do not say nothing in the usual way.
@@ -51,11 +57,14 @@ class SparseRecord:
             ValueError: bytes are left over, or the data is damaged in one of the many ways in which fastavro says so.
         """
         found: list[tuple[int, AvroValue]] = []
-        readers, run_of = self._readers, self._run
+        readers, run_of, rests = self._readers, self._run, self._rests
         count = len(readers)
         source: io.BytesIO | None = None
         at = number = 0
         while True:
+            rest = rests[number]
+            if rest is not None and len(data) - at == len(rest) and data.endswith(rest):  # mostly so, behind the last that says something
+                return found
             run = run_of(number)
             passed = run.match(data, at)
             assert passed is not None, "it matches nothing at all too"

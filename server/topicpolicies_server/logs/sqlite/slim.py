@@ -47,7 +47,7 @@ class _Written(NamedTuple):
     """The last row of a key."""
 
     row: int
-    remembered: tuple[Remembered, ...]
+    remembered: Sequence[Remembered]
     """What its event carries."""
     depth: int
     """How many rows lead from it to a complete one."""
@@ -97,7 +97,7 @@ class Shortening:
         self._last.clear()
 
 
-def _shared(known: tuple[Remembered, ...], remembered: tuple[Remembered, ...]) -> tuple[int, int]:
+def _shared(known: Sequence[Remembered], remembered: Sequence[Remembered]) -> tuple[int, int]:
     """From which of the known requests on the others begin with them, and with how many."""
     try:
         first = known.index(remembered[0])
