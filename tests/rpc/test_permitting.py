@@ -35,6 +35,7 @@ class Slow:
         self.looked = 0
         self.allowed = True
         self.problem: PolicyError | None = None
+        self.on_basis = None
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """As far as it is known."""

@@ -254,6 +254,10 @@ class KeyOrder:
         self._admission = admission
         self._last: dict[PolicyKey, asyncio.Future[None]] = {}
 
+    def waits(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._last)
+
     def at_once(self, namespace: str, request: Request) -> bool:
         """Admits a request if nobody of its key waits, and all that it needs is known; else False.
 
