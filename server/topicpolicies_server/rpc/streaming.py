@@ -228,7 +228,13 @@ class UpdateStream:
         """A change waits for facts about the cluster."""
         task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
         self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._waiting.discard(task)
+            if turns.leave(request):  # it was cancelled before it ran
+                self._tell(request.sequence, request, stopping())
+
+        task.add_done_callback(ended)
 
     def _request(self, change: service_pb2.PolicyChangeRequest, index: int) -> tuple[str, Request]:
         which = change.WhichOneof("change")
