@@ -27,7 +27,6 @@ from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.rereading import Rereading
 from topicpolicies_server.rpc.asking import asker_of
-from topicpolicies_server.rpc.expiring import Expiring
 from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import Permitting
 
@@ -44,12 +43,8 @@ class _Call:
 
     def __init__(self) -> None:
         token = jwt.encode({"sub": "changer"}, SECRET, algorithm="HS256")
-        self._said = (("user-agent", "grpc-python-asyncio"), ("authorization", f"Bearer {token}"))
+        self.metadata = (("user-agent", "grpc-python-asyncio"), ("authorization", f"Bearer {token}"))
         self.caller = NOBODY
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        """What it says."""
-        return self._said
 
 
 def measure(ask: Callable[[Any], object], *, cold: bool) -> float:
@@ -74,16 +69,13 @@ async def main() -> None:
         rereading = Rereading()
         roles = RolesFile(file, rereading)
         await roles.start()
-        permitting, expiring = Permitting(ByRoles(roles)), Expiring()
+        permitting = Permitting(ByRoles(roles))
         door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
 
         def asked(call: Any) -> None:
-            expiring.began(call)
             door(call)
-            expiring(call)
             asker_of(call)
             permitting.shown_at_once(call.caller, "acme/orders", Permission.CHANGE)
-            expiring.ended(call)
 
         asked(_Call())
         for name, cold in (("in a loop", False), ("with nothing of it in the caches", True)):

@@ -3,7 +3,7 @@
     python -m bench.rations [--seconds 8] [--runs 3]
 
 Each server is a process of its own, on the embedded log, and asks for tokens; so is each other caller. The polite one makes 50 changes in a
-second, one after the other as their times come. In turn: nobody else calls; a greedy one calls, without limits; one that asks for no more
+second, one after the other, at times by chance. In turn: nobody else calls; a greedy one calls, without limits; one that asks for no more
 than the limit of 100 changes in a second; a greedy one at that limit, that waits as long as the service says (``RetryInfo``), that does
 not, and that sends them over a stream. Of each the median of all runs.
 """
@@ -14,12 +14,13 @@ import argparse
 import asyncio
 import contextlib
 import json
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,7 +93,7 @@ async def greedy(address: str, how: str, seconds: float) -> int:
                         await asyncio.sleep(from_rpc_error(error).retry_seconds or 0.0)
 
         if how == "modest":
-            return len(await _evenly(stub, who, "modest", _MAY, seconds))
+            return len(await _in_turn(stub, who, "modest", times(_MAY, seconds)))
         if how != "stream":
             await asyncio.gather(*map(call, range(_AT_ONCE)))
             return made
@@ -119,20 +120,29 @@ async def greedy(address: str, how: str, seconds: float) -> int:
 
 
 async def polite(address: str, seconds: float) -> list[float]:
-    """Makes its changes as their times come; how long each took from then on, in milliseconds."""
+    """Makes its changes as their times come; how long each took from then on, in milliseconds.
+
+    Each comes at a time by chance in its fiftieth of a second. At even times each would come as long after a change of the other one, whose
+    times are even too, as the one before: a whole run would be measured at one distance, which is another one in the next run.
+    """
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = service_pb2_grpc.TopicPoliciesServiceStub(channel)
         who = _who("polite")
         await stub.UpdatePolicy(_update("polite", 0), metadata=who, wait_for_ready=True, timeout=60)
-        return await _evenly(stub, who, "polite", _RATE, seconds)
+        return await _in_turn(stub, who, "polite", times(_RATE, seconds, random.random))
 
 
-async def _evenly(stub: Any, who: tuple[tuple[str, str], ...], topic: str, rate: int, seconds: float) -> list[float]:
-    """So many changes in a second, one after the other; how long each took from its time on, in milliseconds."""
+def times(rate: int, seconds: float, chance: Callable[[], float] = float) -> list[float]:
+    """When so many changes in a second come, each in a time of its own: at its beginning, or a part of it later that is left to chance."""
+    return [(number + chance()) / rate for number in range(max(1, int(seconds * rate)))]
+
+
+async def _in_turn(stub: Any, who: tuple[tuple[str, str], ...], topic: str, times: Sequence[float]) -> list[float]:
+    """A change at each of these seconds from now, one after the other; how long each took from its time on, in milliseconds."""
     took: list[float] = []
     began = time.monotonic()
-    for number in range(max(1, int(seconds * rate))):
-        due = began + number / rate
+    for number, at in enumerate(times):
+        due = began + at
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         await stub.UpdatePolicy(_update(topic, number), metadata=who)
         took.append((time.monotonic() - due) * 1_000)
@@ -152,7 +162,23 @@ def server(options: tuple[str, ...]) -> Iterator[Program]:
             yield target.program
 
 
-def beside(program: Program, how: str, seconds: float) -> Measured:
+class Beside(NamedTuple):
+    """What was seen of a time in which another one called."""
+
+    took: list[float]
+    """The polite one's times, in milliseconds."""
+    processor_seconds: float
+    others: float
+
+
+def measured(seen: Sequence[Beside]) -> Measured:
+    """Of several such times as if they were one."""
+    took = sorted(each for part in seen for each in part.took)
+    used, others = sum(each.processor_seconds for each in seen), statistics.mean(each.others for each in seen)
+    return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, others)
+
+
+def beside(program: Program, how: str, seconds: float) -> Beside:
     """The polite one's times, once another one has called for a moment."""
     before_that = min(1.0, seconds)
     all_seconds = seconds + before_that
@@ -165,17 +191,17 @@ def beside(program: Program, how: str, seconds: float) -> Measured:
             other.stdout.readline()  # it has begun
             time.sleep(before_that)
         used = program.processor_seconds
-        took = sorted(asyncio.run(polite(program.address, seconds)))
+        took = asyncio.run(polite(program.address, seconds))
         used = program.processor_seconds - used
         made = int(other.communicate()[0]) / all_seconds if other is not None else 0.0
-    return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, made)
+    return Beside(took, used, made)
 
 
 def measure(kind: str, seconds: float) -> Measured:
     """One run, with a server of its own."""
     options, how = KINDS[kind]
     with server(options) as program:
-        return beside(program, how, seconds)
+        return measured([beside(program, how, seconds)])
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ GROUPS = (
     Group("unary", unary.FIGURES, unary.measure, 300),
     Group("batches", batches.FIGURES, batches.measure, 300),
     Group("asking", asking.FIGURES, asking.measure, 300),
-    Group("rations", rationing.FIGURES, rationing.measure, 300),
+    Group("rations", rationing.FIGURES, rationing.measure, 480),
     Group("pulsar-batches", on_pulsar.STREAM_FIGURES, on_pulsar.measure_streams, 300, broker=True),
     Group("pulsar-calls", on_pulsar.CALL_FIGURES, on_pulsar.measure_calls, 400, broker=True),
     Group("start", starting.FIGURES, starting.measure, 600),

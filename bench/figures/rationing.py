@@ -1,6 +1,7 @@
 """The delay of a caller's changes beside another one who asks for all it can get, at its limit, beside one who asks for no more than that.
 
-What the other one may do costs what it costs; what it asks for beyond that is to cost others nothing.
+What the other one may do costs what it costs; what it asks for beyond that is to cost others nothing. Both others call several times in a
+round, in turn, and what is seen of each is taken together: the 99th percentile of one such time is its third-longest delay.
 """
 
 from __future__ import annotations
@@ -17,17 +18,26 @@ FIGURES = (
     Figure("rations-delay", "delay beside a caller at its limit, 32 at once, p50", "beside one that asks for no more", "ms", _NOTHING),
     Figure("rations-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
 )
+_TURNS = 4
+"""Of each other one in a round."""
+_TIMES = 2
+"""As long as other loads, so that a round has 800 changes of the polite one beside each."""
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     """Both others in turn, and nobody else, on one server."""
-    taken: dict[str, list[rations.Measured]] = {rations.WAITS: [], rations.MODEST: [], rations.NOBODY: []}
+    ours, limit, alone = list[rations.Measured](), list[rations.Measured](), list[rations.Measured]()
+    seconds = _TIMES * scale.seconds
     with rations.server(rations.LIMIT) as program:
         for number in range(scale.rounds):
             say(f"round {number + 1} of {scale.rounds}")
-            for kind in taken if number % 2 else reversed(taken):
-                taken[kind].append(rations.beside(program, rations.KINDS[kind][1], 2 * scale.seconds))
-    ours, limit, alone = taken.values()
+            seen: dict[str, list[rations.Beside]] = {rations.WAITS: [], rations.MODEST: []}
+            for turn in range(_TURNS):
+                for kind in seen if (number + turn) % 2 else reversed(seen):
+                    seen[kind].append(rations.beside(program, rations.KINDS[kind][1], seconds))
+            ours.append(rations.measured(seen[rations.WAITS]))
+            limit.append(rations.measured(seen[rations.MODEST]))
+            alone.append(rations.measured([rations.beside(program, "", seconds)]))
     p50, p99 = (statistics.median(each) for each in zip(*((each.p50_ms, each.p99_ms) for each in alone), strict=True))
     note = f"beside nobody p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     return {

@@ -15,7 +15,7 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 class Histogram:
     """How long something took, each time."""
 
-    __slots__ = ("_bounds", "_counts", "seconds")
+    __slots__ = ("bounds", "counts", "seconds")
 
     def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
         """Nothing is counted yet.
@@ -23,20 +23,22 @@ class Histogram:
         Args:
             bounds: upper bounds of the buckets, in seconds, ascending.
         """
-        self._bounds = tuple(bounds)
-        self._counts = [0] * (len(self._bounds) + 1)
+        self.bounds = tuple(bounds)
+        """Of all buckets but the last one."""
+        self.counts = [0] * (len(self.bounds) + 1)
+        """How many are in each bucket."""
         self.seconds = 0.0
         """All of them together."""
 
     def count(self, seconds: float) -> None:
         """It took so long once more."""
-        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self.counts[bisect_left(self.bounds, seconds)] += 1
         self.seconds += seconds
 
     def cumulated(self) -> list[tuple[str, float]]:
         """Each bucket's upper bound in words, and how many took no longer; the last one is all of them (``+Inf``)."""
-        counts, upto, rows = list(self._counts), 0, []
-        for bound, count in zip((*self._bounds, None), counts, strict=True):
+        counts, upto, rows = list(self.counts), 0, []
+        for bound, count in zip((*self.bounds, None), counts, strict=True):
             upto += count
             rows.append(("+Inf" if bound is None else repr(bound), float(upto)))
         return rows

@@ -66,7 +66,7 @@ permissions = ["read", "watch", "change", "history", "secrets"]
 
 def believe(call: Call) -> None:
     """A door: who calls is who he says he is."""
-    said = {key: value for key, value in call.invocation_metadata() or () if isinstance(value, str)}
+    said = {key: value for key, value in call.metadata if isinstance(value, str)}
     principal = said.get(PRINCIPAL_KEY, "")
     call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
 

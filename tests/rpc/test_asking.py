@@ -16,10 +16,7 @@ class Context(CallContext):
 
     def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
         super().__init__("")
-        self._metadata = metadata
-
-    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self._metadata
+        self.metadata = metadata
 
 
 def test_a_call_is_made_in_the_trace_that_it_names() -> None:

@@ -314,7 +314,7 @@ async def test_strangers_do_not_fill_the_disk_and_what_they_tried_is_counted(
     known = Caller("alice", Way.TOKEN)
 
     def door(call: Call) -> None:
-        said = dict(call.invocation_metadata() or ())
+        said = dict(call.metadata)
         if "topicpolicies-actor" not in said:
             raise invalid("Nobody.")
         call.caller = known

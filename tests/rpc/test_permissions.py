@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from topicpolicies.v1.service_pb2 import WATCH_MODE_ENTRIES, WATCH_MODE_EVERY
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
+PATIENCE = 20.0
 CALLERS = ("", "reader", "watcher", "changer", "historian", "keeper", "owner", "stranger", "admin")
 PROXIED = tuple(f"gateway>{role}" for role in CALLERS if role)
 Make: TypeAlias = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
@@ -344,3 +346,24 @@ async def test_a_document_that_is_written_back_as_it_was_shown_keeps_its_secret(
     kept = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("keeper"))
     assert kept.documents[0].policies.offload_policies.s3_managed_ledger_offload_credential_secret == "hush"
     assert kept.documents[0].policies.max_producer_per_topic == 9
+
+
+async def test_a_role_that_may_change_no_more_is_refused_on_a_stream_that_is_open_and_in_the_next_call(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as (server, channel, roles):
+        stub, stream = async_stub(channel), async_stub(channel).UpdatePolicies(metadata=of("changer"))
+
+        async def sent() -> Any:
+            await stream.write(batch(change()))
+            answer: Any = await stream.read()
+            return answer.results[0]
+
+        assert (await sent()).HasField("updated") and (await sent()).HasField("updated")
+        await stub.UpdatePolicy(change(), metadata=of("changer"))
+        roles.write_text(roles.read_text().replace("changer", "somebody-else"))
+        server.rereading.ask()
+        async with asyncio.timeout(PATIENCE):
+            while (told := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
+                await asyncio.sleep(0.05)
+        assert told.reason == "PERMISSION_DENIED"
+        assert (await sent()).error.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
+        stream.cancel()

@@ -17,6 +17,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import Caller, Permission
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
@@ -35,6 +36,7 @@ class Slow:
         self.looked = 0
         self.allowed = True
         self.problem: PolicyError | None = None
+        self.on_basis = None
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """As far as it is known."""
@@ -160,3 +162,52 @@ async def test_what_is_wrong_with_a_request_is_told_before_anybody_is_asked(stub
     told = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
     assert told.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (authority.asked, authority.looked) == (0, 0)
+
+
+class Facts:
+    """Admits at once, beside what has a reason, which waits for what is known later."""
+
+    def __init__(self) -> None:
+        self.known = asyncio.Event()
+
+    def at_once(self, _namespace: str, request: Request) -> bool:
+        return not request.reason
+
+    async def admit(self, _namespace: str, request: Request) -> None:
+        if request.reason:
+            await self.known.wait()
+
+    async def disabled(self, _namespace: str, _topic: str) -> bool:
+        return False
+
+    async def close(self) -> None:
+        """Nothing."""
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        return {}
+
+
+async def test_a_change_that_needs_nothing_does_not_overtake_one_of_its_key_and_message_that_waits_for_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = Facts()
+
+    async def opened(*_: object, **__: object) -> Facts:
+        return facts
+
+    monkeypatch.setattr(servers, "open_admission", opened)
+    monkeypatch.setattr(servers, "info", lambda *_: service_pb2.GetServerInfoResponse())
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        first, second, other = change(SLOW, 1), change(SLOW, 2), change(FAST, 3)
+        first.reason = "it waits"
+        stream = async_stub(channel).UpdatePolicies()
+        await stream.write(batch(first, second, other))
+        come = results(stream)
+        async with asyncio.timeout(PATIENCE):
+            assert (await anext(come)).sequence == 3, "others do not wait for it"
+            facts.known.set()
+            found = [await anext(come) for _ in range(2)]
+        await stream.done_writing()
+    assert [each.sequence for each in found] == [1, 2]
+    assert found[1].updated.previous_version == found[0].updated.version

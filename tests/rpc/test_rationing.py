@@ -52,7 +52,7 @@ def named(server: Server) -> None:
     """Who calls is who it says that it is."""
 
     def name(call: Call) -> None:
-        who = dict(call.invocation_metadata() or ()).get("who", "")
+        who = dict(call.metadata).get("who", "")
         call.caller = Caller(str(who), Way.TOKEN)
 
     server.calls.doors = (name, *server.calls.doors)

@@ -54,6 +54,7 @@ class Table:
     silent: bool = False
     problem: PolicyError | None = None
     broken: bool = False
+    on_basis = None
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """What is known."""

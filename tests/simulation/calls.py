@@ -47,11 +47,7 @@ class CallContext:
     changes = 0
 
     def __init__(self, actor: str) -> None:
-        self._actor = actor
-
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
-        """The call's metadata."""
-        return (("topicpolicies-actor", self._actor),)
+        self.metadata: tuple[tuple[str, str | bytes], ...] = (("topicpolicies-actor", actor),)
 
     def note(self, key: str, value: str) -> None:
         """Nobody looks at it."""

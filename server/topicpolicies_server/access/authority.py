@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol, runtime_checkable
+from collections.abc import Hashable
+from typing import Any, Protocol, runtime_checkable
 
 from .caller import Caller
 
@@ -27,6 +28,10 @@ class Permission(enum.Enum):
 
 class Authority(Protocol):
     """Decides. What it has learnt is cached, and bounded; what can't be known is refused."""
+
+    @property
+    def on_basis(self) -> OnBasis | None:
+        """By what it decides, if answers may be remembered as long as that stands."""
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """Whether a caller may, as far as that is known now; None: it has to be asked for (``may``)."""
@@ -56,6 +61,31 @@ class Roles(Protocol):
         """Ends what is being asked."""
 
 
+class Basis:
+    """What decides at present, for whoever remembers what follows from it. What decides after a change is another one.
+
+    So what is remembered is forgotten with what it follows from, whoever remembers it.
+    """
+
+    __slots__ = ("follows",)
+
+    def __init__(self) -> None:
+        """Nothing was asked of it yet."""
+        self.follows: dict[Hashable, Any] = {}
+        """What is remembered; ``MOST_FOLLOWS`` at most."""
+
+
+MOST_FOLLOWS = 10_000
+
+
+@runtime_checkable
+class OnBasis(Protocol):
+    """Decides by something that stands until it is changed as a whole, and by nothing else: no answer that grows old, and no time."""
+
+    basis: Basis
+    """What decides now."""
+
+
 @runtime_checkable
 class Counting(Protocol):
     """Decides by answers that it keeps."""
@@ -73,6 +103,8 @@ class ByRoles:
     def __init__(self, roles: Roles) -> None:
         """``roles``: decides; it is closed with this."""
         self._roles = roles
+        self.on_basis: OnBasis | None = roles if isinstance(roles, OnBasis) else None
+        """By what it decides, if answers may be remembered as long as that stands."""
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """As ``Authority.at_once``."""

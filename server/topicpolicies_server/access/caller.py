@@ -18,6 +18,8 @@ class Way(enum.Enum):
     CERTIFICATE = "certificate"
     """A client certificate of an authority that the server trusts."""
 
+    __hash__ = object.__hash__  # as that of permissions (``authority``): callers are looked up
+
 
 class Caller(NamedTuple):
     """Who makes a call."""

@@ -14,7 +14,7 @@ Source: ``AuthenticationProviderList`` and ``AuthenticationService`` of brokers.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from . import proxies
@@ -22,6 +22,7 @@ from .caller import Caller
 from .certificates import Certificates
 from .issuers import Issuers, KeysKnown
 from .refusals import invalid, missing
+from .remembered import USUAL
 from .signed import look
 from .tokens import Tokens
 
@@ -40,8 +41,6 @@ class Given(NamedTuple):
 Answer: TypeAlias = Caller | Awaitable[Caller]
 """Who calls; or what finds that out, if somebody has to be asked."""
 _SCHEME = "bearer"
-_USUAL = "Bearer "
-"""How the metadata of nearly every caller begins; before the token itself."""
 
 
 class Identification:
@@ -59,7 +58,11 @@ class Identification:
         self._tokens = tokens
         self._issuers = issuers
         self._certificates = certificates
-        self._proxies = proxy_roles
+        self.proxies = proxy_roles
+        """Principals that call for others."""
+        self.callers: Mapping[str, Caller] = tokens.callers if tokens is not None else {}
+        """Who calls, by the metadata ``authorization``: tokens of Pulsar's that were verified with a key that is in force. Where somebody
+        finds nobody in it, or one that has expired, or a proxy, he asks ``known``, and then ``caller``."""
         ways = [
             *(["a token (metadata authorization: Bearer TOKEN)"] if tokens is not None or issuers is not None else []),
             *(["a client certificate (TLS)"] if certificates is not None else []),
@@ -85,19 +88,16 @@ class Identification:
     def known(self, authorization: str, now: float, moment: float) -> Caller | None:
         """Who calls, of a call that gives this and speaks for nobody, if its token was verified before; None: ``caller`` finds it out.
 
-        That is nearly every call, which costs next to nothing so: between two calls gRPC and the kernel push all code for one out of the
-        processor's caches.
-
         Raises:
             PolicyError: CREDENTIALS_EXPIRED, the token has expired since.
         """
-        if not authorization.startswith(_USUAL):
+        if not authorization.startswith(USUAL):
             return None
-        tokens, issuers, token = self._tokens, self._issuers, authorization[len(_USUAL) :]
+        tokens, issuers, token = self._tokens, self._issuers, authorization[len(USUAL) :]
         found = tokens.known(token, now) if tokens is not None else None
         if found is None and issuers is not None:
             found = issuers.known(token, now, moment)
-        return None if found is None or found.principal in self._proxies else found
+        return None if found is None or found.principal in self.proxies else found
 
     def caller(self, given: Given, now: float, moment: float) -> Answer:
         """Who calls.
@@ -137,7 +137,7 @@ class Identification:
         return tokens.caller(token, now)
 
     def _speaking(self, caller: Caller, original: str) -> Caller:
-        return proxies.speaking(caller, original, self._proxies) if original or self._proxies else caller
+        return proxies.speaking(caller, original, self.proxies) if original or self.proxies else caller
 
     async def _later(self, found: Awaitable[Caller], original: str) -> Caller:
         return self._speaking(await found, original)

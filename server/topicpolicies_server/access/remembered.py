@@ -1,5 +1,7 @@
 """Tokens that were verified, with whose they are: a caller's calls have the same one for minutes.
 
+A token is kept as a call's metadata have it, so that nothing of that is taken apart to find it.
+
 Only tokens that hold are remembered, so nobody fills the memory who can't sign them.
 """
 
@@ -10,6 +12,8 @@ from collections import OrderedDict
 from .caller import Caller
 from .refusals import expired
 
+USUAL = "Bearer "
+"""How the metadata ``authorization`` of nearly every caller begins; before the token itself."""
 MOST = 1_024
 """Tokens that are remembered; the one that was remembered first makes room for another."""
 
@@ -18,10 +22,11 @@ class Remembered:
     """Callers by their tokens."""
 
     def __init__(self) -> None:
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        self.callers: OrderedDict[str, Caller] = OrderedDict()
+        """By ``authorization``, as nearly every caller has it. Whoever looks into it looks whether the caller has expired, too."""
 
     def __len__(self) -> int:
-        return len(self._callers)
+        return len(self.callers)
 
     def get(self, token: str, now: float) -> Caller | None:
         """Whose token it is, if it is remembered.
@@ -29,19 +34,19 @@ class Remembered:
         Raises:
             PolicyError: CREDENTIALS_EXPIRED, it has expired since.
         """
-        caller = self._callers.get(token)
+        caller = self.callers.get(USUAL + token)
         if caller is not None and caller.expires_at is not None and now >= caller.expires_at:
-            del self._callers[token]
+            del self.callers[USUAL + token]
             raise expired()
         return caller
 
     def put(self, token: str, caller: Caller) -> Caller:
         """Remembers one; returns its caller."""
-        if len(self._callers) >= MOST:
-            self._callers.popitem(last=False)
-        self._callers[token] = caller
+        if len(self.callers) >= MOST:
+            self.callers.popitem(last=False)
+        self.callers[USUAL + token] = caller
         return caller
 
     def clear(self) -> None:
         """Forgets all: the keys are others."""
-        self._callers.clear()
+        self.callers.clear()

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..rereading import Rereading
-from .authority import Permission
+from .authority import MOST_FOLLOWS, Basis, Permission
 
 MOST_BYTES = 4 << 20
 """A larger file is not read."""
@@ -100,6 +100,8 @@ class RolesFile:
         self._path = path
         self._rereading = rereading
         self._contents = Contents(frozenset(), ())
+        self.basis = Basis()
+        """The contents, for whoever remembers what follows from them."""
         self._forget: Callable[[], object] | None = None
 
     async def start(self) -> None:
@@ -125,7 +127,7 @@ class RolesFile:
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Of how many pairs of a role and a namespace it is remembered what they may, and of how many at most; any thread may ask."""
-        return {"permissions": (len(self._contents), _REMEMBERED)}
+        return {"permissions": (len(self._contents), _REMEMBERED), "permissions_of_calls": (len(self.basis.follows), MOST_FOLLOWS)}
 
     async def close(self) -> None:
         """The file is not read any more."""
@@ -133,7 +135,7 @@ class RolesFile:
             self._forget()
 
     def _take(self, contents: Contents) -> None:
-        self._contents = contents
+        self._contents, self.basis = contents, Basis()
 
 
 def read(path: Path) -> Contents:

@@ -6,7 +6,7 @@ While one key takes the place of another there are two, and a token of either ho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import PolicyError
@@ -41,6 +41,11 @@ class Tokens:
         Raises:
             PolicyError: CREDENTIALS_EXPIRED, it has expired since.
         """
+
+    @property
+    def callers(self) -> Mapping[str, Caller]:
+        """Whose tokens were verified with a key that is in force, by the metadata ``authorization``. Some may have expired."""
+        return self._remembered.callers
 
     def take(self, keys: tuple[Key, ...]) -> None:
         """Other keys are in force: what was signed with one that is not among them does not hold any more."""

@@ -247,20 +247,39 @@ class Admission:
 
 
 class KeyOrder:
-    """Keeps the order of a stream's requests of one key, although a later one may be admitted first."""
+    """Keeps the order of a stream's requests of one key, although a later one may be admitted first.
+
+    A request that is not admitted at once has its place in the order from then on, so that none that comes before it is admitted passes it.
+    """
 
     def __init__(self, admission: Admits) -> None:
         """``admission``: what admits them."""
         self._admission = admission
         self._last: dict[PolicyKey, asyncio.Future[None]] = {}
+        self._places: dict[Request, tuple[asyncio.Future[None] | None, asyncio.Future[None]]] = {}
+        """Of those that were not admitted at once, and for which nobody waits yet: whom they are behind, and who is behind them."""
+
+    def waits(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._last)
 
     def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if nobody of its key waits, and all that it needs is known; else False.
+        """Admits a request if nobody of its key waits, and all that it needs is known; else False: it is to ``admit`` or to ``leave``.
 
         Raises:
             PolicyError: it can't be admitted.
         """
-        return request.key not in self._last and self._admission.at_once(namespace, request)
+        if request.key not in self._last and self._admission.at_once(namespace, request):
+            return True
+        self._places[request] = self._place(request.key)
+        return False
+
+    def leave(self, request: Request) -> bool:
+        """A request is not waited for any more; whether nobody had begun to wait for it."""
+        place = self._places.pop(request, None)
+        if place is not None:
+            self._over(request.key, place[1])
+        return place is not None
 
     async def admit(self, namespace: str, request: Request) -> None:
         """Admits a request after those of its key that came before. Whoever returns from this first must submit before awaiting.
@@ -268,21 +287,26 @@ class KeyOrder:
         Raises:
             PolicyError: as ``Admission.admit``.
         """
-        key = request.key
-        before = self._last.get(key)
-        if before is None and self._admission.at_once(namespace, request):
-            return
-        mine = self._last[key] = asyncio.get_running_loop().create_future()
+        before, mine = self._places.pop(request) if request in self._places else self._place(request.key)
         try:
-            await self._admission.admit(namespace, request)
+            if before is not None or not self._admission.at_once(namespace, request):
+                await self._admission.admit(namespace, request)
         finally:
             try:
                 if before is not None:
                     await asyncio.wait({before})
             finally:
-                mine.set_result(None)
-                if self._last.get(key) is mine:
-                    del self._last[key]
+                self._over(request.key, mine)
+
+    def _place(self, key: PolicyKey) -> tuple[asyncio.Future[None] | None, asyncio.Future[None]]:
+        before = self._last.get(key)
+        mine = self._last[key] = asyncio.get_running_loop().create_future()
+        return before, mine
+
+    def _over(self, key: PolicyKey, mine: asyncio.Future[None]) -> None:
+        mine.set_result(None)
+        if self._last.get(key) is mine:
+            del self._last[key]
 
 
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:

@@ -5,6 +5,7 @@ Labels are bounded: methods are those of the server, codes are gRPC's, reasons t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -43,10 +44,16 @@ class CallCounts:
     Args:
         watches: of each open watch, how many records wait to be taken.
         unread_seconds: the longest time for which a peer has not taken what was written to it.
+        in_progress: the methods of the calls in progress.
     """
 
-    def __init__(self, watches: Callable[[], Sequence[int]] = tuple, unread_seconds: Callable[[], float] = float) -> None:
-        self._in_progress: Counter[str] = Counter()
+    def __init__(
+        self,
+        watches: Callable[[], Sequence[int]] = tuple,
+        unread_seconds: Callable[[], float] = float,
+        in_progress: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._in_progress = in_progress
         self._ended: Counter[tuple[str, str, str]] = Counter()
         for fault in product(_METHODS, [Kind.INTERNAL.value], _FAULTS):
             self._ended[fault] = 0
@@ -54,14 +61,9 @@ class CallCounts:
         self._watches = watches
         self._unread_seconds = unread_seconds
 
-    def began(self, call: Counted) -> None:
-        """A call has come."""
-        self._in_progress[call.method] += 1
-
     def ended(self, call: Counted) -> None:
         """It has ended."""
         method, error = call.method, call.error
-        self._in_progress[method] -= 1
         if error is not None:
             self._ended[method, error.kind.value, error.reason] += 1
         else:
@@ -69,14 +71,17 @@ class CallCounts:
         histogram = self._durations.get(method)
         if histogram is None:
             histogram = self._durations[method] = Histogram()
-        histogram.count(perf_counter() - call.started)
+        taken = perf_counter() - call.started
+        histogram.counts[bisect_left(histogram.bounds, taken)] += 1  # as ``count`` does, without another function for each call
+        histogram.seconds += taken
 
     def families(self) -> Iterator[Metric]:
         """What is shown."""
+        in_progress = {**dict.fromkeys(list(self._durations), 0), **Counter(self._in_progress())}
         yield several(
             "calls", "Calls that ended, by method, gRPC's code and the reason of the error.", ("method", "code", "reason"), self._ended
         )
-        yield gauges("calls_in_progress", "Calls in progress, by method.", "method", self._in_progress)
+        yield gauges("calls_in_progress", "Calls in progress, by method.", "method", in_progress)
         yield durations("call_seconds", "How long calls took, by method; streams and watches: until they ended.", "method", self._durations)
         waiting = self._watches()
         yield gauge("watches", "Open watches.", len(waiting))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import grpc
 
@@ -19,6 +19,10 @@ from ..core.traces import TraceContext
 if TYPE_CHECKING:
     from ..telemetry.spans import CallSpan
     from .rationing import Pace
+
+
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
+"""What calls say besides their requests: names in lower case, each as often as it was said."""
 
 
 class State(enum.Enum):
@@ -35,7 +39,6 @@ class Call:
     __slots__ = (
         "_context",
         "_loop",
-        "_metadata",
         "_task",
         "at_least",
         "began",
@@ -46,6 +49,7 @@ class Call:
         "expired",
         "given_up",
         "leave",
+        "metadata",
         "method",
         "outcome",
         "pace",
@@ -59,16 +63,18 @@ class Call:
         "trace",
     )
 
-    def __init__(self, method: str, context: Any, size: int = 0) -> None:
+    def __init__(self, method: str, context: Any, size: int = 0, metadata: Metadata = ()) -> None:
         """It has come; its task is the present one, which nobody awaits but gRPC.
 
         Args:
             method: its name, such as ``UpdatePolicy``; for other services with theirs, such as ``grpc.health.v1.Health/Check``.
             context: gRPC's (``grpc.aio.ServicerContext``).
             size: bytes of its request; 0 for a stream of them.
+            metadata: what it says besides its request.
         """
         self._context = context
-        self._metadata: tuple[tuple[str, str | bytes], ...] | None = None
+        self.metadata = metadata
+        """What it says besides its request."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self.method = method
@@ -117,12 +123,6 @@ class Call:
     def seconds(self) -> float:
         """How long it has taken so far."""
         return self._loop.time() - self.began
-
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-        """What it says besides its request."""
-        if self._metadata is None:
-            self._metadata = tuple(self._context.invocation_metadata() or ())
-        return self._metadata
 
     async def write(self, answer: Any) -> None:
         """Writes one of a stream's answers; ends the call where its peer has gone. It is WRITING until there is room for the next one."""

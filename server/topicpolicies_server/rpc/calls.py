@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import grpc
 
@@ -47,13 +48,31 @@ _LOOK_SECONDS = 0.1
 
 
 class Observer(Protocol):
-    """Whoever is told of each call: what it does takes next to no time, and fails in no way."""
+    """Whoever is told of calls: what it does takes next to no time, and fails in no way."""
+
+    def ended(self, call: Call) -> None:
+        """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
+
+
+@runtime_checkable
+class BeginObserver(Observer, Protocol):
+    """One that is told of the beginning of each call, too."""
 
     def began(self, call: Call) -> None:
         """A call has come."""
 
-    def ended(self, call: Call) -> None:
-        """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
+
+class Only(enum.Enum):
+    """Which calls pass a door, or which calls an observer is told of, whose attribute ``only`` this is; without one it is all of them.
+
+    Between two calls gRPC and the kernel push the code for one out of the processor's caches. So a function is not called for calls with
+    which it has nothing to do.
+    """
+
+    STREAMS = enum.auto()
+    """Those of methods whose calls may stay (``leaving.stays``)."""
+    TRACED = enum.auto()
+    """Those that have a span at their end; of no use to a door."""
 
 
 class ChangeObserver(Protocol):
@@ -88,9 +107,7 @@ class Calls:
         """
         self._most = most
         self.doors = tuple(doors)
-        """What each call passes, in this order."""
         self.observers = tuple(observers)
-        """Who is told of each."""
         self.change_observers: tuple[ChangeObserver, ...] = ()
         """Who is told of each change of a stream."""
         self._failures = Failures()
@@ -108,6 +125,34 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """What each call passes, in this order."""
+        return self._doors
+
+    @doors.setter
+    def doors(self, doors: tuple[Door, ...]) -> None:
+        self._doors = doors
+        self.unary_doors = tuple(each for each in doors if only(each) is None)
+        """Those of them that calls pass which do not stay."""
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Who is told of calls."""
+        return self._observers
+
+    @observers.setter
+    def observers(self, observers: tuple[Observer, ...]) -> None:
+        self._observers = observers
+        self._tell_began = tuple(each.began for each in observers if isinstance(each, BeginObserver))
+        self._tell_ended = tuple(each.ended for each in observers if only(each) is None)
+        self._tell_stream_ended = tuple(each.ended for each in observers if only(each) is Only.STREAMS)
+        self._tell_traced = tuple(each.ended for each in observers if only(each) is Only.TRACED)
+
+    def methods(self) -> list[str]:
+        """Those of the calls in progress, each as often as there are calls; other threads may ask."""
+        return [call.method for call in list(self._calls)]
+
     def unread_seconds(self) -> float:
         """The longest time for which a peer has not taken what was written to it; 0: nobody keeps a call waiting. Other threads may ask."""
         now = self._loop.time()
@@ -123,15 +168,21 @@ class Calls:
 
     def came(self, method: str, context: Any, size: int = 0) -> Call:
         """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""
-        call = Call(method, context, size)
-        for observer in self.observers:
-            observer.began(call)
+        call = Call(method, context, size, tuple(context.invocation_metadata() or ()))
+        for tell in self._tell_began:
+            tell(call)
         return call
 
-    def over(self, call: Call) -> None:
-        """A call has ended, however."""
-        for observer in self.observers:
-            observer.ended(call)
+    def over(self, call: Call, *, stays: bool) -> None:
+        """A call has ended, however; ``stays``: whether those of its method may stay (``leaving.stays``)."""
+        for tell in self._tell_ended:
+            tell(call)
+        if stays:
+            for tell in self._tell_stream_ended:
+                tell(call)
+        if call.span is not None:
+            for tell in self._tell_traced:
+                tell(call)
 
     def begin(self, call: Call, *, endless: bool = False) -> None:
         """A call is in progress until its ``end``; ``endless``: when the server stops nobody waits for that.
@@ -152,7 +203,7 @@ class Calls:
         self._endless += endless
 
     async def enter(self, call: Call) -> None:
-        """A call in progress passes the doors.
+        """A call in progress that may stay passes the doors.
 
         Raises:
             PolicyError: one refuses it; INTERNAL, one fails: the log says why.
@@ -161,11 +212,19 @@ class Calls:
             for door in self.doors:
                 if (passing := door(call)) is not None:
                     await passing
-        except (PolicyError, grpc.aio.InternalError):  # the latter: there is nobody who reads it
-            raise
-        except Exception as error:
-            self._failures.tell(f"A door of {call.method}", error)
-            raise internal() from error
+        except Exception as error:  # noqa: BLE001 (told)
+            self.shut(call, error)
+
+    def shut(self, call: Call, error: Exception) -> NoReturn:
+        """A door has raised something.
+
+        Raises:
+            PolicyError: the door refuses the call; INTERNAL, it fails: the log says why.
+        """
+        if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter: there is nobody who reads it
+            raise error
+        self._failures.tell(f"A door of {call.method}", error)
+        raise internal() from error
 
     def end(self, call: Call, *, endless: bool = False) -> None:
         """A call that was begun so has ended."""
@@ -206,3 +265,9 @@ class Calls:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(over - now, _LOOK_SECONDS)):
                     await self._ended.wait()
+
+
+def only(who: object) -> Only | None:
+    """Which calls a door, or an observer, has to do with; None: all of them."""
+    found: Only | None = getattr(who, "only", None)
+    return found

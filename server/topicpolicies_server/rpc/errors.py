@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 from typing import Any as Anything
 
@@ -63,8 +63,9 @@ class Context(Protocol):
     def caller(self) -> Caller:
         """Who makes it."""
 
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-        """The call's metadata."""
+    @property
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        """What it says besides its request."""
 
     def note(self, key: str, value: str) -> None:
         """Says something beside its answer."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ..access import Way
 from ..access.refusals import expired
 from .call import Call
+from .calls import Only
 from .leaving import Leaving, may_stay
 
 LOOK_SECONDS = 30.0
@@ -20,6 +21,8 @@ LOOK_SECONDS = 30.0
 
 class Expiring:
     """Ends streams. It is a door, the one behind that which finds out who calls, and an observer."""
+
+    only = Only.STREAMS
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         """``wall``: tells the time, in seconds since 1970."""
@@ -35,9 +38,6 @@ class Expiring:
         """The door: whoever has credentials that expire gets no further with a stream than until then."""
         if call.caller.expires_at is not None and may_stay(call):
             self._look(call, call.caller.expires_at)
-
-    def began(self, call: Call) -> None:
-        """Nothing is known of it yet."""
 
     def ended(self, call: Call) -> None:
         """A call has ended."""

@@ -20,6 +20,7 @@ from .calls import Calls
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort, internal
 from .failures import Failures
+from .leaving import stays
 from .servicer import SERVICE, Servicer
 from .watching.stream import Write
 
@@ -101,7 +102,7 @@ class _Methods:
         self, name: str, method: Callable[[Any, Call], Awaitable[Any]], parse: Parse[Any]
     ) -> Callable[[bytes, Any], Awaitable[Any]]:
         """A method with one answer."""
-        calls, most = self._calls, self._most
+        calls, most, long = self._calls, self._most, stays(name)
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
             call = calls.came(name, context, len(raw))
@@ -109,8 +110,12 @@ class _Methods:
                 calls.begin(call)
                 calls.lateness.add(call)
                 try:
-                    if calls.doors:
-                        await calls.enter(call)
+                    try:
+                        for door in calls.doors if long else calls.unary_doors:
+                            if (passing := door(call)) is not None:
+                                await passing
+                    except Exception as error:  # noqa: BLE001 (told)
+                        calls.shut(call, error)
                     return await method(decode(parse, raw, most), call)
                 except asyncio.CancelledError:
                     return await _tell_end(call)
@@ -119,7 +124,7 @@ class _Methods:
             except Exception as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
                 return await self._tell(call, error)
             finally:
-                calls.over(call)
+                calls.over(call, stays=long)
 
         return unary_unary
 
@@ -162,7 +167,7 @@ class _Methods:
         except Exception as error:  # noqa: BLE001 (as above)
             await self._tell(call, error)
         finally:
-            calls.over(call)
+            calls.over(call, stays=True)
 
     async def _tell(self, call: Call, error: Exception) -> NoReturn:
         """A call ends with an error: one for its caller, the end of one that was told it, or has gone, or one that nobody foresaw."""

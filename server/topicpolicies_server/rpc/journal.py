@@ -114,9 +114,6 @@ class Journal:
         """How many were not recorded."""
         return self._overflowed + self._unwritten
 
-    def began(self, call: Call) -> None:
-        """Nothing: it is recorded when it has ended."""
-
     def ended(self, call: Call) -> None:
         """A call has ended."""
         if self._all or call.method in _CHANGES:

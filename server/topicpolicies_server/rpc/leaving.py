@@ -27,8 +27,13 @@ _STREAMS = frozenset({"UpdatePolicies", "WatchPolicies"})
 
 
 def may_stay(call: Call) -> bool:
-    """Whether a call may go on for as long as its caller likes: those with one answer end by themselves."""
-    return call.method in _STREAMS or "/" in call.method
+    """Whether a call may go on for as long as its caller likes."""
+    return stays(call.method)
+
+
+def stays(method: str) -> bool:
+    """Whether calls of a method may: those of our service with one answer end by themselves."""
+    return method in _STREAMS or "/" in method
 
 
 class Leaving:

@@ -6,6 +6,7 @@ So whoever may not do something is told the same of what exists and of what does
 from __future__ import annotations
 
 from ..access import Authority, Caller, Permission
+from ..access.authority import MOST_FOLLOWS
 from ..cluster.admission import Admits
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
@@ -21,6 +22,7 @@ class Permitting:
         """``authority``: decides."""
         self.authority = authority
         """Decides."""
+        self._on = authority.on_basis
 
     def at_once(self, caller: Caller, namespace: str, *permissions: Permission) -> bool:
         """Whether it is known now that a caller has all of these permissions; False: it has to be asked for (``need``).
@@ -68,6 +70,18 @@ class Permitting:
         Raises:
             PolicyError: PERMISSION_DENIED, he lacks it.
         """
+        if self._on is None:
+            return self._shown_at_once(caller, namespace, permission)
+        follows = self._on.basis.follows
+        asked = (caller.principal, caller.speaks_for, namespace, permission)
+        wire: Wire | None = follows.get(asked)
+        if wire is None and (wire := self._shown_at_once(caller, namespace, permission)) is not None:
+            if len(follows) >= MOST_FOLLOWS:
+                follows.clear()
+            follows[asked] = wire
+        return wire
+
+    def _shown_at_once(self, caller: Caller, namespace: str, permission: Permission) -> Wire | None:
         at_once = self.authority.at_once
         said = at_once(caller, namespace, permission)
         if not said:
@@ -104,13 +118,23 @@ class Permitted:
         Raises:
             PolicyError: it can't be admitted.
         """
-        if not self._permitting.at_once(self._caller, namespace, Permission.CHANGE):
-            return False
-        wire = self._permitting.wire_at_once(self._caller, namespace)
+        wire = self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE)
         if wire is None or not (self._admission is None or self._admission.at_once(namespace, request)):
             return False
-        self._shows(request, wire)
+        if wire is not secrets.wire:
+            self.wires[request] = wire
         return True
+
+    def whole(self, namespace: str) -> Wire | None:
+        """Admits all changes of a namespace that are submitted before anything else runs.
+
+        Returns:
+            How answers to them show documents; None: each has to be admitted.
+
+        Raises:
+            PolicyError: none of them can be admitted.
+        """
+        return self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE) if self._admission is None else None
 
     async def admit(self, namespace: str, request: Request) -> None:
         """Admits a request.
@@ -122,9 +146,6 @@ class Permitted:
         wire = await self._permitting.wire(self._caller, namespace)
         if self._admission is not None:
             await self._admission.admit(namespace, request)
-        self._shows(request, wire)
-
-    def _shows(self, request: Request, wire: Wire) -> None:
         if wire is not secrets.wire:
             self.wires[request] = wire
 

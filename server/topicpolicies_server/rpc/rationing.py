@@ -119,9 +119,6 @@ class Rationing:
             raise _refused(beyond)
         return _refuse_later(ration, beyond)
 
-    def began(self, _call: Call) -> None:
-        """A call has come: it is not at the door yet."""
-
     def ended(self, call: Call) -> None:
         """A call has ended."""
         held = self._held.pop(call, None)

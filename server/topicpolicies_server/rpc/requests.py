@@ -82,7 +82,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
                 problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
     named = message.request_id
     request_id = _request_id(named, problems)
-    who = _asker(message, asker, problems)
+    who = _asker(message, asker, problems) if message.actor or message.reason or asker.actor or asker.reason else None
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
@@ -90,15 +90,15 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
         change,
         request_id,
         _digest(message) if named else "",
-        who.actor,
-        who.reason,
+        asker.role if who is None else who.actor,
+        "" if who is None else who.reason,
         etag,
         must_not_exist,
         message.include_previous,
         skip_if_absent,
         message.validate_only,
-        who.principal,
-        who.claimed,
+        asker.principal,
+        "" if who is None else who.claimed,
         asker.trace,
     )
     return topic.namespace, request

@@ -200,7 +200,7 @@ class Server:
             from .trusting import Trusting  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
 
             trusting = Trusting()
-            calls.doors, calls.observers, self._trusted = (trusting,), (trusting,), trusting.take
+            calls.doors, calls.observers, self._trusted = (trusting,), (trusting.ends,), trusting.take
         if config.authentication.asks:
             from ..access.opening import Opened  # noqa: PLC0415 - as above
             from .expiring import Expiring  # noqa: PLC0415
@@ -245,7 +245,7 @@ class Server:
         """Metrics and probes over HTTP."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
-        counts = CallCounts(servicer.watch_records, calls.unread_seconds)
+        counts = CallCounts(servicer.watch_records, calls.unread_seconds, calls.methods)
         calls.observers += (counts,)
         collector = ServerCollector(self.registry, guard, counts, self._beside)
         if self.config.telemetry is not None:

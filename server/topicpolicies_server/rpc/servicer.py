@@ -27,7 +27,7 @@ from ..tasks import Owned
 from . import answers, effective, errors, histories, listing, requests, shortfalls
 from .asking import asker_of
 from .call import Call
-from .calls import Calls
+from .calls import Calls, Only, only
 from .decoding import Batch
 from .errors import Context
 from .failures import Failures
@@ -228,7 +228,8 @@ class Servicer:
 
     def _of_change(self, context: Context) -> Told:
         """Tells whoever observes them of the changes of a stream."""
-        observers, caller = [each.changed for each in self.calls.change_observers], context.caller
+        traced, caller = context.span is not None, context.caller
+        observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
 
         def changed(request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
             context.changes += 1

@@ -68,6 +68,7 @@ class UpdateStream:
         self._registry = registry
         self._turns = KeyOrder(admission) if admission is not None else None
         self._wire = wire
+        self._permitted = admission if isinstance(admission, Permitted) else None
         self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
         """How the answers to single changes show documents, where that is not ``wire``."""
         self._asker = asker
@@ -181,6 +182,7 @@ class UpdateStream:
     def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> None:
         """Submits changes that have their places, those of one namespace together; ``first``: which of its message the first one is."""
         namespace, together = "", list[Request]()
+        wholes: dict[str, answers.Wire | None] = {}
         came = self._now()
         for index, change in enumerate(changes, first):
             if isinstance(change, Undecodable):
@@ -192,9 +194,14 @@ class UpdateStream:
                 request.sequence, request.stream, request.came = change.sequence, self._order, came
                 if self.span is not None:
                     request.trail = self.span.follows(perf_counter())
-                if self._turns is not None and not self._turns.at_once(where, request):
-                    self._wait(self._turns, where, request)
-                    continue
+                if self._turns is not None:
+                    wire = wholes[where] if where in wholes else wholes.setdefault(where, self._whole(where))
+                    if wire is None:
+                        if not self._turns.at_once(where, request):
+                            self._wait(self._turns, where, request)
+                            continue
+                    elif wire is not self._wire:
+                        self._wires[request] = wire
             except PolicyError as error:
                 self._tell(change.sequence, request, error)
                 continue
@@ -207,11 +214,27 @@ class UpdateStream:
             together.append(request)
         self._submit(namespace, together)
 
+    def _whole(self, namespace: str) -> answers.Wire | None:
+        """What is found out once for all changes of a namespace that are submitted together (``Permitted.whole``).
+
+        Raises:
+            PolicyError: none of them is admitted.
+        """
+        if self._permitted is None or self._turns is None or self._turns.waits():
+            return None
+        return self._permitted.whole(namespace)
+
     def _wait(self, turns: KeyOrder, namespace: str, request: Request) -> None:
         """A change waits for facts about the cluster."""
         task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
         self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._waiting.discard(task)
+            if turns.leave(request):  # it was cancelled before it ran
+                self._tell(request.sequence, request, stopping())
+
+        task.add_done_callback(ended)
 
     def _request(self, change: service_pb2.PolicyChangeRequest, index: int) -> tuple[str, Request]:
         which = change.WhichOneof("change")

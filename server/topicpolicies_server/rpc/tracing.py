@@ -18,16 +18,19 @@ from time import perf_counter
 from ..access import Caller
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
-from ..core.traces import NO_TRACE
+from ..core.traces import NO_TRACE, PARENT_KEY
 from ..telemetry.spans import CHANGE, CallSpan, Ended
 from .asking import context_of
 from .call import Call
+from .calls import Only
 
 _SAMPLED = 1
 
 
 class Tracing:
-    """An observer (``calls.Observer``, ``calls.ChangeObserver``)."""
+    """An observer (``calls.BeginObserver``, ``calls.ChangeObserver``)."""
+
+    only = Only.TRACED
 
     def __init__(self, send: Callable[[Ended], None], ratio: float, chance: Callable[[], float] = random.random) -> None:
         """Traces calls.
@@ -43,7 +46,11 @@ class Tracing:
 
     def began(self, call: Call) -> None:
         """A call has come."""
-        trace = context_of(call)
+        trace = NO_TRACE
+        for key, _ in call.metadata:
+            if key == PARENT_KEY:
+                trace = context_of(call)
+                break
         parent = trace.parent
         if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
             span = call.span = CallSpan(parent[3:35], parent[36:52], trace.state)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from ..access.refusals import invalid
 from ..access.trust import Trust, certificates_of
 from ..core.errors import PolicyError
 from .call import Call
+from .calls import Only
 from .leaving import Leaving, may_stay
 
 _CERTIFICATE, _BESIDE = "x509_pem_cert", "x509_pem_cert_chain"
@@ -23,12 +25,14 @@ _TURN = 200
 
 
 class Trusting:
-    """Refuses and ends. It is a door, the first one, and an observer."""
+    """Refuses and ends. It is the first door, and has an observer (``ends``)."""
 
     def __init__(self) -> None:
         """The authorities are those of the start."""
         self._trust: Trust | None = None
         self._streams: dict[Call, None] = {}
+        self.ends = _Ends(self.ended)
+        """Told of the ends of streams."""
         self._leaving = Leaving()
         self._loop = asyncio.get_running_loop()
 
@@ -42,9 +46,6 @@ class Trusting:
             self._streams[call] = None
         if self._trust is not None and not _holds(self._trust, call):
             raise _untrusted()
-
-    def began(self, call: Call) -> None:
-        """Nothing is known of it yet."""
 
     def ended(self, call: Call) -> None:
         """A call has ended."""
@@ -70,6 +71,15 @@ class Trusting:
                 self._leaving.leave(call, _untrusted())
         if left:
             self._loop.call_soon(self._ask, trust, left)
+
+
+class _Ends:
+    """An observer of streams; all calls pass the door."""
+
+    only = Only.STREAMS
+
+    def __init__(self, ended: Callable[[Call], None]) -> None:
+        self.ended = ended
 
 
 def _holds(trust: Trust, call: Call) -> bool:
