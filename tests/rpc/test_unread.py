@@ -21,6 +21,9 @@ class Context:
     def time_remaining(self) -> None:
         return None
 
+    def invocation_metadata(self) -> None:
+        return None
+
 
 def writing(calls: Calls, seconds: float) -> Call:
     """A watch whose reader has taken nothing for so long."""
