@@ -101,6 +101,7 @@ def test_settings_that_are_set_back_after_a_second_are_no_old_documents(values: 
     assert lost == stalled == 0
 
 
+@pytest.mark.slow
 def test_settings_that_are_set_back_while_documents_overlap_are_told_to_be_in_doubt() -> None:
     lost, counts = storm(values=2, rests=(200,))
     assert 0 < lost < counts["ambiguous"] + counts["unexplained"]
