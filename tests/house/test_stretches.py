@@ -64,16 +64,20 @@ def _run(scheduler: Scheduler, choose: Callable[[list[_Process]], _Process]) -> 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
 @pytest.mark.parametrize("tests", [_TESTS, _SINGLES, _GROUPS, _TESTS[:1], _SINGLES[:4], []], ids=len)
-@pytest.mark.parametrize("seed", range(5))
-def test_each_test_is_run_once_however_long_each_takes(count: int, tests: list[str], seed: int) -> None:
-    scheduler, processes = _started(count, tests)
-    chance = random.Random(seed)
-    weights = {id(process): chance.random() ** 3 for process in processes}
-    _run(scheduler, lambda able: chance.choices(able, [weights[id(each)] for each in able])[0])
-    assert all(process.shutting_down for process in processes)
-    assert sorted(test for process in processes for test in process.ran) == list(range(len(tests)))
-    for group in {group_of(test) for test in tests} - {""}:
-        assert sum(any(group_of(tests[test]) == group for test in process.ran) for process in processes) == 1
+def test_each_test_is_run_once_however_long_each_takes(count: int, tests: list[str]) -> None:
+    for seed in range(5):
+        scheduler, processes = _started(count, tests)
+        chance = random.Random(seed)
+        speeds = {process: chance.random() ** 3 for process in processes}
+
+        def faster(able: list[_Process], chance: random.Random = chance, speeds: dict[_Process, float] = speeds) -> _Process:
+            return chance.choices(able, [speeds[each] for each in able])[0]
+
+        _run(scheduler, faster)
+        assert all(process.shutting_down for process in processes)
+        assert sorted(test for process in processes for test in process.ran) == list(range(len(tests)))
+        for group in {group_of(test) for test in tests} - {""}:
+            assert sum(any(group_of(tests[test]) == group for test in process.ran) for process in processes) == 1
 
 
 def test_groups_come_first_in_their_order() -> None:
