@@ -74,7 +74,7 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker."""
     install("dev")
-    return verify("-m", "not broker and not slow and not evidence", *arguments)
+    return verify("-m", "not broker and not slow and not evidence", *arguments, waiting=4)
 
 
 def evidence(arguments: list[str]) -> int:
@@ -147,11 +147,11 @@ def is_measurement(name: str) -> bool:
     return name.isidentifier() and (runs or (ROOT / "bench" / name / "__main__.py").is_file())
 
 
-def verify(*arguments: str, beside: Steps | None = None) -> int:
+def verify(*arguments: str, beside: Steps | None = None, waiting: int = 2) -> int:
     """Inspects, and makes what tests need beside that, then tests; what failed before the tests is said again after them."""
     keep_what_is_compiled()
     failed = inspect((beside or {}) | INSPECTIONS | ({} if (ROOT / "tests" / "__pycache__").is_dir() else COMPILING))
-    status = examine(*arguments)
+    status = examine(*arguments, waiting=waiting)
     if failed:
         raise Failure(f"Not in order: {', '.join(failed)} (see above).")
     return status
@@ -162,24 +162,26 @@ def keep_what_is_compiled() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as that of many containers does
 
 
-def examine(*arguments: str) -> int:
-    """Runs tests in several processes."""
+def examine(*arguments: str, waiting: int = 2) -> int:
+    """Runs tests in several processes, of which so many are taken to wait at a time."""
     keep_what_is_compiled()
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
-    # for brokers and other programs most of their time: there are more processes than processors.
-    processes = min((os.cpu_count() or 1) + 2, 4)
+    # for brokers, other programs or the clock most of their time: there are more processes than processors, and not many more, because
+    # each collects all tests.
+    processes = min(os.cpu_count() or 1, 2) + waiting
     return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 
 
+# The short ones come first: they are told at once.
 INSPECTIONS: Steps = {
     "lint": (PROGRAMS / "ruff", "check"),
     "format": (PROGRAMS / "ruff", "format", "--check"),
-    "types": (PROGRAMS / "mypy",),
     "coordinates": (PYTHON, "proto/coordinates.py", "--check"),
-    "generated code": (PYTHON, "proto/generate.py", "--check"),
     "Protobuf lint": (PYTHON, "proto/buf.py", "lint"),
     "Protobuf compatibility": (PYTHON, "proto/buf.py", "breaking"),
+    "types": (PROGRAMS / "mypy",),
+    "generated code": (PYTHON, "proto/generate.py", "--check"),
 }
 # Has the tests compiled, and what they import. Test processes that begin at the same time would each do that for themselves.
 COMPILING: Steps = {"tests to be collected": (PYTHON, "-m", "tests.collecting")}
@@ -188,9 +190,10 @@ ARCHIVING: Steps = {"broker archive": (PYTHON, "-m", "tests.broker.archive", BRO
 
 
 def inspect(inspections: Steps) -> list[str]:
-    """Lint, types and definitions, two at a time, told in their order; which of them are not in order."""
+    """Lint, types and definitions, three at a time, told in their order; which of them are not in order."""
     failed = []
-    with ThreadPoolExecutor(max_workers=2) as threads:
+    # Three take long in a fresh clone: types, tests that are compiled, and generators, of which some are downloaded first.
+    with ThreadPoolExecutor(max_workers=3) as threads:
         for name, (status, told, seconds) in zip(inspections, threads.map(look, inspections.values()), strict=True):
             heading(name)
             print(told, end="")

@@ -36,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
 def url() -> Iterator[str]:
     _Handler.connections.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -277,7 +277,7 @@ class Traffic:
             assert [version for topic, version in self.told if topic == name] == sorted(result.version for result in mine)
 
 
-@pytest.mark.parametrize("topics", [6, 1])
+@pytest.mark.parametrize("topics", [6, pytest.param(1, marks=pytest.mark.slow)])
 async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: int) -> None:
     """A proxy between the clients and the server cuts every connection again and again."""
     chance = random.Random(7)

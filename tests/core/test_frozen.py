@@ -142,6 +142,7 @@ def test_a_glance_tells_what_thawing_would(data: st.DataObject, partition: int) 
     assert seen_in(other) == seen_in(head)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.data(), TIMES)
 def test_what_is_of_no_use_any_more_is_cut_off_as_if_it_was_thawed(data: st.DataObject, now: int) -> None:

@@ -68,6 +68,7 @@ def test_what_is_read_is_what_was_written(cell: Cell) -> None:
     assert to_bytes(from_bytes(KEY, data)) == data, "the same is the same bytes"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cells(), st.data())
 def test_damaged_bytes_raise_one_kind_of_error(cell: Cell, data: st.DataObject) -> None:

@@ -141,6 +141,7 @@ def test_a_namespace_that_a_broker_loads_is_found_in_seconds_however_many_tenant
     simulate(scenario)
 
 
+@pytest.mark.slow
 def test_what_is_loaded_already_is_found_at_once_however_much_there_is() -> None:
     async def scenario() -> None:
         brokers = cluster(300, 10)

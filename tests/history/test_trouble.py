@@ -444,6 +444,7 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
         await history.close()
 
 
+@pytest.mark.slow
 async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)

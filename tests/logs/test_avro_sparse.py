@@ -72,6 +72,7 @@ def test_it_says_what_the_whole_record_says(whole: Whole, data: st.DataObject) -
     assert read(whole, whole.write(data.draw(avro_values.policies(whole.definition)))) is not None
 
 
+@pytest.mark.slow
 @given(st.sampled_from(SCHEMAS), st.data())
 def test_damage_is_found_or_says_the_same(whole: Whole, data: st.DataObject) -> None:
     written = bytearray(whole.write(data.draw(avro_values.policies(whole.definition))))
@@ -80,6 +81,7 @@ def test_damage_is_found_or_says_the_same(whole: Whole, data: st.DataObject) -> 
     read(whole, bytes(written))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(SCHEMAS), st.data())
 def test_what_was_cut_or_extended_is_damaged(whole: Whole, data: st.DataObject) -> None:
     written = whole.write(data.draw(avro_values.policies(whole.definition)))

@@ -369,6 +369,7 @@ async def test_the_files_stay_small_however_often_the_same_keys_change(bench: Be
     assert not bench.path.with_name("changes.db-wal").exists()
 
 
+@pytest.mark.slow
 async def test_a_file_shrinks_when_most_of_it_was_deleted(bench: Bench) -> None:
     document = a_large_document(20_000)
     events = [update(n, f"{n}") for n in range(400)]

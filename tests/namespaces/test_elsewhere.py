@@ -337,7 +337,7 @@ class World:
         sidecar.open()
 
 
-@pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, 2])
+@pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, pytest.param(2, marks=pytest.mark.slow)])
 def test_whoever_goes_from_one_sidecar_to_another_ends_up_with_what_the_log_says(most_dirty: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
     assert sum(World(seed).run(120) for seed in range(60)) > 0, "some have to begin anew"

@@ -36,8 +36,12 @@ def runs(**options: Any) -> tuple[int, Counter[str]]:
 @pytest.mark.parametrize("single", [False, True], ids=["six-administrators", "one"])
 @pytest.mark.parametrize(
     "shares",
-    [{"removals": 0.1}, {"removals": 0.25}, {"removals": 0.5}, {"repeats": 0.25}],
-    ids=["10-removals", "25-removals", "50-removals", "25-repeats"],
+    [
+        pytest.param({"removals": 0.1}, marks=pytest.mark.slow, id="10-removals"),
+        pytest.param({"removals": 0.25}, marks=pytest.mark.slow, id="25-removals"),
+        pytest.param({"removals": 0.5}, id="50-removals"),
+        pytest.param({"repeats": 0.25}, id="25-repeats"),
+    ],
 )
 def test_beside_calls_that_change_nothing_nobody_loses_anything(shares: dict[str, float], single: bool) -> None:
     without, _ = runs(**shares, single=single, guard=False)

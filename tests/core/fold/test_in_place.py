@@ -18,6 +18,7 @@ SEEDS, ROUNDS = 100, 10
 CHANGES = SEEDS * ROUNDS * len(SETTINGS)
 LAGS = {"quick": (1, 10), "usual": (3, 60), "slow": (20, 200)}
 """How long brokers take to read what was written, in milliseconds."""
+EACH_LAG = [pytest.param(lag, marks=() if name == "usual" else pytest.mark.slow, id=name) for name, lag in LAGS.items()]
 
 
 def storm(*, seeds: int = SEEDS, **options: Any) -> tuple[int, Counter[str]]:
@@ -30,7 +31,7 @@ def storm(*, seeds: int = SEEDS, **options: Any) -> tuple[int, Counter[str]]:
     return lost, counts
 
 
-@pytest.mark.parametrize("lag", LAGS.values(), ids=LAGS)
+@pytest.mark.parametrize("lag", EACH_LAG)
 def test_without_a_guard_many_changes_are_lost_and_with_one_that_knows_none(lag: tuple[int, int]) -> None:
     without, _ = storm(lag=lag, guard=False)
     lost, counts = storm(lag=lag)
@@ -39,7 +40,7 @@ def test_without_a_guard_many_changes_are_lost_and_with_one_that_knows_none(lag:
     assert counts["stale"] > CHANGES / 100 and counts["repairs"] > CHANGES / 200
 
 
-@pytest.mark.parametrize("lag", LAGS.values(), ids=LAGS)
+@pytest.mark.parametrize("lag", EACH_LAG)
 def test_beside_a_sidecar_that_writes_too_nobody_loses_anything(lag: tuple[int, int]) -> None:
     lost, counts = storm(lag=lag, sidecar=True)
     assert lost == 0
@@ -101,6 +102,7 @@ def test_settings_that_are_set_back_after_a_second_are_no_old_documents(values: 
     assert lost == stalled == 0
 
 
+@pytest.mark.slow
 def test_settings_that_are_set_back_while_documents_overlap_are_told_to_be_in_doubt() -> None:
     lost, counts = storm(values=2, rests=(200,))
     assert 0 < lost < counts["ambiguous"] + counts["unexplained"]
