@@ -67,6 +67,57 @@ def test_what_tests_need_is_enough_for_the_demo_but_not_the_reverse(installed: l
     assert len(installed) == done
 
 
+_LOCK = (_ROOT / "requirements" / "dev.txt").read_text()
+
+
+def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", told: str = "") -> dict[str, str]:
+    """Commands that do nothing but note what they would install, by who would; all with ``failing`` in them fail."""
+    noted: dict[str, str] = {}
+
+    def look(command: dev.Command) -> tuple[int, str, float]:
+        words = list(map(str, command))
+        if "config" in words:
+            return 0, told, 0.0
+        assert "--require-hashes" in words and "--only-binary=:all:" in words and "--no-deps" in words
+        by = "uv" if words[0].endswith("uv") else "pip"
+        noted[by] = noted.get(by, "") + "\n" + Path(words[-1]).read_text()
+        return int(bool(failing) and failing == by), "", 0.0
+
+    monkeypatch.setattr(dev, "look", look)
+    for name in dev.INDEXES:
+        monkeypatch.delenv(name, raising=False)
+    return noted
+
+
+def test_uv_installs_what_pip_would_and_nothing_is_left_out(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
+    noted = _played(monkeypatch)
+    dev.install("dev")
+    assert installed == [str(dev.ROOT)], "pip alone was not asked"
+    locked = sorted(line for line in _LOCK.splitlines() if "==" in line or "--hash" in line)
+    assert sorted(line for part in noted.values() for line in part.splitlines() if "==" in line or "--hash" in line) == locked
+    assert re.findall(r"(?m)^[\w-]+(?===)", noted["pip"]) == ["uv", "pyspark"]
+
+
+@pytest.mark.parametrize("failing", ["uv", "pip"])
+def test_where_uv_can_not_install_pip_does(installed: list[str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
+    _played(monkeypatch, failing)
+    dev.install("dev")
+    assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
+
+
+@pytest.mark.parametrize("told", ["variable", "file"])
+def test_where_pip_has_an_index_of_its_own_pip_alone_installs(installed: list[str], monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
+    noted = _played(monkeypatch, told="global.index-url='https://packages.example/simple'" if told == "file" else "")
+    if told == "variable":
+        monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example/simple")
+    dev.install("dev")
+    assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
+    assert not noted
+
+
 def test_an_environment_made_by_hand_is_installed_on_top_of(installed: list[str]) -> None:
     dev.STAMP.write_text("not ours")
     dev.install("dev")

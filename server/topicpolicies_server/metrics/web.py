@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 CONNECTIONS = 32
 """How many have a place at once."""
+_LOOK_SECONDS = 0.05
+"""How often the thread looks whether it is to end; a server that stops waits for that."""
 SILENT_SECONDS = 5.0
 """How long a peer may send nothing, or read nothing."""
 _PAUSE_SECONDS = 0.2
@@ -88,11 +90,11 @@ class Web:
         self._server: _Server = make_server(host, port, app, server_class=kind, handler_class=_Handler)
         self.port: int = self._server.server_port
         """Where it listens."""
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="http", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stops listening, and ends the connections that there are. It blocks for half a second at most."""
+        """Stops listening, and ends the connections that there are. It blocks for ``_LOOK_SECONDS``, and hardly longer."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
