@@ -39,6 +39,7 @@ class FakeFollowing:
         self.layout = Layout("public/default", "__change_events", 0)
         self.creation = creation
         self.connected = True
+        self.partly_connected = True
         self.complete = True
         self.ledgers = (7,)
         self.kept_up = 0

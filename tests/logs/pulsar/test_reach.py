@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import LogError, Reached
-from topicpolicies_server.logs.pulsar import PulsarLog
+from topicpolicies_server.logs.change_log import Connections, LogError, Reached
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
+from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.topics import Layout
 from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reach import Reach
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading.following import Following
 
 
 @pytest.fixture
@@ -30,6 +37,25 @@ async def log(cluster: FakeCluster) -> AsyncIterator[PulsarLog]:
     made = PulsarLog(cluster.service_url, cluster.admin_url)
     yield made
     await made.close()
+
+
+class FakeReader:
+    """Of one partition."""
+
+    def __init__(self, *, connected: bool) -> None:
+        self.connected = connected
+        self.entries = SimpleNamespace(last=MessageId(7, 0))
+
+
+def existence_of(log: PulsarLog, readers: list[FakeReader]) -> Existence:
+    """What looks after a log of ``acme/orders`` that these follow."""
+
+    async def last(partition: int) -> Any:
+        raise AssertionError(partition)
+
+    layout = Layout("acme/orders", "__change_events", len(readers))
+    following = Following(layout, "", [], cast("Any", readers), last)
+    return Existence(cast("Access", SimpleNamespace(contacts=log._contacts, limits=PulsarLimits())), following)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -70,6 +96,20 @@ async def test_readers_without_a_connection_are_out_of_reach_though_somebody_lis
     assert (await why(log)).message == "No reader of a change log has its connection to a broker."
     log._contacts.seen("acme/others", connected=True)
     await log.reach()
+
+
+async def test_a_log_of_which_one_reader_has_its_connection_is_reached_and_not_counted_as_connected(
+    cluster: FakeCluster, log: PulsarLog
+) -> None:
+    await cluster.open()
+    readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
+    existence = existence_of(log, readers)
+    existence.check_connection()
+    assert log.connections() == Connections(1, 0)
+    await log.reach()
+    readers[2].connected = False
+    existence.check_connection()
+    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
 
 
 async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(cluster: FakeCluster, log: PulsarLog) -> None:

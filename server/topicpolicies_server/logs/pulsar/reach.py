@@ -1,4 +1,4 @@
-"""Whether a cluster can be reached: its admin API answers, and readers have their connections, or, where none is open, a broker listens.
+"""Whether a cluster can be reached: its admin API answers, and a reader has its connection, or, where none is open, a broker listens.
 
 The client library tells nobody that there is no broker: it connects again, for ever. A broker that is stopped where it stands keeps its
 connections, and listens; then it is the admin API that does not answer.
