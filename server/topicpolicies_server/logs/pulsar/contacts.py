@@ -42,6 +42,10 @@ class Contacts:
         """A log that is open says whether all of its readers are connected (``connected``), or some of them (``partly``)."""
         self._said[log] = _Said(time.monotonic(), connected, connected or partly)
 
+    def forget(self, log: str) -> None:
+        """A log that is open no more says nothing."""
+        self._said.pop(log, None)
+
     def connected(self) -> bool | None:
         """Whether any reader of any log is connected; None: no log is open."""
         oldest = time.monotonic() - _HOLDS_SECONDS
