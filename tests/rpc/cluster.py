@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from tests.ports import free_port
 
@@ -19,6 +20,8 @@ class FakeCluster:
         """Whether that takes questions, and answers nothing until the end."""
         self.deleted: set[str] = set()
         """Namespaces (``tenant/name``) of which it says that they are not there."""
+        self.logs: dict[str, tuple[int, str]] = {}
+        """By namespace: the partitions and the time of creation of its log, if it is asked for."""
         self._ended = asyncio.Event()
 
     @property
@@ -53,6 +56,10 @@ class FakeCluster:
         if self.hangs:
             await self._ended.wait()
         status, body = ("401 Unauthorized", b"no") if self.refuses else ("200 OK", b"4.2.4")
+        for namespace, (partitions, created) in self.logs.items():
+            if f"/persistent/{namespace}/" in path:
+                told = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
+                body = json.dumps(told).encode()
         if any(f"/{namespace}" in path for namespace in self.deleted):
             status, body = "404 Not Found", b"gone"
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)

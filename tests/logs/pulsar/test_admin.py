@@ -150,6 +150,64 @@ async def test_hosts_take_turns() -> None:
     assert len(server.asked) == 2
 
 
+async def test_a_host_at_which_several_questions_fail_is_left_once() -> None:
+    failing, both = 0, asyncio.Event()
+
+    async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal failing
+        await reader.readuntil(b"\r\n\r\n")
+        failing += 1
+        if failing == 2:
+            both.set()
+        await both.wait()
+        writer.write(b"HTTP/1.1 503 Said\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(fail, "127.0.0.1", 0) as bad, serving(Answer(200, '"here"')) as good:
+        url = f"http://127.0.0.1:{bad.sockets[0].getsockname()[1]},{good.url.removeprefix('http://')}"
+        async with admin_of(url) as admin:
+            assert list(await asyncio.gather(admin.get("x"), admin.get("y"))) == ["here", "here"]
+    assert (failing, len(good.asked)) == (2, 2)
+
+
+async def test_a_good_host_is_reached_though_all_questions_wait_for_one_that_hangs() -> None:
+    async with silence() as (port, connections), serving(Answer(200, '"4.2.4"')) as good:
+        async with admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin:
+            questions = [asyncio.create_task(admin.get("x", seconds=0.0)) for _ in range(40)]
+            await eventually(lambda: len(connections) == 16)
+            began = time.monotonic()
+            await admin.reached(3.0)
+            assert time.monotonic() - began < 3.0
+            assert await asyncio.wait_for(asyncio.gather(*(admin.reached(3.0) for _ in range(3))), 1.0), "it stands first now"
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        assert {type(answer) for answer in answers} <= {LogError, str}
+
+
+@pytest.mark.parametrize("status", [400, 405, 418, 501, 503])
+async def test_a_bad_answer_of_one_host_is_not_the_last_word_while_another_was_not_asked(status: int) -> None:
+    async with serving(Answer(status)) as bad, serving(Answer(200, "4.2.4")) as good, serving(Answer(status)) as worse:
+        hosts = [server.url.removeprefix("http://") for server in (bad, good, worse)]
+        async with admin_of(f"http://{hosts[0]},{hosts[1]}") as admin:
+            await admin.reached(3.0)
+            await admin.reached(3.0)
+        assert (len(bad.asked), len(good.asked)) == (1, 2)
+        async with admin_of(f"http://{hosts[0]},{hosts[2]}") as admin:
+            with pytest.raises(LogError, match=str(status)) as failed:
+                await admin.reached(3.0)
+        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert len(worse.asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_host_that_lets_nobody_in_is_the_last_word(status: int) -> None:
+    async with serving(Answer(status)) as bad, serving(Answer(200, "4.2.4")) as good:
+        admin = Admin(f"{bad.url},{good.url.removeprefix('http://')}")
+        with pytest.raises(LogError) as failed:
+            await admin.reached(3.0)
+        await admin.close()
+    assert failed.value.reason == Reason.PULSAR_ADMIN_REFUSED
+
+
 async def test_a_redirect_is_followed_with_the_token_which_is_asked_for_each_time() -> None:
     tokens = iter(["first", "second", "third"])
     async with serving(Answer(200, '"owner"')) as owner:

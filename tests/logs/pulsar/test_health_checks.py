@@ -39,6 +39,7 @@ class FakeFollowing:
         self.layout = Layout("public/default", "__change_events", 0)
         self.creation = creation
         self.connected = True
+        self.partly_connected = True
         self.complete = True
         self.ledgers = (7,)
         self.kept_up = 0
@@ -258,6 +259,28 @@ async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list
     await asyncio.sleep(0.05)
     assert [log.visits for log in others] == visits
     assert slow.inside == 0
+
+
+async def test_who_has_to_know_at_once_waits_for_the_check_that_is_under_way_and_for_no_place() -> None:
+    slow, others = FakeLog(lasts=0.2), [FakeLog(lasts=600) for _ in range(6)]
+    logs: list[FakeLog] = [*others]
+    checks = HealthChecks(lambda: logs, every_seconds=0.01)
+    checks.start()
+    await eventually(lambda: sum(log.inside for log in others) == 4)
+    asking = [asyncio.create_task(checks.look_after(slow)) for _ in range(3)]
+    await asyncio.sleep(0)
+    logs.append(slow)
+    assert slow in checks._checking
+    await eventually(lambda: slow.inside == 1)
+    assert sum(log.inside for log in others) == 4, "which all have their places"
+    await asyncio.gather(*asking)
+    assert slow.most_inside == 1 and slow.visits >= 1
+    waiting = asyncio.create_task(checks.look_after(others[0]))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert (others[0].visits, others[0].inside) == (1, 1), "the check goes on"
+    await checks.stop()
 
 
 async def test_an_error_that_nobody_foresaw_ends_no_rounds_and_is_told(caplog: pytest.LogCaptureFixture) -> None:

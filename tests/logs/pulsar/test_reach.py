@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import pytest
+from pulsar import Result
 
+from tests.logs.recorder import Recorder
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import LogError, Reached
-from topicpolicies_server.logs.pulsar import PulsarLog
+from topicpolicies_server.health import watch
+from topicpolicies_server.logs.avro import Dialect
+from topicpolicies_server.logs.change_log import Connections, LogError, Reached
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
+from topicpolicies_server.logs.pulsar import reach as reach_module
+from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
+from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reach import Reach
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading.following import Following
 
 
 @pytest.fixture
@@ -30,6 +44,40 @@ async def log(cluster: FakeCluster) -> AsyncIterator[PulsarLog]:
     made = PulsarLog(cluster.service_url, cluster.admin_url)
     yield made
     await made.close()
+
+
+class FakeReader:
+    """Of one partition."""
+
+    def __init__(self, *, connected: bool) -> None:
+        self.connected = connected
+        self.entries = SimpleNamespace(last=MessageId(7, 0))
+        self.handle = SimpleNamespace(close_async=lambda done: done(Result.Ok))
+
+
+class Open(NamedTuple):
+    """A log that is open, whose readers are played."""
+
+    log: PulsarNamespaceLog
+    existence: Existence
+    recorder: Recorder
+
+
+def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
+    """A log that was created on Monday, as these follow it."""
+
+    async def last(partition: int) -> Any:
+        raise AssertionError(partition)
+
+    log._begin()
+    assert log._admin is not None
+    facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
+    access = Access(cast("Any", None), log._admin, Topics(log._admin, "__change_events"), facts, limits, contacts=log._contacts)
+    layout = Layout(namespace, "__change_events", len(readers))
+    made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
+    following = made._reading.following = Following(layout, "monday", [], cast("Any", readers), last)
+    existence = made._reading._existence = Existence(access, following)
+    return Open(made, existence, recorder)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -72,15 +120,93 @@ async def test_readers_without_a_connection_are_out_of_reach_though_somebody_lis
     await log.reach()
 
 
+async def test_a_log_of_which_one_reader_has_its_connection_is_reached_and_not_counted_as_connected(
+    cluster: FakeCluster, log: PulsarLog
+) -> None:
+    await cluster.open()
+    readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
+    existence = opened(log, readers).existence
+    existence.check_connection()
+    assert log.connections() == Connections(1, 0)
+    await log.reach()
+    readers[2].connected = False
+    existence.check_connection()
+    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+
+
 async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     cluster.deleted = {"acme/orders", "acme/others"}
-    log._contacts.seen("acme/orders", connected=False)
+    logs = [opened(log, [FakeReader(connected=False)], "acme/orders")]
+    logs[0].existence.check_connection()
     await log.reach()
-    log._contacts.seen("acme/others", connected=False)
+    logs = [opened(log, [FakeReader(connected=False)], namespace) for namespace in ("acme/orders", "acme/others")]
+    for each in logs:
+        each.existence.check_connection()
     await log.reach()
+    assert [loss.reason for each in logs for loss in each.recorder.losses] == ["NAMESPACE_NOT_FOUND"] * 2
     cluster.deleted = {"acme/orders"}
+    for namespace in ("acme/orders", "acme/others"):
+        opened(log, [FakeReader(connected=False)], namespace).existence.check_connection()
     assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+
+
+@pytest.mark.parametrize(
+    ("partitions", "created", "reason"), [(2, "tuesday", "LOG_REPARTITIONED"), (1, "tuesday", "LOG_REPLACED"), (1, "monday", None)]
+)
+async def test_a_log_that_was_deleted_and_created_again_is_lost_when_it_is_asked_for_and_counts_no_more(
+    cluster: FakeCluster, log: PulsarLog, partitions: int, created: str, reason: str | None
+) -> None:
+    await cluster.open()
+    each = opened(log, [FakeReader(connected=False)])
+    each.existence.check_connection()
+    cluster.logs["acme/orders"] = partitions, created
+    if reason is None:
+        assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+        assert each.recorder.losses == []
+    else:
+        await log.reach()
+        assert [loss.reason for loss in each.recorder.losses] == [reason]
+        assert log.connections() == Connections(0, 0)
+
+
+async def test_a_log_that_is_lost_because_it_is_not_reconnected_is_not_taken_for_gone(cluster: FakeCluster, log: PulsarLog) -> None:
+    await cluster.open()
+    each = opened(log, [FakeReader(connected=False)])
+    each.existence.check_connection()
+    each.existence._connected -= 20.0
+    cluster.logs["acme/orders"] = 1, "monday"
+    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNREACHABLE"]
+    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+
+
+async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, connect, asked = FakeCluster(), asyncio.open_connection, list[str]()
+    await cluster.open()
+
+    async def connects(host: str, port: int) -> Any:
+        if host == "hangs":
+            await asyncio.Event().wait()
+        return await connect(host, port)
+
+    async def gone(namespace: str) -> bool:
+        asked.append(namespace)
+        await asyncio.Event().wait()
+        return True
+
+    contacts, admin = Contacts(), Admin(cluster.admin_url)
+    for number in range(4):
+        contacts.seen(f"acme/n{number}", connected=False)
+    reach = Reach(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", admin, contacts, gone)
+    began = time.monotonic()
+    with monkeypatch.context() as patched, pytest.raises(LogError, match="No reader"):
+        patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
+        await reach.ask()
+    assert time.monotonic() - began < watch._ANSWER_SECONDS
+    assert len(asked) == 4, "side by side"
+    await admin.close()
+    await cluster.shut()
 
 
 async def test_of_many_readers_without_a_connection_a_few_logs_are_asked_after() -> None:

@@ -3,6 +3,7 @@
 Avro is what brokers read and write (``org.apache.pulsar.common.events.PulsarEvent``); the embedded log writes the same bytes.
 
 - ``schema``: a registered schema, and pieces of it that fastavro writes on their own
+- ``bounds``: what a schema may be so that reading with it takes no more than what is read
 - ``names``: how the schema names what Protobuf names otherwise
 - ``extras``: values of a newer broker that our definition has no place for
 - ``records``: one object of a document, between its message and Avro's value

@@ -39,7 +39,7 @@ from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
 from .envelope import NAMES, TOPIC_POLICY, Around, Envelope
 from .headers import Headers, Unreadable
-from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema
+from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
 
 EMBEDDED_CLUSTER = "standalone"
 """The local cluster's name where there is no cluster: in the embedded log."""
@@ -107,9 +107,15 @@ class Codec:
         self.definition = definition
         self._dialect = dialect
         self._clusters = (local_cluster,)
-        self._schema = Schema(definition)
-        self._envelope = Envelope(self._schema, local_cluster)
-        self._document = Document(self._schema, self._envelope.document)
+        try:
+            self._schema = Schema(definition)
+            self._envelope = Envelope(self._schema, local_cluster)
+            self._document = Document(self._schema, self._envelope.document)
+            self._nothing = self._write_nothing()
+        except UnsupportedSchema:
+            raise
+        except Exception as error:  # whatever fails with the values of a schema that nobody foresaw, it is the schema
+            raise UnsupportedSchema(f"its values can't be written: {in_words(error)}") from error
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
         self._headers = Headers(self._envelope)
@@ -146,6 +152,9 @@ class Codec:
 
     def nothing(self) -> bytes:
         """The payload of an event of no kind, which does nothing: brokers pass it over (``SystemTopicBasedTopicPoliciesService``)."""
+        return self._nothing
+
+    def _write_nothing(self) -> bytes:
         value = {**self._schema.nothing(self._schema.root), "actionType": Action.NONE.name}
         return Piece(self._schema, self._schema.root)(value)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ...core.policies.documents import FIELDS, Setting, Settings, family
 from .fields import known_field, unknown_field
 from .names import avro_name
-from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, varint
+from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, kind, varint
 from .sparse_record import SparseRecord
 
 Reader: TypeAlias = Callable[[AvroValue, dict[Setting, bytes]], None]
@@ -90,6 +90,8 @@ class Document:
             self._places.setdefault(field.setting, []).append(Place(index, chunks, field.branch))
         if flag is None:
             raise UnsupportedSchema(f"TopicPolicies has no field {IS_GLOBAL}")
+        if kind(schema.present(flag)) != "boolean":
+            raise UnsupportedSchema(f"{IS_GLOBAL} of TopicPolicies is no boolean")
         piece = Piece(schema, flag)
         self._templates = {value: [*absent[:flag_at], piece(value), *absent[flag_at + 1 :]] for value in (False, True)}
         self._readers = [(name, read) for _, name, read in sorted(readers, key=lambda reader: reader[0])]

@@ -84,6 +84,8 @@ class Envelope:
                 self._layout.append(_branch(avro))
                 self._lay_out_topic(schema, avro)
             elif name == "actionType":
+                if kind(schema.present(avro)) not in ("enum", "string"):
+                    raise ValueError("its actionType is no name")
                 piece = Piece(schema, avro)
                 self._actions = {action: piece(action.name) for action in Action}
                 self._layout.append(name)

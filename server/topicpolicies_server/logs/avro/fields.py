@@ -143,7 +143,7 @@ def _map(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field | None
     name = field.name
     codec = Record(schema, message, record)
     members = [{"name": "key", "type": "string"}, {"name": "value", "type": mapping["values"]}]
-    entry = Piece(schema, {"type": "record", "name": "Entry", "fields": members})
+    entry = Piece(schema, {"type": "record", "name": schema.unused_name("Entry"), "fields": members})
     branch = varint(present_branch(part["type"])) if isinstance(part["type"], list) else b""
 
     def encode(value: bytes) -> bytes:

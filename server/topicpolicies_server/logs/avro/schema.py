@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 import fastavro
 
 from ...core.policies import documents
+from .bounds import SchemaBounds
 
 AvroType: TypeAlias = Any
 """A schema in JSON's types: a name, a list (a union) or a mapping."""
@@ -41,6 +43,9 @@ DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryE
 """What fastavro raises where it reads damaged data."""
 
 
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+
 class UnsupportedSchema(ValueError):
     """A schema that is not one of ``__change_events``, or not a schema at all."""
 
@@ -52,7 +57,7 @@ class Schema:
         options: with which fastavro reads values of it.
 
     Raises:
-        UnsupportedSchema: the text is not an Avro schema.
+        UnsupportedSchema: the text is not an Avro schema, or one that nothing is to be read with (``bounds``).
     """
 
     def __init__(self, definition: str | Mapping[str, Any]) -> None:
@@ -61,9 +66,13 @@ class Schema:
             # Logical types are dropped: they leave the bytes as they are, and would turn plain numbers into dates and decimals.
             self.root: AvroType = _without_marks(fastavro.parse_schema(_without_logical_types(parsed)))
         except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException, RecursionError) as error:
-            raise UnsupportedSchema(f"not an Avro schema: {error!r}") from error
+            raise UnsupportedSchema(f"not an Avro schema: {in_words(error)}") from error
         self.named: dict[str, AvroType] = {}
         self._collect(self.root)
+        try:
+            SchemaBounds().check(self.root)
+        except (ValueError, RecursionError) as error:
+            raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
         self._reader = fastavro.parse_schema(self.root)
         # In a union of several records a value must say which one it is, or it could not be written again. Asking for it costs a quarter.
         self.options: dict[str, Any] = (
@@ -80,7 +89,7 @@ class Schema:
         try:
             value = fastavro.schemaless_reader(source, self._reader, None, **self.options)
         except DAMAGE as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+            raise ValueError(in_words(error)) from error
         left = len(data) - source.tell()
         if left:
             raise ValueError(f"{left} bytes are left over")
@@ -127,6 +136,10 @@ class Schema:
         if isinstance(default, (bool, int, float, str)) and kind(self.present(field["type"])) not in ("bytes", "fixed"):
             return default
         return self.nothing(field["type"])
+
+    def unused_name(self, wanted: str) -> str:
+        """A name for a record around types of this schema, which has none of that name."""
+        return wanted if wanted not in self.named else self.unused_name(wanted + "_")
 
     def self_contained(self, avro: AvroType) -> AvroType:
         """A type with every type that it names defined where it is first used: a schema of its own."""
@@ -189,7 +202,9 @@ class Piece:
         inner = schema.self_contained(present if single else avro)
         self._wrapped = kind(inner) != "record"
         self._schema = fastavro.parse_schema(
-            {"type": "record", "name": "Piece", "fields": [{"name": "value", "type": inner}]} if self._wrapped else inner
+            {"type": "record", "name": schema.unused_name("Piece"), "fields": [{"name": "value", "type": inner}]}
+            if self._wrapped
+            else inner
         )
 
     def takes(self, value: AvroValue) -> bool:
@@ -212,7 +227,7 @@ class Piece:
         try:
             fastavro.schemaless_writer(out, self._schema, {"value": value} if self._wrapped else value)
         except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+            raise ValueError(in_words(error)) from error
         return out.getvalue()
 
 
@@ -222,6 +237,12 @@ def kind(avro: AvroType) -> str:
         inner = avro["type"]
         return kind(inner) if isinstance(inner, dict) else str(inner)
     return "union" if isinstance(avro, list) else str(avro)
+
+
+def in_words(error: BaseException) -> str:
+    """What a failure of fastavro's was: its words name objects by where they are in memory, which is nobody's concern."""
+    words = _ADDRESS.sub("", str(error))
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def present_branch(avro: AvroType) -> int:

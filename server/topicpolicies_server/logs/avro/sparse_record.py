@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from .schema import DAMAGE, AvroType, AvroValue, Schema
+from .schema import DAMAGE, AvroType, AvroValue, Schema, in_words
 
 _LONGEST_RUN = 64
 """Fields in one regular expression, whose groups stand in each other: compiling them is a recursion."""
@@ -79,7 +79,7 @@ class SparseRecord:
             try:
                 value = readers[number](source)
             except DAMAGE as error:
-                raise ValueError(f"{type(error).__name__}: {error}") from error
+                raise ValueError(in_words(error)) from error
             found.append((number, value))
             at = source.tell()
             number += 1
@@ -105,7 +105,7 @@ class SparseRecord:
 def _reader(schema: Schema, avro: AvroType) -> Callable[[io.BytesIO], AvroValue]:
     """Reads a value of a type; as the field of a record, since fastavro looks at any other schema anew each time."""
     parsed: Any = fastavro.parse_schema(
-        {"type": "record", "name": "Sparse", "fields": [{"name": "value", "type": schema.self_contained(avro)}]}
+        {"type": "record", "name": schema.unused_name("Sparse"), "fields": [{"name": "value", "type": schema.self_contained(avro)}]}
     )
     read: Any = fastavro.schemaless_reader
     options = schema.options

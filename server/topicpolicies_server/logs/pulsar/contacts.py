@@ -1,18 +1,26 @@
 """What is known of the connections to brokers: whether readers have theirs, and who waits for a producer.
 
-A log that is open says ten times a second whether its readers are connected; what it has not said for a moment does not count: it is
-closed, or being opened.
+A log that is open says ten times a second whether its readers, one for each partition, are connected; what it has not said for a moment
+does not count: it is closed, or being opened.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..change_log import Connections, LogError
 
 _HOLDS_SECONDS = 2.0
 """For so long what a log has said counts."""
+
+
+class _Said(NamedTuple):
+    """What a log has said last."""
+
+    at: float
+    all_connected: bool
+    any_connected: bool
 
 
 class Waiting(Protocol):
@@ -27,27 +35,31 @@ class Contacts:
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self._said: dict[str, tuple[float, bool]] = {}
+        self._said: dict[str, _Said] = {}
         self._waiting: set[Waiting] = set()
 
-    def seen(self, log: str, *, connected: bool) -> None:
-        """A log that is open says whether all of its readers are connected."""
-        self._said[log] = time.monotonic(), connected
+    def seen(self, log: str, *, connected: bool, partly: bool = False) -> None:
+        """A log that is open says whether all of its readers are connected (``connected``), or some of them (``partly``)."""
+        self._said[log] = _Said(time.monotonic(), connected, connected or partly)
+
+    def forget(self, log: str) -> None:
+        """A log that is open no more says nothing."""
+        self._said.pop(log, None)
 
     def connected(self) -> bool | None:
-        """Whether any log is connected; None: none is open."""
+        """Whether any reader of any log is connected; None: no log is open."""
         oldest = time.monotonic() - _HOLDS_SECONDS
-        self._said = {log: said for log, said in self._said.items() if said[0] >= oldest}
-        return any(connected for _, connected in self._said.values()) if self._said else None
+        self._said = {log: said for log, said in self._said.items() if said.at >= oldest}
+        return any(said.any_connected for said in self._said.values()) if self._said else None
 
     def without(self) -> list[str]:
-        """The open logs of which not all readers are connected, by their namespaces."""
-        return [log for log, (_, connected) in self._said.items() if not connected]
+        """The open logs of which no reader is connected, by their namespaces."""
+        return [log for log, said in self._said.items() if not said.any_connected]
 
     def connections(self) -> Connections:
         """How many logs are open, and of how many all readers are connected. Other threads may ask."""
         oldest = time.monotonic() - _HOLDS_SECONDS
-        said = [connected for at, connected in list(self._said.values()) if at >= oldest]
+        said = [said.all_connected for said in list(self._said.values()) if said.at >= oldest]
         return Connections(len(said), sum(said))
 
     def waits(self, waiting: Waiting) -> None:

@@ -17,6 +17,7 @@ any         stop            NONE        the task is cancelled and awaited
 
 Checks that are due because of nothing but time are begun in turn, the longest waiting first, and at most ``_PER_SECOND`` of them: each is a
 few questions, and those about a thousand logs would be a hundred a second. Those that are due because something happened do not wait.
+Whoever has to know at once (``look_after``) waits for no place.
 Logs that do not exist are looked for in turns of their own, ``_LOOKS_PER_SECOND``: brokers answer that out of what they have at hand, and
 each of them is due ten times as often. So neither kind waits for the other.
 """
@@ -27,7 +28,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Protocol
 
 from ...tasks import Kept, Owned, asked_to_end
@@ -105,7 +106,7 @@ class HealthChecks:
         self._logs = logs
         self._every = every_seconds
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._checking: set[Checked] = set()
+        self._checking: dict[Checked, asyncio.Task[None]] = {}
         self._troubled: set[Checked] = set()
         """Logs that failed when they were looked at last: each is told once."""
         self._failed: set[Checked] = set()
@@ -123,6 +124,10 @@ class HealthChecks:
         """Ends."""
         await self._rounds.stop()
         await self._checks.close()
+
+    async def look_after(self, log: Checked) -> None:
+        """Begins a check at once, unless one is under way, and returns when it has ended. Whoever waits no longer does not end it."""
+        await asyncio.wait({self._checking.get(log) or self._begin(log, in_a_place=False)})
 
     async def _run(self) -> None:
         next_round = time.monotonic() + self._every
@@ -166,13 +171,14 @@ class HealthChecks:
         for log in there + self._looks.next([log for log in waiting if not log.is_there], _LOOKS_PER_SECOND * self._every):
             self._begin(log)
 
-    def _begin(self, log: Checked) -> None:
-        self._checking.add(log)
-        self._checks.begin(self._check(log), "a check").add_done_callback(lambda _: self._checking.discard(log))
+    def _begin(self, log: Checked, *, in_a_place: bool = True) -> asyncio.Task[None]:
+        task = self._checking[log] = self._checks.begin(self._check(log, in_a_place=in_a_place), "a check")
+        task.add_done_callback(lambda _: self._checking.pop(log))
+        return task
 
-    async def _check(self, log: Checked) -> None:
+    async def _check(self, log: Checked, *, in_a_place: bool) -> None:
         try:
-            async with self._place(), asyncio.timeout(_LONGEST_SECONDS):
+            async with self._place() if in_a_place else nullcontext(), asyncio.timeout(_LONGEST_SECONDS):
                 await log.check()
         except (Exception, asyncio.CancelledError) as error:  # one log's trouble must not end the checks of the others
             if asked_to_end(error):

@@ -165,7 +165,7 @@ class PulsarLog:
         )
         self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
         self._checks.start()
-        self._reach = Reach(self._service_url, admin, self._contacts, functools.partial(_gone, Topics(admin, self._topic)))
+        self._reach = Reach(self._service_url, admin, self._contacts, self._gone)
 
     async def _access(self) -> Access:
         async with self._asking:
@@ -191,20 +191,17 @@ class PulsarLog:
     def _forget(self, log: PulsarNamespaceLog) -> None:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
+            if not log.out_of_reach:
+                self._contacts.forget(log.namespace)
 
-
-async def _gone(topics: Topics, namespace: str) -> bool:
-    """Whether a namespace has no log, or is not there itself.
-
-    Raises:
-        LogError: there is no answer.
-    """
-    try:
-        return await topics.find(namespace) is None
-    except LogError as error:
-        if error.reason != Reason.NAMESPACE_NOT_FOUND:
-            raise
-        return True
+    async def _gone(self, namespace: str) -> bool:
+        """Looks after the open log of a namespace; whether it turned out not to be there any more, and was lost."""
+        log = self._logs.get(namespace)
+        if log is None:  # it was lost because it was out of reach, or it would not have been asked for
+            return False
+        assert self._checks is not None, "begun"
+        await self._checks.look_after(log)
+        return not log.out_of_reach
 
 
 def _upgraded(namespace: str) -> LogError:

@@ -8,8 +8,7 @@ partitions that brokers would give it.
 stands for that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over
 by whoever has it open, and reading alone locks nobody out of a log that others write.
 
-**A log that was deleted** is lost (``reading/existence``). Its identity holds the time of its creation, so the next one of that name is
-another.
+**A log that was deleted** is lost (``reading/existence``). Its identity holds the time of its creation: the next one is another.
 """
 
 from __future__ import annotations
@@ -204,6 +203,11 @@ class PulsarNamespaceLog:
     def is_there(self) -> bool:
         """Whether it exists, as far as is known."""
         return self._reading.is_there
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether it is open, or was lost because it could not be reached; if not, it is not there any more, or was closed."""
+        return self._ended is None or self._ended.reason in (Reason.LOG_UNREACHABLE, Reason.LOG_ACCESS_DENIED)
 
     async def check(self) -> None:
         """Finds out whether the log came into being, or whether it is still the one that was opened."""

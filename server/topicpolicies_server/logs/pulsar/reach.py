@@ -1,16 +1,18 @@
-"""Whether a cluster can be reached: its admin API answers, and readers have their connections, or, where none is open, a broker listens.
+"""Whether a cluster can be reached: its admin API answers, and a reader has its connection, or, where none is open, a broker listens.
 
 The client library tells nobody that there is no broker: it connects again, for ever. A broker that is stopped where it stands keeps its
 connections, and listens; then it is the admin API that does not answer.
 
-A reader whose log was deleted has no connection either, and says nothing of the brokers. So where none is connected though brokers listen,
-it is asked whether there still are logs to be connected to.
+A reader whose log was deleted, or deleted and created again, has no connection either, and says nothing of the brokers. So where none is
+connected though brokers listen, the logs are looked after: those that are not there any more, or not the same, are lost then, and count no
+more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -21,8 +23,10 @@ from .contacts import Contacts
 
 _SECONDS = 3.0
 """How long an answer may take."""
+_TOTAL_SECONDS = 3.5
+"""How long all answers of brokers may take together: less than whoever asks waits (``health/watch``)."""
 _ASKED = 4
-"""After so many logs it is asked whether they are gone. Those that are come to be closed, so others are asked then."""
+"""After so many logs it is asked, at once, whether they are gone. Those that are count no more, so others are asked then."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -36,7 +40,8 @@ class Reach:
             service_url: where brokers are reached; several hosts are separated by commas.
             admin: their admin API.
             contacts: the connections that there are.
-            gone: asks whether a namespace's log, which is open, is not there any more.
+            gone: looks after a namespace's log, which is open; whether it is not there any more, or another one. Each is asked side by
+                side with others, and given up after some seconds: what it has begun is to go on then.
         """
         self._hosts = _hosts(service_url)
         self._admin = admin
@@ -55,25 +60,23 @@ class Reach:
                 raise answer
 
     async def _brokers(self) -> None:
+        deadline = time.monotonic() + _TOTAL_SECONDS
         connected = self._contacts.connected()
         if connected:
             return
         problem = await self._connect()
         if problem:
             raise LogError(Reason.LOG_UNREACHABLE, problem)
-        if connected is not None and not await self._all_gone():
+        if connected is not None and not await self._all_gone(min(_SECONDS, deadline - time.monotonic())):
             raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log has its connection to a broker.")
 
-    async def _all_gone(self) -> bool:
+    async def _all_gone(self, seconds: float) -> bool:
         """Whether the logs whose readers have no connection are not there any more. What brokers do not say is taken for a no."""
         try:
-            async with asyncio.timeout(_SECONDS):
-                for namespace in self._contacts.without()[:_ASKED]:
-                    if not await self._gone(namespace):
-                        return False
-        except (LogError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                return all(await asyncio.gather(*map(self._gone, self._contacts.without()[:_ASKED])))
+        except TimeoutError:
             return False
-        return True
 
     async def _connect(self) -> str:
         """Connects to the first broker that listens; why none does, if so."""

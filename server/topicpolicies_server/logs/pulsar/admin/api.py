@@ -2,6 +2,9 @@
 
 What the questions mean is for others (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the file of the token do, who
 asks has an answer or a ``LogError``, in ``seconds`` and one attempt more.
+
+Several hosts take turns: the first is asked until it fails. Whether any can be reached is asked with connections of its own, so that it is
+known also while all others wait for a host that hangs.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import random
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
@@ -33,6 +36,8 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _REDIRECTS = 5
 _CONNECTIONS = 16
+_REACHING_CONNECTIONS = 4
+"""Those with which it is asked whether a host can be reached at all."""
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
 _NO_SEGMENTS = frozenset({".", ".."})
@@ -62,7 +67,7 @@ class Admin:
         self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._http = _client(self._tls.context)
+        self._http = _Connections.of(self._tls.context)
         self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
@@ -94,25 +99,29 @@ class Admin:
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
-        """Returns when one of the hosts has answered, all of which have so many seconds together. Nothing is repeated.
+        """Returns when one of the hosts has given a good answer, all of which have so many seconds together. Nothing is repeated.
 
         Raises:
             LogError: none has (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``), or it lets nobody in (``PULSAR_ADMIN_REFUSED``).
         """
-        resource, hosts = _resource(("brokers", "version")), len(self._bases)
-        for left in reversed(range(hosts)):
+        resource, bases = _resource(("brokers", "version")), tuple(self._bases)
+        problem = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
+        for base in bases:
             try:
-                async with asyncio.timeout(seconds / hosts):
-                    await self._followed(resource)
+                async with asyncio.timeout(seconds / len(bases)):
+                    await self._followed(base, resource, reaching=True)
             except TimeoutError:
-                fault = f"none within {seconds / hosts:g} s"
+                problem = _no_answer(f"none within {seconds / len(bases):g} s")
             except _PassingFaultError as error:
-                fault = str(error)
+                problem = _no_answer(str(error))
+            except LogError as error:
+                if error.reason != Reason.PULSAR_ADMIN_UNREACHABLE or self._closed.is_set():
+                    raise
+                problem = error  # of this host: another one may do better
             else:
                 return
-            self._bases.append(self._bases.pop(0))
-            if not left:
-                raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer: {fault}.")
+            self._turn_from(base)
+        raise problem
 
     async def close(self) -> None:
         """Ends what is being asked, which then has no answer, and closes the connections.
@@ -132,16 +141,16 @@ class Admin:
         if self._issued is not None:
             await self._issued.close()
         await self._retired.close(cancel=False)
-        await self._http.aclose()
+        await self._http.close()
 
     def _replace(self) -> None:
         """Connections are made with another certificate, or trust others, from now on. Those that are used go on, and are closed then."""
-        old, asking, self._http = self._http, set(self._asking), _client(self._tls.context)
+        old, asking, self._http = self._http, set(self._asking), _Connections.of(self._tls.context)
 
         async def retire() -> None:
             if asking:
                 await asyncio.wait(asking)
-            await old.aclose()
+            await old.close()
 
         self._retired.begin(retire(), "connections with a former certificate")
 
@@ -149,16 +158,22 @@ class Admin:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         while True:
+            base = self._bases[0]
             try:
-                return await self._ask(resource)
+                return await self._ask(base, resource)
             except _PassingFaultError as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
                         Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}."
                     ) from fault
-                self._bases.append(self._bases.pop(0))
+                self._turn_from(base)
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _turn_from(self, base: str) -> None:
+        """Another host is asked first from now on, unless that is so since another question failed at this one."""
+        if self._bases[0] == base:
+            self._bases.append(self._bases.pop(0))
 
     async def _rest(self, seconds: float) -> None:
         """Waits, until it is closed."""
@@ -166,22 +181,22 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, resource: str) -> Answer | None:
-        """One attempt, at the first of the hosts and wherever it redirects to."""
+    async def _ask(self, base: str, resource: str) -> Answer | None:
+        """One attempt, at one of the hosts and wherever it redirects to."""
         try:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
-                return await self._followed(resource)
+                return await self._followed(base, resource)
         except TimeoutError:
             raise _PassingFaultError(f"no whole answer in {_ATTEMPT_SECONDS:g} s") from None
 
-    async def _followed(self, resource: str) -> Answer | None:
-        url = self._bases[0] + resource
+    async def _followed(self, base: str, resource: str, *, reaching: bool = False) -> Answer | None:
+        url = base + resource
         if self._tls.renew():
             self._replace()
         for _ in range(_REDIRECTS):
             token = await self._issued_now() if self._issued is not None else self._shown()
             try:
-                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {})
+                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, reaching=reaching)
             except LogError:
                 raise
             except TooLargeError:
@@ -193,12 +208,12 @@ class Admin:
             url = self._redirected(url, answer.headers["location"])
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
-    async def _sent(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def _sent(self, url: str, headers: Mapping[str, str], *, reaching: bool) -> Answer:
         """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
         cancelled = _cancellations()
-        asking = asyncio.create_task(fetch(self._http, url, headers))
+        asking = asyncio.create_task(fetch(self._http.reaching if reaching else self._http.questions, url, headers))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -268,11 +283,27 @@ class Admin:
         return answer
 
 
-def _client(context: ssl.SSLContext) -> httpx.AsyncClient:
+class _Connections(NamedTuple):
+    """Those of all questions, and those of whether a host can be reached."""
+
+    questions: httpx.AsyncClient
+    reaching: httpx.AsyncClient
+
+    @classmethod
+    def of(cls, context: ssl.SSLContext) -> _Connections:
+        """Nothing is connected yet."""
+        return cls(_client(context, _CONNECTIONS), _client(context, _REACHING_CONNECTIONS))
+
+    async def close(self) -> None:
+        """Closes them."""
+        await asyncio.gather(self.questions.aclose(), self.reaching.aclose())
+
+
+def _client(context: ssl.SSLContext, most: int) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         verify=context,
         timeout=_READ_SECONDS,
-        limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
     )
 
@@ -289,6 +320,10 @@ def _cancellations() -> int:
     """How often the task that runs here was cancelled; those that it waits for are not counted."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
+
+
+def _no_answer(fault: str) -> LogError:
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer: {fault}.")
 
 
 def _useless(resource: str, what: str) -> LogError:

@@ -38,7 +38,8 @@ class Existence:
     def check_connection(self) -> None:
         """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
         connected = self._following.connected
-        self._access.contacts.seen(self._following.layout.namespace, connected=connected)
+        partly = connected or self._following.partly_connected
+        self._access.contacts.seen(self._following.layout.namespace, connected=connected, partly=partly)
         self._interrupted = self._interrupted or not connected
 
     def due(self, now: float) -> bool:

@@ -124,6 +124,11 @@ class Following:
         return all(reader.connected for reader in self._readers)
 
     @property
+    def partly_connected(self) -> bool:
+        """Whether any reader has its connection now."""
+        return any(reader.connected for reader in self._readers)
+
+    @property
     def complete_after(self) -> tuple[Position | None, ...]:
         """By partition: behind which position nothing was compacted away. It may move on while the beginning is read (``continuity``)."""
         return tuple(reader.continuity.complete_after for reader in self._readers)
