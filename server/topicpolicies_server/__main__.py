@@ -1,6 +1,6 @@
 """``python -m topicpolicies_server``: the same as the command ``topicpolicies``."""
 
-from .cli.app import main
+from .entry import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from tests.cli.conftest import Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
 from tests.client.statuses import BROKEN, Code, Refusal
+from topicpolicies import Client, Deletion, Settled, Update
+from topicpolicies_server.cli import interrupts
 from topicpolicies_server.cli.declaring import applying
 
 NAMESPACE = "public/a"
@@ -297,3 +302,49 @@ def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
     assert proxy.met["ListPolicies"]
     proxy.faults.clear()
     assert shop.versions() == {}
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, stuck: bool) -> None:
+    """Has changes that are not dry runs interrupted after so many results; if stuck, no more results come."""
+    usual = Client.update_many
+
+    def update_many(self: Client, changes: Iterable[Update | Deletion], **options: Any) -> Iterator[Settled]:
+        for done, settled in enumerate(usual(self, changes, **options), 1):
+            yield settled
+            if "max_in_flight" in options and done == after:
+                os.kill(os.getpid(), number)
+                if stuck:
+                    threading.Event().wait(60)
+
+    monkeypatch.setattr(Client, "update_many", update_many)
+    monkeypatch.setattr(applying, "IN_FLIGHT", 2)
+    monkeypatch.setattr(interrupts, "_WIND_UP_SECONDS", 0.05)
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """SIGINT is not ignored, as it is where tests run in the background."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("stuck", [False, True])
+def test_interrupted_it_tells_programs_what_was_done_and_what_was_not(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, code: int, stuck: bool
+) -> None:
+    shop.declare(*(f"{{topic: {topic(name)}, set: {{max_producer_per_topic: 1}}}}" for name in "abcdef"))
+    interrupting(monkeypatch, after=2, number=number, stuck=stuck)
+    result = shop.run("apply", "--output", "json")
+    assert result.exit_code == code
+    told = json.loads(result.stdout)
+    done, failed, not_sent = ([each["topic"] for each in told[part]] for part in ("done", "failed", "not_sent"))
+    assert sorted([*done, *failed, *not_sent]) == [topic(name) for name in "abcdef"]
+    assert len(done) >= 2 and not_sent
+    assert bool(failed) is stuck
+    assert all(each["error"]["request_id"] for each in told["failed"]), "those whose answer was not waited for"
+    assert set(done) <= shop.versions().keys() <= {*done, *failed}
+    monkeypatch.undo()
+    assert shop.run("apply").exit_code == 0

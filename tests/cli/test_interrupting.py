@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,37 @@ def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(reco
     assert cut > 1, "some were interrupted before the end"
     rest = positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())
     assert [*told, *rest] == everything
+
+
+def test_terminated_it_keeps_its_place(recorded: Terminal, tmp_path: Path) -> None:
+    fill(recorded, 3)
+    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    with out.open("ab") as file:
+        ended = programs.interrupted(watching(place), recorded.environment, file, lambda: until(out, b"synced"), signal.SIGTERM)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines()) == []
+
+
+def until(file: Path, text: bytes) -> None:
+    give_up = time.monotonic() + 30
+    while text not in file.read_bytes() and time.monotonic() < give_up:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_declarations_that_are_cut_short_are_summed_up(recorded: Terminal, tmp_path: Path, number: int, code: int) -> None:
+    declared, out = tmp_path / "policies.yaml", tmp_path / "out"
+    topics = [f"persistent://{A}/t{each}" for each in range(3_000)]
+    lines = (f"  - {{topic: '{each}', set: {{max_producer_per_topic: 1}}}}" for each in topics)
+    declared.write_text("\n".join(["version: 1", "policies:", *lines]))
+    with out.open("ab") as file:
+        arguments = ["apply", "-f", str(declared)]
+        ended = programs.interrupted(arguments, recorded.environment, file, lambda: until(out, b"\nchanged"), number)
+    told = out.read_text().count("\nchanged")
+    assert ended.returncode == code
+    assert ended.stderr.splitlines()[-1] == f"{told} done, {len(topics) - told} not sent: apply again to complete it."
+    assert 0 < told < len(topics)
+    assert len(recorded.json("list", A)["documents"]) == told
 
 
 @pytest.mark.parametrize("output", ["json", "table"])

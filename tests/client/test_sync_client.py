@@ -523,6 +523,9 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
             watch.close()
             return self
 
+        def add_callback(self, _callback: object) -> bool:
+            return True
+
         def cancel(self) -> None:
             cancelled.set()
 

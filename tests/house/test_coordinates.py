@@ -177,7 +177,7 @@ def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: di
     assert "package topicpolicies.v1;" in (copy / "proto" / "topicpolicies" / "v1" / "service.proto").read_text()
     python = (copy / "pyproject.toml").read_text()
     assert 'packages = ["clients/python/topicpolicies"' in python
-    assert 'topicpolicies = "topicpolicies_server.cli.app:main"' in python
+    assert 'topicpolicies = "topicpolicies_server.entry:main"' in python
     assert "from topicpolicies import Client" in (copy / "README.md").read_text()
 
 

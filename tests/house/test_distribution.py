@@ -57,4 +57,4 @@ def test_it_says_its_licence_and_carries_it(metadata: Message, wheel: zipfile.Zi
 
 def test_it_has_the_command(wheel: zipfile.ZipFile) -> None:
     (points,) = (name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
-    assert "topicpolicies = topicpolicies_server.cli.app:main" in wheel.read(points).decode()
+    assert "topicpolicies = topicpolicies_server.entry:main" in wheel.read(points).decode()

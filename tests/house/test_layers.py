@@ -26,6 +26,7 @@ SERVER = (
     ("guard",),
     ("rpc",),
     ("cli",),
+    ("entry",),
     ("__main__",),
 )
 """The same of the server."""

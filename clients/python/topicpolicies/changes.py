@@ -124,7 +124,7 @@ class _ChangeStream:
         self._failure: TopicPoliciesError | None = None
         """Why it could not be opened."""
         try:
-            self._call = line.call(address, lambda stub: stub.UpdatePolicies, self._batches())
+            self._call = line.stream(address, lambda stub: stub.UpdatePolicies, self._batches(), self.finish)
         except TopicPoliciesError as error:
             self._failure = error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
@@ -14,6 +14,7 @@ from .clocks import AsyncClock, Clock
 from .ending import stop
 from .errors import TopicPoliciesError, closed, from_rpc_error, left
 from .routes import MOST_CONNECTIONS, Routes
+from .serving import ServingThreads
 from .stubs import Metadata, TellingChannel
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
 
@@ -36,6 +37,7 @@ class Line:
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[grpc.Channel, TopicPoliciesServiceStub]] = {}
+        self._threads = ServingThreads()
         self._lock = threading.Lock()
 
     def stub(self, address: str) -> TopicPoliciesServiceStub:
@@ -57,7 +59,7 @@ class Line:
     def call(
         self, address: str, method: Callable[[TopicPoliciesServiceStub], Callable[..., _Response]], request: Any, **options: Any
     ) -> _Response:
-        """Makes a call, or begins a stream.
+        """Makes a call; see ``stream`` for the others.
 
         Raises:
             TopicPoliciesError: the client was closed, so that nothing was sent.
@@ -70,16 +72,51 @@ class Line:
                 raise closed() from error
             raise
 
+    def stream(
+        self,
+        address: str,
+        method: Callable[[TopicPoliciesServiceStub], Callable[..., Any]],
+        request: Any,
+        over: Callable[[], object] = lambda: None,
+    ) -> Any:
+        """Begins a stream.
+
+        Args:
+            address: where to.
+            method: which.
+            request: what is sent; what sends several is an iterator, which another thread reads.
+            over: called when the stream has ended, by another thread, unless the channel is the caller's own, who closes it.
+
+        Raises:
+            TopicPoliciesError: the client was closed.
+        """
+        if not self.routes.follows:  # the channel is somebody else's, and so are its threads
+            return self.call(address, method, request)
+        if not isinstance(request, Iterator):
+            call = self.call(address, method, request)
+        else:
+            requests = self._threads.sending(request)
+            try:
+                call = self.call(address, method, requests)
+            except BaseException:
+                self._threads.not_begun()
+                raise
+        self._threads.began(call)
+        if not call.add_callback(over):
+            over()
+        return call
+
     def ended(self, error: grpc.RpcError) -> TopicPoliciesError:
         """Why a call ended: what gRPC says, unless the client was closed in the middle of it."""
         failure = from_rpc_error(error)
         return closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, and waits for the threads that serve their streams."""
         with self._lock:
             for channel, _ in self._channels.values():
                 channel.close()
+        self._threads.wait()
 
     def _make_room(self) -> None:
         others = [address for address in self._channels if address not in self.routes.addresses]

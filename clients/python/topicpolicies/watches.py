@@ -106,7 +106,7 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         request = self._session.connect(self._line.clock.now())
         self._address = self._line.routes.address
         try:
-            self._call = self._line.call(self._address, lambda stub: stub.WatchPolicies, request)
+            self._call = self._line.stream(self._address, lambda stub: stub.WatchPolicies, request)
         except TopicPoliciesError:
             if self._closed.is_set():
                 return

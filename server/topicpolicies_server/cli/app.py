@@ -6,7 +6,8 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -19,6 +20,7 @@ from topicpolicies import DEFAULT_TARGET
 from .arguments import check, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
+from .interrupts import code_of, terminable
 from .settings import Output, Settings, TlsFlags
 from .writing import writing
 
@@ -39,6 +41,9 @@ _ANYWHERE = {
     "--tls-server-name": 1,
 }
 """The global options, and how many values each takes."""
+
+_STOPPED_OTHERWISE = frozenset({"serve", "guard", "demo"})
+"""Commands that deal with SIGTERM themselves."""
 
 
 class Application(TyperGroup):
@@ -64,7 +69,7 @@ class Application(TyperGroup):
         """Runs a command; with ``--output json`` wrong usage is told as JSON too."""
         given = sys.argv[1:] if args is None else args
         if not wants_json(given):
-            with writing(Output.TABLE):
+            with writing(Output.TABLE), _telling_the_signal():
                 return super().main(args, *rest, **extra)
         with writing(Output.JSON):
             try:
@@ -73,7 +78,16 @@ class Application(TyperGroup):
                 message = error.format_message()
                 typer.echo(json.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}}), err=True)
                 code = ExitCode.USAGE
-        sys.exit(code or ExitCode.OK)
+        sys.exit(code_of(code) or ExitCode.OK)
+
+
+@contextmanager
+def _telling_the_signal() -> Iterator[None]:
+    try:
+        yield
+    except SystemExit as end:
+        end.code = code_of(end.code)
+        raise
 
 
 _UsageError: Any = typer.BadParameter.__bases__[0]
@@ -172,6 +186,8 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
     These options may stand before or after the command.
     """
+    if context.invoked_subcommand not in _STOPPED_OTHERWISE:
+        context.with_resource(terminable())
     context.obj = Settings(
         server=server,
         output=output,

@@ -15,6 +15,7 @@ from ...core.errors import PolicyError
 from ...core.names import parse_topic
 from ..exits import ExitCode, error_json, exit_code, reporting, tell
 from ..files import check_there, name_of, read_text, write_text, wrong
+from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
@@ -84,10 +85,12 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, tell=_tell_done)
     if chosen.json:
         json_forms.write(_json(planned, applied))
-    elif applied.failed:
+    elif applied.failed or applied.interrupted:
         _tell_failed(planned, applied)
     elif planned:
         typer.echo(f"{len(planned)} document{'' if len(planned) == 1 else 's'} changed", err=True)
+    if applied.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if applied.failed:
         unknown = any(isinstance(error, OutcomeUnknown) for error in applied.failed.values())
         first = next(applied.failed[each.step.key] for each in planned if each.step.key in applied.failed)
@@ -204,10 +207,10 @@ def _tell_failed(planned: Iterable[Planned], applied: Applied) -> None:
 
 
 def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
-    """What was done, and, if anything failed, what failed and what was not sent."""
+    """What was done, and, if anything failed or it was interrupted, what failed and what was not sent."""
     by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
     told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
-    if not applied.failed:
+    if not applied.failed and not applied.interrupted:
         return told
     failed = [named | {"error": error_json(applied.failed[key])} for key, named in by_key.items() if key in applied.failed]
     return told | {"failed": failed, "not_sent": [named for key, named in by_key.items() if key not in {*applied.done, *applied.failed}]}

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from grpc import StatusCode
+
 from topicpolicies import (
     REDACTED,
     Client,
     DeleteOutcome,
     DeleteResult,
     Deletion,
+    OutcomeUnknown,
     TopicPolicies,
     TopicPoliciesError,
     Update,
     UpdateOutcome,
     UpdateResult,
 )
+from topicpolicies.errors import outcome_unknown
 from topicpolicies.masks import parse_path
+from topicpolicies.options import ChangeOptions
+from topicpolicies.requests import new_request_id
 
+from ..interrupts import winding_up
 from ..showing.differences import Difference, between
 from .planning import Key, Step
 
@@ -65,6 +72,8 @@ class Applied(NamedTuple):
     done: dict[Key, str]
     """The versions that were made."""
     failed: dict[Key, TopicPoliciesError]
+    interrupted: bool = False
+    """Whether the rest was not sent, or its answers not waited for, because the command was to end."""
 
 
 def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
@@ -81,7 +90,9 @@ def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invali
 def make(
     client: Client, planned: Sequence[Planned], *, actor: str, reason: str, tell: Callable[[Planned, str], object] = lambda *_: None
 ) -> Applied:
-    """Makes the changes: updates first, then deletions. Once one has failed, nothing more is sent.
+    """Makes the changes: updates first, then deletions. Once one has failed, or at an interrupt, nothing more is sent.
+
+    What is on its way at an interrupt has a moment to be answered; what is not has the error ``OutcomeUnknown``.
 
     Args:
         client: how.
@@ -91,26 +102,48 @@ def make(
         tell: called with each step that was done and the version that it made.
     """
     applied = Applied({}, {})
-    for deletes in (False, True):
-        _send(client, [each for each in planned if each.step.deletes is deletes], applied, actor, reason, tell)
-    return applied
+    sent: dict[Key, str] = {}
+    ended = False
+    try:
+        with winding_up() as asked:
+            for deletes in (False, True):
+                _send(client, [each for each in planned if each.step.deletes is deletes], applied, sent, asked, actor, reason, tell)
+            ended = asked()
+    except KeyboardInterrupt:
+        ended = True
+        for key, request_id in sent.items():
+            if key not in applied.done and key not in applied.failed:
+                applied.failed[key] = _unanswered(request_id)
+    return applied._replace(interrupted=ended and len(applied.done) < len(planned))
+
+
+def _unanswered(request_id: str) -> OutcomeUnknown:
+    return outcome_unknown(TopicPoliciesError("The command was interrupted before its answer came.", code=StatusCode.CANCELLED), request_id)
 
 
 def _send(
-    client: Client, planned: Iterable[Planned], applied: Applied, actor: str, reason: str, tell: Callable[[Planned, str], object]
+    client: Client,
+    planned: Iterable[Planned],
+    applied: Applied,
+    sent: dict[Key, str],
+    asked: Callable[[], bool],
+    actor: str,
+    reason: str,
+    tell: Callable[[Planned, str], object],
 ) -> None:
-    sent: list[Planned] = []
+    here: list[Planned] = []
 
     def changes() -> Iterator[Update | Deletion]:
         for each in planned:
-            if applied.failed:
+            if applied.failed or asked():
                 return
-            sent.append(each)
-            yield _change(each.step, actor=actor, reason=reason)
+            here.append(each)
+            sent[each.step.key] = new_request_id()
+            yield _change(each.step, actor=actor, reason=reason, request_id=sent[each.step.key])
 
     try:
         for settled in client.update_many(changes(), max_in_flight=IN_FLIGHT):
-            each = sent[settled.sequence]
+            each = here[settled.sequence]
             if settled.error is not None:
                 applied.failed[each.step.key] = settled.error
             else:
@@ -121,13 +154,15 @@ def _send(
             raise
 
 
-def _change(step: Step, *, validate_only: bool = False, actor: str = "", reason: str = "") -> Update | Deletion:
+def _change(step: Step, *, validate_only: bool = False, actor: str = "", reason: str = "", request_id: str = "") -> Update | Deletion:
     """A step, on the condition that the document is still as it was read."""
     document = step.document
-    topic, scope, etag = document.topic, document.scope, document.version
+    options = ChangeOptions(
+        scope=document.scope, etag=document.version, validate_only=validate_only, actor=actor, reason=reason, request_id=request_id
+    )
     if step.deletes:
-        return Deletion(topic, scope=scope, etag=etag, validate_only=validate_only, actor=actor, reason=reason)
-    return Update(topic, step.values, mask=step.mask, scope=scope, etag=etag, validate_only=validate_only, actor=actor, reason=reason)
+        return Deletion(document.topic, **options)
+    return Update(document.topic, step.values, mask=step.mask, **options)
 
 
 def _after(result: UpdateResult | DeleteResult) -> TopicPolicies | None:

@@ -1,0 +1,97 @@
+"""A program that ends right after its client was closed: none of gRPC's threads is stopped with a lock in its hands."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.client.fault_service import FaultService
+from topicpolicies.serving import ServingThreads
+
+TOPIC = "persistent://public/default/orders"
+PROGRAM = """
+import os, sys, threading, time
+import grpc
+from grpc import _channel
+import topicpolicies as tp
+
+told = _channel._handle_event
+
+def slowly(event, state, *more):  # the thread that is told of a stream's end has the stream's lock, and does not get on
+    if any(each.type() == grpc._cython.cygrpc.OperationType.receive_status_on_client for each in event.batch_operations):
+        print("told", flush=True)
+        time.sleep(0.5)
+    return told(event, state, *more)
+
+_channel._handle_event = slowly
+kept = []
+with tp.Client(sys.argv[1]) as client:
+    if sys.argv[2] == "changes":
+        kept.append(client.update_many([tp.Update(sys.argv[3], max_producer_per_topic=3)]))
+        assert [each.error for each in kept[0]] == [None]
+    elif sys.argv[2] == "left":
+        kept.append(client.update_many((tp.Update(sys.argv[3], max_producer_per_topic=each) for each in range(9)), max_in_flight=1))
+        assert next(kept[0]).error is None
+    else:
+        kept.append(client.watch(namespaces=["public/default"]))
+        assert next(kept[0])
+print([each.name for each in threading.enumerate() if "patience" not in each.name], flush=True)
+kept[:] = [kept, grpc]  # found by the collector, at the end
+"""
+
+
+@pytest.mark.parametrize("stream", ["changes", "left", "watch"])
+async def test_a_program_ends_whose_stream_has_just_been_closed(address: str, service: FaultService, stream: str) -> None:
+    service.model.write("public/default", "orders", 1)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, address, stream, TOPIC,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    try:
+        said, errors = await asyncio.wait_for(program.communicate(), 30)
+    finally:
+        if program.returncode is None:
+            program.kill()
+    assert (program.returncode, errors.decode()) == (0, "")
+    assert said.decode().splitlines() == ["told", "['MainThread']"]
+
+
+class Call:
+    """A stream."""
+
+    def __init__(self, *, ended: bool) -> None:
+        self.ended = ended
+
+    def add_callback(self, callback: Callable[[], object]) -> bool:
+        if not self.ended:
+            callback()
+        return not self.ended
+
+
+def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
+    threads = ServingThreads()
+    threads.began(Call(ended=True))
+    threads.began(Call(ended=False))
+    threads.sending(iter([1]))
+    threads.not_begun()
+    began = time.monotonic()
+    threads.wait(60)
+    assert time.monotonic() - began < 30
+
+
+def test_who_still_sends_is_waited_for_and_no_longer_than_it_may_take() -> None:
+    threads, let_go = ServingThreads(), threading.Event()
+    taking = threads.sending(iter([1]))
+    sender = threading.Thread(target=lambda: (next(taking), let_go.wait(30)))
+    sender.start()
+    threads.wait(0.01)
+    assert sender.is_alive()
+    let_go.set()
+    threads.wait(30)
+    assert not sender.is_alive()
