@@ -305,13 +305,23 @@ def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, stuck: bool) -> None:
-    """Has changes that are not dry runs interrupted after so many results; if stuck, no more results come."""
+    """Has changes that are not dry runs interrupted after so many results; if stuck, others are on their way, whose results do not come."""
     usual = Client.update_many
 
     def update_many(self: Client, changes: Iterable[Update | Deletion], **options: Any) -> Iterator[Settled]:
-        for done, settled in enumerate(usual(self, changes, **options), 1):
+        taken: list[Update | Deletion] = []
+
+        def noted() -> Iterator[Update | Deletion]:
+            for change in changes:
+                taken.append(change)
+                yield change
+
+        interrupted = False
+        for done, settled in enumerate(usual(self, noted(), **options), 1):
             yield settled
-            if "max_in_flight" in options and done == after:
+            on_its_way = len(taken) > done or not stuck
+            if "max_in_flight" in options and done >= after and on_its_way and not interrupted:
+                interrupted = True
                 os.kill(os.getpid(), number)
                 if stuck:
                     threading.Event().wait(60)

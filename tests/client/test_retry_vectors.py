@@ -136,6 +136,10 @@ class _Stream:
             raise _aio_error(self._refusal)
         return next(self)
 
+    def add_callback(self, callback: Callable[[], object]) -> bool:
+        del callback
+        return False
+
     def cancel(self) -> None:
         pass
 
