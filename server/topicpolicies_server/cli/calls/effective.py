@@ -6,15 +6,16 @@ import enum
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from topicpolicies import EffectivePolicies, EffectiveView, PolicySource
-from topicpolicies.masks import format_path, parse_path
+from topicpolicies.masks import parse_path
 
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
+from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import tell_unconfirmed
 from ..showing.rendering import console, lines, printable
 from .policies import Topic
@@ -62,14 +63,14 @@ def effective(
         return
     disabled = "  its own policies are disabled" if found.disabled else ""
     typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-    console().print(_table(found))
+    told = console()
+    told.print(_table(found, told))
 
 
-def _table(found: EffectivePolicies) -> Table:
-    table = Table("setting", "value", "source")
+def _table(found: EffectivePolicies, told: Console) -> Table:
+    rows: list[Row] = []
     sources = {parse_path(path): source for path, source in found.sources.items()}
     for path, value in lines(found.policies):
         named = next((path[:length] for length in range(len(path), 0, -1) if path[:length] in sources), None)
-        told = _SOURCES.get(sources[named], "") if named is not None else ""
-        table.add_row(*(Text(cell, overflow="fold") for cell in (format_path(path), value, told)))
-    return table
+        rows.append(Row(path, (value, _SOURCES.get(sources[named], "") if named is not None else "")))
+    return settings_rows(("setting", "value", "source"), rows, told)

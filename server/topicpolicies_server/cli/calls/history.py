@@ -127,7 +127,8 @@ def _show_differences(first: Document, second: Document, found: list[Difference]
     elif not found:
         typer.echo("no differences", err=True)
     if found:
-        console().print(show(found))
+        told = console()
+        told.print(show(found, told))
 
 
 def _name(document: Document) -> str:

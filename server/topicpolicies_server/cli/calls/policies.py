@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
 
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
+from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import tell_unconfirmed
-from ..showing.rendering import compact, console, differences, printable, settings_table
+from ..showing.listing import listed
+from ..showing.rendering import compact, console, differences, lines, printable
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 
@@ -185,13 +185,7 @@ def list_(
     if chosen.json:
         json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
         return
-    table = Table("topic", "scope", "version", "settings")
-    for document in documents:
-        told = compact(document.policies) if document.policies is not None else ""
-        row = (printable(document.topic), document.scope.name, document.version, told)
-        table.add_row(*(Text(cell, overflow="fold") for cell in row))
-    if documents:
-        console().print(table)
+    listed(documents, console())
     typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
@@ -219,7 +213,9 @@ def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list
 def _show(document: Document) -> None:
     if document.policies is not None:
         typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
-        console().print(settings_table(document.policies))
+        told = console()
+        rows = (Row(path, (value,)) for path, value in lines(document.policies))
+        told.print(settings_rows(("setting", "value"), rows, told))
     elif document.disabled:
         typer.echo(f"{printable(document.topic)} has no {document.scope.name} document: its topic policies are disabled.", err=True)
     else:

@@ -168,7 +168,8 @@ def _show(planned: Sequence[Planned]) -> None:
         style = "red" if each.step.deletes else "bold"
         console().print(Text(f"{'delete' if each.step.deletes else 'change'}  {_title(each.step)}", style=style))
         if differences := each.differences:
-            console().print(show(differences))
+            told = console()
+            told.print(show(differences, told))
     if not planned:
         typer.echo("Everything is as declared.", err=True)
     else:

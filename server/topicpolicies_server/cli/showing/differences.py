@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, format_path
 
+from .fitting import Row, settings_rows
 from .rendering import UNSET, changes
 
 _ADDED, _REMOVED, _CHANGED = "green", "red", "yellow"
@@ -41,11 +42,8 @@ def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[D
     return [Difference(*each) for each in changes(before, after)]
 
 
-def show(differences: Iterable[Difference]) -> Table:
-    """Differences for people: one row each."""
-    table = Table("", "setting", "before", "after", show_header=True)
+def show(differences: Iterable[Difference], told: Console) -> Table:
+    """Differences for people, as wide as where they will be printed: one row each."""
     styles = {"+": _ADDED, "-": _REMOVED, "~": _CHANGED}
-    for each in differences:
-        cells = (each.sign, format_path(each.path), each.before or UNSET, each.after or UNSET)
-        table.add_row(*(Text(cell, overflow="fold") for cell in cells), style=styles[each.sign])
-    return table
+    rows = (Row(each.path, (each.before or UNSET, each.after or UNSET), each.sign, styles[each.sign]) for each in differences)
+    return settings_rows(("setting", "before", "after"), rows, told)

@@ -8,8 +8,6 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, format_path, parse_path, paths_between
@@ -72,14 +70,6 @@ def _single(field: FieldDescriptor, value: Any) -> str:
 def printable(text: str) -> str:
     """A text without characters that would move the cursor or change colours."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
-def settings_table(policies: TopicPolicies) -> Table:
-    """A document: one row per leaf."""
-    table = Table("setting", "value", show_header=True)
-    for path, value in lines(policies):
-        table.add_row(Text(format_path(path), overflow="fold"), Text(value, overflow="fold"))
-    return table
 
 
 def compact(policies: TopicPolicies) -> str:

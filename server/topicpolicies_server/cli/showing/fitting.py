@@ -1,0 +1,106 @@
+"""Settings that fit the width of whoever looks on: paths broken at their dots only, and documents in one short line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topicpolicies import TopicPolicies
+from topicpolicies.masks import Path, format_path
+
+from .rendering import lines
+
+WIDEST_LINE = 100
+"""Most characters of a document's settings in one line, however wide it may be."""
+_WIDEST_VALUE = 24
+"""Most characters of a value there."""
+_INDENT = "  "
+_BESIDE_A_CELL = 3
+"""A cell's border, and the blanks at both of its sides; one border is left."""
+_LEAST_CELL = 10
+
+
+class Row(NamedTuple):
+    """A setting in a table."""
+
+    path: Path
+    cells: Sequence[str]
+    """What stands beside it."""
+    sign: str | None = None
+    """What stands before it, if anything."""
+    style: str = ""
+
+
+def settings_rows(headers: Sequence[str], rows: Iterable[Row], told: Console) -> Table:
+    """A table of settings. Where paths are too long for the console, what several have in common stands above them, once.
+
+    Args:
+        headers: of the settings and of what stands beside them; of what stands before them there is none.
+        rows: the settings.
+        told: where it will be printed.
+    """
+    all_rows = list(rows)
+    signed = any(row.sign is not None for row in all_rows)
+    room = told.width - 1 - _BESIDE_A_CELL - (_BESIDE_A_CELL + 1) * signed - sum(_widths(headers[1:], all_rows, told.width))
+    table = Table(show_header=True)
+    for header in [""] * signed + [headers[0]]:
+        table.add_column(header, no_wrap=True)
+    for header in headers[1:]:
+        table.add_column(header, overflow="fold")
+    above: list[str] = []
+    for row in all_rows:
+        *heading, last = _broken(row.path, room)
+        if heading and heading == above:
+            path = [last]
+        elif len(format_path(row.path)) <= room:
+            path, above = [format_path(row.path)], []
+        else:
+            path, above = [*heading, last], heading
+        blank = "\n" * (len(path) - 1)
+        before = [] if row.sign is None else [Text(blank + row.sign)]
+        table.add_row(*before, Text("\n".join(path)), *(Text(blank + cell, overflow="fold") for cell in row.cells), style=row.style)
+    return table
+
+
+def _widths(headers: Sequence[str], rows: Sequence[Row], width: int) -> list[int]:
+    """How wide the columns beside the settings become: half of the width is for all of them, if they need it."""
+    most = max(_LEAST_CELL, width // 2 // max(1, len(headers)) - _BESIDE_A_CELL)
+    return [
+        min(most, max(len(header), *(len(row.cells[number]) for row in rows))) + _BESIDE_A_CELL if rows else len(header) + _BESIDE_A_CELL
+        for number, header in enumerate(headers)
+    ]
+
+
+def _broken(path: Path, room: int) -> list[str]:
+    """A path in lines, the last segment alone in the last of them. What has no dot and no room is broken anywhere."""
+    segments = [format_path(path[:1]), *(format_path(path[: at + 1]).removeprefix(format_path(path[:at])) for at in range(1, len(path)))]
+    found = [segments[0]]
+    for at, segment in enumerate(segments[1:], 1):
+        last = at == len(segments) - 1
+        if not last and len(found[-1]) + len(segment) <= room:
+            found[-1] += segment
+        else:
+            found.append(_INDENT + segment)
+    return [line[at : at + max(1, room)] for line in found for at in range(0, len(line), max(1, room))]
+
+
+def brief(policies: TopicPolicies, room: int) -> str:
+    """A document in one short line: its first settings, and how many more there are."""
+    room = min(room, WIDEST_LINE)
+    parts = [f"{format_path(path)}={_short(value)}" for path, value in lines(policies)]
+    if not parts:
+        return "no settings"
+    for count in range(len(parts), 0, -1):
+        more = f" and {len(parts) - count} more" if count < len(parts) else ""
+        told = ", ".join(parts[:count]) + more
+        if len(told) <= room:
+            return told
+    return f"{len(parts)} setting{'' if len(parts) == 1 else 's'}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _WIDEST_VALUE else f"{value[: _WIDEST_VALUE - 1]}…"

@@ -1,0 +1,37 @@
+"""The documents of a namespace for people: one short line of settings each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topicpolicies import Document
+
+from .fitting import brief
+from .rendering import printable
+
+_LEAST_ROOM = 40
+"""Least characters for settings in a table; where there is less room they stand below their topic."""
+_HEADERS = ("topic", "scope", "version")
+
+
+def listed(documents: Sequence[Document], told: Console) -> None:
+    """Prints documents, as a table where that is wide enough."""
+    rows = [(printable(each.topic), each.scope.name, each.version) for each in documents]
+    columns = zip(_HEADERS, *rows, strict=True)
+    room = told.width - sum(max(map(len, cells)) + 3 for cells in columns) - 4
+    shown = [
+        brief(each.policies, room if room >= _LEAST_ROOM else told.width - 4) if each.policies is not None else "" for each in documents
+    ]
+    if room < _LEAST_ROOM:
+        for (topic, scope, version), settings in zip(rows, shown, strict=True):
+            told.print(Text(f"{topic}  {scope}  version {version}", style="bold"), soft_wrap=True)
+            told.print(Text(f"    {settings}"), soft_wrap=True)
+    elif rows:
+        table = Table(*_HEADERS, "settings")
+        for row, settings in zip(rows, shown, strict=True):
+            table.add_row(*(Text(cell, overflow="fold") for cell in (*row, settings)))
+        told.print(table)

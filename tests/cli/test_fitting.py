@@ -1,0 +1,116 @@
+"""What people see fits the width of their terminal, and breaks no word of a setting's name."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.core.policies import policies
+from topicpolicies import Document, Scope, TopicPolicies
+from topicpolicies.masks import format_path
+from topicpolicies_server.cli.serving.demo_run import setting_of
+from topicpolicies_server.cli.showing.differences import between, show
+from topicpolicies_server.cli.showing.fitting import WIDEST_LINE, Row, brief, settings_rows
+from topicpolicies_server.cli.showing.listing import listed
+from topicpolicies_server.cli.showing.rendering import lines
+
+TOPIC = "persistent://public/default/demo"
+
+
+def terminal(width: int) -> tuple[Console, io.StringIO]:
+    """A console of so many columns, and what is printed there."""
+    printed = io.StringIO()
+    return Console(file=printed, width=width, highlight=False, markup=False, emoji=False), printed
+
+
+def of_the_demo(clients: int = 64) -> TopicPolicies:
+    """The document that so many clients of the demo leave."""
+    made = TopicPolicies(max_producer_per_topic=50, max_subscriptions_per_topic=400, message_ttl_in_seconds=50)
+    for client in range(clients):
+        if "`" in (setting_of(client) or ""):
+            rate = made.subscription_policies[f"client-{client:02}"].dispatch_rate
+            rate.dispatch_throttling_rate_in_byte, rate.dispatch_throttling_rate_in_msg = -1, 50
+    made.retention_policies.retention_time_in_minutes = 10
+    return made
+
+
+def document(settings: TopicPolicies | None) -> Document:
+    return Document(topic=TOPIC, scope=Scope.LOCAL, version="3201", policies=settings)
+
+
+def shown(settings: TopicPolicies, width: int) -> list[str]:
+    told, printed = terminal(width)
+    told.print(settings_rows(("setting", "value"), (Row(path, (value,)) for path, value in lines(settings)), told))
+    return printed.getvalue().splitlines()
+
+
+@given(policies(), st.integers(min_value=12, max_value=300))
+def test_a_document_in_short_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
+    told = brief(settings, room)
+    every = list(lines(settings))
+    assert len(told) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
+    assert "\n" not in told
+    if every and not told.startswith(f"{len(every)} setting"):
+        assert told.startswith(f"{format_path(every[0][0])}=")
+
+
+def test_a_document_in_short_says_how_many_settings_it_leaves_out() -> None:
+    settings = of_the_demo()
+    count = len(list(lines(settings)))
+    assert brief(settings, 60) == f"max_producer_per_topic=50 and {count - 1} more"
+    assert brief(settings, 20) == f"{count} settings"
+    assert brief(TopicPolicies(max_producer_per_topic=5), 80) == "max_producer_per_topic=5"
+    assert brief(TopicPolicies(max_producer_per_topic=5), 20) == "1 setting"
+    assert brief(TopicPolicies(replication_clusters=["a" * 90]), 80) == f"replication_clusters={'a' * 23}…"
+    assert brief(TopicPolicies(), 80) == "no settings"
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 4), (120, 6), (10_000, 6)])
+def test_a_list_has_a_line_of_settings_for_each_document(width: int, height: int) -> None:
+    told, printed = terminal(width)
+    listed([document(of_the_demo()), document(None)], told)
+    written = printed.getvalue().splitlines()
+    assert len(written) == height
+    assert max(map(len, written)) <= min(width, 200)
+    (line,) = [line for line in written if "max_producer_per_topic=50" in line]
+    assert line.rstrip(" │").endswith(" more")
+    assert sum(TOPIC in line for line in written) == 2
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_no_word_of_a_settings_path_is_broken_where_it_is_too_long(width: int) -> None:
+    settings = of_the_demo()
+    written = shown(settings, width)
+    assert max(map(len, written)) <= width
+    words = {word for path, _ in lines(settings) for word in path}
+    cells = [line.split("│")[1].strip() for line in written if line.startswith("│")]
+    assert {part for cell in cells for part in cell.replace("`", "").split(".") if part} == words
+    if width == 80:  # what several have in common is said once
+        heading = "subscription_policies.`client-63`.dispatch_rate"
+        at = cells.index(heading)
+        assert cells[at + 1 : at + 3] == [".dispatch_throttling_rate_in_byte", ".dispatch_throttling_rate_in_msg"]
+
+
+def test_paths_that_fit_are_whole() -> None:
+    settings = of_the_demo()
+    written = shown(settings, 120)
+    assert sum(format_path(path) in line for line in written for path, _ in lines(settings)) == len(list(lines(settings)))
+    assert len(written) == len(list(lines(settings))) + 4
+
+
+@given(policies(), st.integers(min_value=40, max_value=200))
+def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width: int) -> None:
+    assert max(map(len, shown(settings, width))) <= width
+
+
+def test_differences_break_no_word_either() -> None:
+    told, printed = terminal(80)
+    told.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), told))
+    written = printed.getvalue()
+    assert max(map(len, written.splitlines())) <= 80
+    for word in ("subscription_policies.`client-15`.dispatch_rate", ".dispatch_throttling_rate_in_msg", "retention_time_in_minutes"):
+        assert word in written
