@@ -297,3 +297,12 @@ def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
     assert proxy.met["ListPolicies"]
     proxy.faults.clear()
     assert shop.versions() == {}
+
+
+def test_the_example_of_the_documentation_is_taken_as_it_stands(terminal: Terminal) -> None:
+    example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
+    planned = terminal.run("plan", "-f", example)
+    assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")
+    applied = terminal.run("apply", "-f", example)
+    assert (applied.exit_code, applied.stderr) == (0, "1 document is to be changed.\n1 document changed\n")
+    assert terminal.run("plan", "-f", example).exit_code == 0
