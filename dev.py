@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
 def demo(arguments: list[str]) -> int:
     """Start a server on an embedded log, show concurrent updates and a watch, and leave it serving."""
     install("server")
-    return hand_over(PROGRAMS / "topicpolicies", "demo", *arguments)
+    return hand_over(PROGRAMS / "topicpolicies", "demo", *arguments, folder=Path.cwd())
 
 
 def test(arguments: list[str]) -> int:
@@ -339,7 +340,7 @@ def quietly(*command: str | Path) -> None:
         for line in process.stdout or ():
             lines.append(line)
             if sys.stdout.isatty():
-                print(f"\r\x1b[K{line.strip()[:100]}", end="", flush=True)
+                print(f"\r\x1b[K{line.strip()[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
     if sys.stdout.isatty():
         print("\r\x1b[K", end="")
     if process.returncode:
@@ -347,13 +348,13 @@ def quietly(*command: str | Path) -> None:
     print(f"done ({time.monotonic() - began:.0f} s)", flush=True)
 
 
-def hand_over(program: Path, *arguments: str) -> int:
-    """Becomes another program, so that signals reach it; where that cannot be, runs it."""
-    os.chdir(ROOT)
+def hand_over(program: Path, *arguments: str, folder: Path = ROOT) -> int:
+    """Becomes another program, so that signals reach it; where that cannot be, runs it. It works in ``folder``."""
+    os.chdir(folder)
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(program, [str(program), *arguments])
-    return run(program, *arguments)
+    return subprocess.run([program, *arguments], check=False).returncode
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
     await until(lambda: number.reads > reads + 5)
     assert number.taken == []
     (line,) = (record.message for record in caplog.records)
-    assert "the number: " in line and "no number" in line and "what was read before stays in force" in line
+    assert f"the number: {number.path}: " in line and "no number" in line and "what was read before stays in force" in line
     number.path.write_text("1")
     await until(lambda: not rereading.problems)
     assert number.taken == []

@@ -144,7 +144,7 @@ class Rereading:
         if problem:
             if asked or problem != source.problem:
                 self.failures += 1
-                _LOG.warning("%s: %s; what was read before stays in force", source.name, problem)
+                _LOG.warning("%s: %s; what was read before stays in force", source.name, _placed(problem, source.files))
         elif changed:
             source.present = value
             _LOG.info("%s: read anew from %s, and in force", source.name, _named(source.files))
@@ -210,6 +210,11 @@ def _signature(path: Path) -> tuple[int, int, int, int] | None:
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _placed(problem: str, files: Sequence[Path]) -> str:
+    """A problem and where it is, unless it says that itself."""
+    return problem if any(str(path) in problem for path in files) else f"{_named(files)}: {problem}"
 
 
 def _named(files: Sequence[Path]) -> str:

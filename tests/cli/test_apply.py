@@ -358,3 +358,12 @@ def test_interrupted_it_tells_programs_what_was_done_and_what_was_not(
     assert set(done) <= shop.versions().keys() <= {*done, *failed}
     monkeypatch.undo()
     assert shop.run("apply").exit_code == 0
+
+
+def test_the_example_of_the_documentation_is_taken_as_it_stands(terminal: Terminal) -> None:
+    example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
+    planned = terminal.run("plan", "-f", example)
+    assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")
+    applied = terminal.run("apply", "-f", example)
+    assert (applied.exit_code, applied.stderr) == (0, "1 document is to be changed.\n1 document changed\n")
+    assert terminal.run("plan", "-f", example).exit_code == 0

@@ -109,7 +109,7 @@ def test_elements_are_added_and_removed() -> None:
         ("", "NOT_AN_ASSIGNMENT"),
         ("=5", "EMPTY_SEGMENT"),
         ("+=5", "EMPTY_SEGMENT"),
-        ("`a=5", "NOT_AN_ASSIGNMENT"),
+        ("`a=5", "MALFORMED_PATH"),
         ("max_producers=5", "UNKNOWN_PATH"),
         ("max_producer_per_topic=", "WRONG_TYPE"),
         ("max_producer_per_topic=five", "WRONG_TYPE"),
@@ -208,3 +208,10 @@ def test_anything_is_read_or_refused_as_invalid(text: str) -> None:
         parse([text])
     except InvalidArgument as error:
         assert error.violations
+
+
+def test_a_backtick_without_its_second_is_a_malformed_path() -> None:
+    for text in ("subscription_policies.`ab.dispatch_rate={}", "subscription_policies.`ab.dispatch_rate"):
+        assert refused(text) == {text: "MALFORMED_PATH"}
+    with pytest.raises(InvalidArgument, match=r'The path "subscription_policies\.`a=b" can\'t be followed: a backtick is unpaired'):
+        parse(["subscription_policies.`a=b=1"])

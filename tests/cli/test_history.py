@@ -94,3 +94,30 @@ def test_a_server_without_a_history_says_what_to_do(tmp_path: Path) -> None:
         code, error = Terminal(address).failing("history", TOPIC)
     assert (code, error["reason"]) == (1, "HISTORY_OFF")
     assert "--history" in error["message"]
+
+
+def test_a_deletion_is_told_once_as_somebodys(recorded: Terminal) -> None:
+    recorded.json("update", TOPIC, "max_producer_per_topic=1", "--actor", "ann")
+    recorded.json("delete", TOPIC, "--actor", "bob")
+    until = time.monotonic() + 30
+    while recorded.lines("history", TOPIC)[0]["entry"]["kind"] != "HISTORY_KIND_TOMBSTONE":  # which comes behind the answer
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    shown = recorded.run("history", TOPIC).stdout
+    assert "tombstone: says once more that the document is deleted, and changes nothing\n" in shown
+    assert [line.split(" by ")[1].split()[0] for line in shown.splitlines() if " by " in line] == ["bob", "ann"]
+    assert "UNKNOWN" not in shown
+    assert not [line for line in shown.splitlines() if line != line.rstrip()]
+
+
+def test_what_is_neither_a_version_nor_a_time_is_told_the_forms(recorded: Terminal) -> None:
+    recorded.json("update", TOPIC, "max_producer_per_topic=1")
+    for moment in ("1d", "30m", "zzz", "yesterday", "312d"):
+        code, error = recorded.failing("get", TOPIC, "--as-of", moment)
+        assert (code, error["reason"]) == (2, "USAGE"), moment
+        assert f'"{moment}" is neither a time nor a version' in error["message"] and "7d-ago" in error["message"]
+    for _ in range(14):  # the embedded log's thirteenth event has the version 1d
+        last = recorded.json("update", TOPIC, f"max_producer_per_topic={_ + 2}")["version"]
+        if last == "1d":
+            break
+    assert recorded.json("get", TOPIC, "--as-of", "1d")["version"] == "1d"

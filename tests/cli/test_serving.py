@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -158,6 +159,8 @@ def test_the_demo_serves_on_until_it_is_interrupted() -> None:
         address = ""
         while " update " not in (line := process.stderr.readline()):
             address = line.split()[2] if line.startswith("Serving on ") else address
+        program = Path(sys.executable).parent / "topicpolicies"
+        assert program.exists() and line.split()[0] == os.path.relpath(program)
         process.stderr.readline()
         result = CliRunner().invoke(app, ["get", "public/default/demo", "--server", address])
         assert result.exit_code == 0

@@ -1,6 +1,7 @@
 """The one way in: it refuses what it cannot run on, installs once, and never passes over the broker."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
@@ -143,6 +144,20 @@ def test_a_failing_command_shows_all_that_it_said(capfd: pytest.CaptureFixture[s
     with pytest.raises(dev.Failure, match=r"(?s)first\nsecond\n.*This failed: "):
         dev.quietly(sys.executable, "-c", "print('first'); print('second'); raise SystemExit(3)")
     assert "first" not in capfd.readouterr().out
+
+
+def test_progress_is_cut_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for columns in (40, 200):
+        terminal = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setenv("COLUMNS", str(columns))
+            patch.setattr(sys, "stdout", terminal)
+            dev.quietly(sys.executable, "-c", "print('x' * 300)")
+        assert "\r\x1b[K" + "x" * (columns - 1) + "\r" in terminal.getvalue()
 
 
 def test_without_a_broker_nothing_is_tested_and_the_command_fails(

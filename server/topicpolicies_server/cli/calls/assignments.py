@@ -101,6 +101,8 @@ def _split(text: str) -> tuple[str, ListOperation, str]:
             operation = _OPERATORS.get(text[at - 1]) if at else None
             path = text[: at - 1] if operation else text[:at]
             return path, operation or ListOperation.REPLACE, text[at + 1 :]
+    if quoted:
+        locate(TopicPolicies.DESCRIPTOR, text.rpartition("=")[0] or text)  # which says what is wrong with it
     raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is no assignment: write path=value, or --unset {text} to clear it.')
 
 

@@ -8,12 +8,18 @@ from typing import TypeAlias
 
 import typer
 
-from topicpolicies import Client, Document, Scope
+from topicpolicies import Client, Document, Scope, TopicPoliciesError
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or now."""
 
 _AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
+_VERSION = re.compile(r"(?=.*[0-9])[0-9A-Za-z]+", re.ASCII)
+"""What may be a version: letters and digits, and never letters alone."""
+_DURATION = re.compile(r"[0-9]+[smhdw]", re.ASCII | re.IGNORECASE)
+"""A time before now that lacks its "ago"."""
+_ROW = re.compile(r"[0-9]+d", re.ASCII)
+"""What may be a version all the same, of an embedded log: there they are hexadecimal."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 FORMS = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-ago, 30m-ago, 7d-ago) or now"
 
@@ -41,16 +47,29 @@ def parse_moment(text: str, option: str) -> Moment:
     found = _time(text)
     if found is not None:
         return found
-    if not (text.isascii() and text.isalnum()):
-        raise typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
+    if not _VERSION.fullmatch(text) or (_DURATION.fullmatch(text) and not _ROW.fullmatch(text)):
+        raise _neither(text, option)
     return text
 
 
 def read_at(client: Client, topic: str, scope: Scope, moment: Moment) -> Document:
-    """A document as it was, or as it is."""
+    """A document as it was, or as it is.
+
+    Raises:
+        typer.BadParameter: the moment is no version that the history knows, and reads as a time before now that lacks its "ago".
+    """
     if isinstance(moment, datetime):
         return client.get(topic, scope=scope, as_of_time=moment)
-    return client.get(topic, scope=scope, as_of_version=moment or "")
+    try:
+        return client.get(topic, scope=scope, as_of_version=moment or "")
+    except TopicPoliciesError as error:
+        if moment is None or error.reason != "NOT_IN_HISTORY" or not _DURATION.fullmatch(moment):
+            raise
+        raise _neither(moment) from None
+
+
+def _neither(text: str, option: str | None = None) -> typer.BadParameter:
+    return typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
 
 
 def _time(text: str) -> datetime | None:

@@ -55,7 +55,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
     if chosen.json:
         json_forms.write({"steps": [each.json() for each in planned]})
     else:
-        _show(planned)
+        _show(planned, "not as declared")
     if planned:
         raise typer.Exit(ExitCode.DIFFERENT)
 
@@ -81,7 +81,7 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
         if chosen.json:
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
         else:
-            _show(planned)
+            _show(planned, "to be changed")
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, tell=_tell_done)
     if chosen.json:
         json_forms.write(_json(planned, applied))
@@ -163,7 +163,7 @@ def _listed(path: Path | None) -> Iterator[str]:
                 raise wrong(error.reason, Violation(f"{name_of(path)}:{number}", error.reason, error.message)) from None
 
 
-def _show(planned: Sequence[Planned]) -> None:
+def _show(planned: Sequence[Planned], state: str) -> None:
     for each in planned:
         style = "red" if each.step.deletes else "bold"
         console().print(Text(f"{'delete' if each.step.deletes else 'change'}  {_title(each.step)}", style=style))
@@ -173,7 +173,7 @@ def _show(planned: Sequence[Planned]) -> None:
     if not planned:
         typer.echo("Everything is as declared.", err=True)
     else:
-        typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} not as declared.", err=True)
+        typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} {state}.", err=True)
 
 
 def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:

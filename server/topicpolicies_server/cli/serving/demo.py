@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
@@ -86,7 +89,7 @@ async def _serve_on(server: Server) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(each, stop.set)
-    call = "topicpolicies" if server.address == DEFAULT_LISTEN else f"topicpolicies --server {server.address}"
+    call = command() if server.address == DEFAULT_LISTEN else f"{command()} --server {server.address}"
     for line in (
         "",
         f"Serving on {server.address} until Ctrl-C. In another terminal:",
@@ -96,6 +99,19 @@ async def _serve_on(server: Server) -> None:
     ):
         typer.echo(line, err=True)
     await stop.wait()
+
+
+def command() -> str:
+    """What this program is called in a terminal: by its name where the terminal finds it, else by its path from here."""
+    program = shutil.which("topicpolicies", path=str(Path(sys.executable).parent))
+    found = shutil.which("topicpolicies")
+    if program is None:
+        return "topicpolicies" if found else f"{shlex.quote(sys.executable)} -m topicpolicies_server.cli"
+    if found is not None and Path(found).samefile(program):
+        return "topicpolicies"
+    here, path = Path.cwd(), Path(program)
+    near = path.is_relative_to(here) and path.parent != here
+    return shlex.quote(str(path.relative_to(here) if near else path))
 
 
 @contextlib.contextmanager

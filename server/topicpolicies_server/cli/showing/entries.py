@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rich.table import Table
 from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
@@ -20,6 +19,11 @@ _KINDS = {
     HistoryKind.UNREADABLE: "unreadable",
     HistoryKind.UNSPECIFIED: "unknown",
 }
+_RESTATED = {
+    HistoryKind.REPAIR: "repair: says once more how the document is, and changes nothing",
+    HistoryKind.TOMBSTONE: "tombstone: says once more that the document is deleted, and changes nothing",
+}
+"""What a sidecar writes for itself, after a change that has an event of its own, which says who asked for it."""
 _WHY = {
     HistoryGapReason.COMPACTED: "the log was compacted while the server did not follow it",
     HistoryGapReason.LOG_REPLACED: "the log was replaced while the server did not follow it",
@@ -32,12 +36,11 @@ _WHY = {
 def show_entry(entry: HistoryEntry) -> None:
     """Prints an event, in two or three lines."""
     what = _KINDS[entry.kind]
+    restated = _RESTATED.get(entry.kind) if entry.outcome is HistoryOutcome.RESTATED else None
     if entry.outcome not in (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED):
         what = f"{what}, {entry.outcome.name.lower()}"
-    lines = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     console().print(Text(f"{_time(entry.time)}  {_where(entry)}", style="bold"))
-    lines.add_row("", Text(what), Text(f"by {_who(entry)}"))
-    console().print(lines)
+    console().print(Text(f"  {restated or f'{what}  by {_who(entry)}'}"))
     told = _change(entry)
     if told:
         console().print(Text(f"    {told}"))

@@ -71,4 +71,5 @@ def _now() -> str:
 
 
 def _time(moment: datetime) -> str:
-    return moment.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    here, now = moment.astimezone(), datetime.now().astimezone()
+    return here.strftime("%H:%M:%S.%f" if here.date() == now.date() else "%Y-%m-%d %H:%M:%S.%f")[:-3]

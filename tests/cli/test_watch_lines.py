@@ -1,0 +1,19 @@
+"""What people read of a watch has its day where that is not today."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from topicpolicies import ActorStanding, Changed, Document, Mirror, Origin, Scope, TopicPolicies
+from topicpolicies_server.cli.showing.watch_lines import line
+
+
+def test_what_happened_on_another_day_is_told_with_its_date() -> None:
+    known = Mirror(["public/a"])
+    now = datetime.now(UTC)
+    for moment, form in ((now, "%H:%M:%S.%f"), (now - timedelta(days=2), "%Y-%m-%d %H:%M:%S.%f")):
+        document = Document(topic="persistent://public/a/t", scope=Scope.LOCAL, version="11", policies=TopicPolicies())
+        origin = Origin("", ActorStanding.UNKNOWN, "", "", None, "", moment, None)
+        told = line(Changed("public/a", document, "", None, 0, "", origin, snapshot=True), known)
+        assert told is not None
+        assert told.startswith(f"{moment.astimezone().strftime(form)[:-3]}  = persistent://public/a/t LOCAL 11  "), told
