@@ -275,10 +275,40 @@ def test_contradicting_options_are_wrong_usage(terminal: Terminal) -> None:
         assert (code, error["reason"]) == (2, "USAGE")
 
 
+@pytest.mark.parametrize("option", ["--token-file", "--tls-ca", "--tls-certificate", "--tls-key"])
+def test_a_file_that_is_not_there_is_named_with_its_option(terminal: Terminal, option: str) -> None:
+    both = ("--tls-key", "/dev/null") if option == "--tls-certificate" else ("--tls-certificate", "/dev/null")
+    beside = both if option in ("--tls-certificate", "--tls-key") else ()
+    code, error = terminal.failing("get", TOPIC, option, "no-such.pem", *beside)
+    assert (code, error["reason"]) == (2, "USAGE")
+    assert option in error["message"] and "'no-such.pem' does not exist" in error["message"]
+
+
 def test_a_file_that_can_not_be_read_is_named(terminal: Terminal) -> None:
-    code, error = terminal.failing("get", TOPIC, "--tls-ca", "no-such.pem")
+    code, error = terminal.failing("get", TOPIC, "--tls-ca", "/")
     assert code == 1
-    assert error["message"] == "no-such.pem: No such file or directory"
+    assert error["message"] == "/: Is a directory"
+
+
+@pytest.mark.parametrize("server", ["localhost:99999", "localhost:0", "localhost:many", "[::1]:70000", "127.0.0.1:1,127.0.0.1:99999", "a:"])
+def test_an_address_with_a_wrong_port_is_wrong_usage(terminal: Terminal, server: str) -> None:
+    code, error = terminal.failing("get", TOPIC, "--server", server)
+    assert (code, error["reason"]) == (2, "USAGE")
+    assert "from 1 to 65535" in error["message"] and "--server" in error["message"]
+
+
+@pytest.mark.parametrize("server", ["[::1]:1", "::1", "dns:localhost:1", "ipv4:127.0.0.1:1", "dns:///localhost:1", "unix:/no/such:99999"])
+def test_an_address_with_a_port_that_can_be_is_tried(terminal: Terminal, server: str) -> None:
+    assert terminal.run("get", TOPIC, "--server", server, "--no-tls", "--timeout", "0.2").exit_code == 5
+
+
+def test_of_a_host_that_nobody_knows_that_is_said(terminal: Terminal) -> None:
+    result = terminal.run("get", TOPIC, "--server", "no-such-host.invalid:6680", "--timeout", "2")
+    assert result.exit_code == 5
+    assert result.stderr == (
+        "Error: No server can be reached at no-such-host.invalid:6680 (nobody knows this host)."
+        " Name it with --server or TOPICPOLICIES_SERVER.\n"
+    )
 
 
 def test_delete_says_what_became_of_the_document(terminal: Terminal) -> None:

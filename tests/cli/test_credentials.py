@@ -46,7 +46,8 @@ def test_without_a_token_or_with_a_bad_one_the_command_says_why(asked: Terminal,
     assert error["reason"] == "CREDENTIALS_INVALID" and bad.read_text() not in str(error)
     bad.write_text("")
     assert asked.failing("get", TOPIC, "--token-file", str(bad))[1]["reason"] == "MALFORMED_TOKEN"
-    assert asked.failing("get", TOPIC, "--token-file", str(tmp_path / "gone"))[1]["reason"] == "FILE"
+    code, error = asked.failing("get", TOPIC, "--token-file", str(tmp_path / "gone"))
+    assert (code, error["reason"]) == (2, "USAGE") and "--token-file" in error["message"]
 
 
 def test_a_token_goes_to_no_other_machine_without_tls(asked: Terminal, tmp_path: Path) -> None:

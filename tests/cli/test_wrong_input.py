@@ -64,6 +64,10 @@ def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, t
         assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
     told = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
     assert told == (2, "Error: standard input:1: Byte 0xff here is not UTF-8.\n")
+    told = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
+    assert told == (0, "Everything is as declared.\n")
+    assert run(terminal, "plan", "-f", "-", stdin=BYTES) == (2, "Error: standard input:1: Byte 0xff here is not UTF-8.\n")
+    assert run(terminal, "plan", "-f", "-", "--topics", "-")[0] == 2
     result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
 

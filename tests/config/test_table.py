@@ -176,3 +176,8 @@ def test_the_image_keeps_the_log_that_nobody_named_on_its_volume() -> None:
 def test_a_configuration_needs_nothing_but_its_log() -> None:
     required = [each.name for each in dataclasses.fields(ServerConfig) if each.default is each.default_factory is dataclasses.MISSING]
     assert required == ["log"]
+
+
+def test_no_numbers_value_is_called_a_text() -> None:
+    numbers = [each for each in options().values() if each.kind in (Kind.WHOLE, Kind.NUMBER)]
+    assert len(numbers) > 30 and [each.name for each in numbers if each.metavar == "TEXT"] == []

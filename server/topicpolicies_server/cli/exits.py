@@ -47,6 +47,8 @@ or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id t
 8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
 10 a check failed (doctor)."""
 
+_UNRESOLVED = "errors resolving "
+"""In what gRPC says of a host that has no address."""
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
@@ -99,8 +101,9 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
 
 def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Tells an error on standard error: a sentence and the violations, or one JSON document."""
-    if server and error.never_sent:
-        detail = error.message.rpartition("Failed to connect to remote host: ")[2]
+    unknown = _UNRESOLVED in error.message
+    if server and (error.never_sent or unknown):
+        detail = "nobody knows this host" if unknown else error.message.rpartition("Failed to connect to remote host: ")[2]
         message = f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
         error = type(error)(message, code=error.code)
     if output is Output.JSON:

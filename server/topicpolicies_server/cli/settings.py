@@ -10,6 +10,10 @@ import typer
 
 from topicpolicies import Client, Scope, Tls, TokenFile
 
+from .files import check_there
+
+_MOST_PORT = 65_535
+
 
 class Output(enum.Enum):
     """How results are told."""
@@ -97,15 +101,45 @@ class Settings:
         Raises:
             OSError: a file of the TLS options, or the token's, can't be read.
             InvalidArgument: there is no token in it, or it would be sent in the clear.
-            typer.BadParameter: the TLS options contradict each other.
+            typer.BadParameter: the TLS options contradict each other, a file is not there, or the address has no port that can be.
         """
+        check_target(self.server)
+        self._check_files()
         token = TokenFile(self.token_file) if self.token_file is not None else None
         return Client(self.server, tls=self.tls, token=token, timeout=self.timeout_seconds)
+
+    def _check_files(self) -> None:
+        flags = self.tls_flags
+        for option, path in (
+            ("--token-file", self.token_file),
+            ("--tls-ca", flags.ca_file),
+            ("--tls-certificate", flags.certificate_file),
+            ("--tls-key", flags.key_file),
+        ):
+            check_there(path, option)
 
     @property
     def json(self) -> bool:
         """Whether programs read the answers."""
         return self.output is Output.JSON
+
+
+def check_target(server: str) -> None:
+    """Looks at the port of where the server is said to be: gRPC tells of a wrong one that the connection was refused.
+
+    Raises:
+        typer.BadParameter: it is no number from 1 to 65535.
+    """
+    if server.startswith(("unix:", "unix-abstract:", "vsock:")):
+        return
+    for address in server.rpartition("/")[2].split(","):
+        host, colon, port = address.strip().rpartition(":")
+        if not colon or (":" in host.removeprefix("ipv4:").removeprefix("ipv6:").removeprefix("dns:") and not host.endswith("]")):
+            continue  # without a port, or an IPv6 address without brackets
+        if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= _MOST_PORT):
+            raise typer.BadParameter(
+                f'"{address.strip()}" is no address: a port is a number from 1 to {_MOST_PORT}.', param_hint="--server"
+            )
 
 
 def settings(context: typer.Context) -> Settings:

@@ -179,7 +179,7 @@ def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[Authent
     for way, names in _OF_WAYS.items():
         given = [found.settings[name].option.flag for name in names if found.settings[name].given]
         if given and way not in ways:
-            wrong.append(f"{', '.join(given)} say nothing without --authentication-providers {way}.")
+            wrong.append(f"{', '.join(given)} {'says' if len(given) == 1 else 'say'} nothing without --authentication-providers {way}.")
     token = TokenConfig(
         secret_key_file=values["token_secret_key"],
         public_key_file=values["token_public_key"],

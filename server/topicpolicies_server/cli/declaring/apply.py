@@ -14,7 +14,7 @@ from topicpolicies import Client, Document, OutcomeUnknown, Violation
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
 from ..exits import ExitCode, error_json, exit_code, reporting, tell
-from ..files import check_there, name_of, read_text, write_text, wrong
+from ..files import STANDARD_INPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
@@ -24,7 +24,16 @@ from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
 from .planning import Key, Step, steps, topics_of
 
-File = Annotated[Path, typer.Option("--file", "-f", metavar="FILE.yaml", exists=True, dir_okay=False, help="The declared policies.")]
+File = Annotated[
+    Path,
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="FILE.yaml",
+        dir_okay=False,
+        help="The declared policies; - is standard input.",
+    ),
+]
 Prune = Annotated[
     bool,
     typer.Option("--prune", help="Also clear settings that nobody declares, and delete undeclared documents in namespaces:."),
@@ -49,7 +58,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
           topicpolicies plan -f policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_there(topics, "--topics")
+    _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
     if chosen.json:
@@ -75,7 +84,7 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
           --prune --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_there(topics, "--topics")
+    _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
         if chosen.json:
@@ -148,6 +157,18 @@ def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, 
         _tell_refused(refused, chosen)
         raise typer.Exit(exit_code(refused[0].error))
     return planned
+
+
+def _check_files(file: Path, topics: Path | None) -> None:
+    """Looks whether the files can be read.
+
+    Raises:
+        typer.BadParameter: one is not there, or both are standard input.
+    """
+    check_there(file, "--file")
+    check_there(topics, "--topics")
+    if file == topics == STANDARD_INPUT:
+        raise typer.BadParameter("Only one of --file and --topics can be standard input.", param_hint="--topics")
 
 
 def _listed(path: Path | None) -> Iterator[str]:

@@ -41,7 +41,7 @@ from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_va
 from ...core.errors import PolicyError
 from ...core.names import parse_namespace, parse_topic
 from ..arguments import is_unicode
-from ..files import read_text, wrong
+from ..files import name_of, read_text, wrong
 
 VERSION = 1
 _TOP = ("version", "namespaces", "policies")
@@ -101,7 +101,7 @@ def load(path: FilePath) -> Declared:
         InvalidArgument: it is wrong; everything that is, each with its line.
         OSError: it can't be read.
     """
-    return parse(read_text(path), path.name)
+    return parse(read_text(path), name_of(path))
 
 
 def parse(text: str, name: str) -> Declared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 from topicpolicies import Bookmark, Changed, Gap, Interrupted, Mirror, NamespaceState, Reset, Status, Synced
 
@@ -32,7 +33,7 @@ def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted
         case Status():
             return f"{_now()}  # {line_of_status(event)}"
         case Interrupted():
-            return f"{_now()}  # interrupted, again in {event.retry_in_seconds:.1f} s: {printable(event.error.message)}"
+            return f"{_now()}  # interrupted, again in {event.retry_in_seconds:.1f} s: {printable(unquote(event.error.message))}"
         case Bookmark():
             return None
 

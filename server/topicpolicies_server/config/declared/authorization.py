@@ -51,6 +51,7 @@ OPTIONS = (
         help="How long brokers' answers about roles hold. They are asked anew before that, while they are used.",
         section=_SECTION,
         default=CACHE_SECONDS,
+        metavar="SECONDS",
         least=1,
         most=3_600,
         read_by=ReadBy.SERVE,
