@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from topicpolicies import ActorStanding, Changed, Document, Mirror, Origin, Scope, TopicPolicies
+from grpc import StatusCode
+
+from topicpolicies import ActorStanding, Changed, Document, Interrupted, Mirror, Origin, Scope, TopicPolicies, Unavailable
 from topicpolicies_server.cli.showing.watch_lines import line
 
 
@@ -17,3 +19,9 @@ def test_what_happened_on_another_day_is_told_with_its_date() -> None:
         told = line(Changed("public/a", document, "", None, 0, "", origin, snapshot=True), known)
         assert told is not None
         assert told.startswith(f"{moment.astimezone().strftime(form)[:-3]}  = persistent://public/a/t LOCAL 11  "), told
+
+
+def test_the_address_of_an_interruption_is_told_as_people_write_it() -> None:
+    error = Unavailable("failed to connect: ipv6:%5B::1%5D:1: Connection refused", code=StatusCode.UNAVAILABLE)
+    told = line(Interrupted(error, 1, 0.1), Mirror(["public/a"]))
+    assert told is not None and told.endswith("failed to connect: ipv6:[::1]:1: Connection refused")

@@ -117,6 +117,7 @@ def test_what_speaks_at_an_address(speech: Speech, tls: bool, level: Level, reme
 @pytest.mark.parametrize(
     ("target", "place"),
     [
+        (str(Place("::1", 7)), Place("::1", 7)),
         ("localhost:6680", Place("localhost", 6680)),
         ("[::1]:7", Place("::1", 7)),
         ("dns:///sidecar:1", Place("sidecar", 1)),

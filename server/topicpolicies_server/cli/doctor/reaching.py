@@ -53,7 +53,9 @@ class Place:
     """Of a Unix socket."""
 
     def __str__(self) -> str:
-        return f"unix:{self.path}" if self.path else f"{self.host}:{self.port}"
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def place_of(target: str) -> Place:
