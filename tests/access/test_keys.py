@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 
@@ -68,6 +69,15 @@ WRITTEN: dict[str, Callable[[Any], bytes]] = {
 def test_a_public_key_is_no_secret_however_it_is_written(form: str, key: Any) -> None:
     with pytest.raises(KeyUnusable, match="no secret key"):
         several(WRITTEN[form](key), secret_key)
+
+
+@pytest.mark.parametrize("last", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("behind", [b"", b"\n", b"\r\n", b"\n\n"])
+def test_a_public_key_whose_last_bytes_end_lines_is_no_secret_either(last: bytes, behind: bytes) -> None:
+    key = Ed25519PublicKey.from_public_bytes(bytes(32 - len(last)) + last)
+    content = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) + behind
+    with pytest.raises(KeyUnusable, match="no secret key"):
+        secret_key(content)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
 """Every algorithm whose tokens can be verified with a public key."""
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
+_OWN = 8
+"""More line ends than that are not looked for at the end of a public key itself."""
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
 
@@ -91,7 +93,8 @@ def secret_key(content: bytes) -> Key:
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key in it, which is no secret key")
-    if _is_public(secret) or _is_public(secret.rstrip(b"\r\n")):
+    least = len(secret.rstrip(b"\r\n"))  # some of what ends lines may be the key's own last bytes
+    if _is_public(secret) or any(_is_public(secret[:end]) for end in range(least, min(len(secret), least + _OWN))):
         raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
         raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
