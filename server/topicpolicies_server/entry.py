@@ -6,17 +6,16 @@ import os
 import signal
 import sys
 
-_RUN_UNTIL_TOLD = frozenset({"serve", "guard", "demo"})
+from .outliving import ASKING, SERVERS, outlived
 
 
 def main() -> None:
     """Runs it, under this name however it was started. Ctrl-C ends it with 130, SIGHUP ends no server, and gRPC is silent for a client."""
-    if _RUN_UNTIL_TOLD.isdisjoint(sys.argv[1:]):
+    if SERVERS.isdisjoint(sys.argv[1:]):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each attempt that fails is told by gRPC too, amid the output
     else:
-        for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), _outlived)  # until the server has them; see ``signals``
+        for number in ASKING:
+            signal.signal(number, outlived)  # until the server has them; see ``signals``
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)
@@ -33,7 +32,3 @@ def main() -> None:
 def _leave(number: int, _frame: object) -> None:
     """Nothing was begun or written yet. What is imported is not told: an exception amid it shows as a traceback, or is lost."""
     os._exit(128 + number)
-
-
-def _outlived(_number: int, _frame: object) -> None:
-    """A handler, and not ``SIG_IGN``, which processes that are begun from here would inherit."""

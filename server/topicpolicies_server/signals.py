@@ -18,16 +18,15 @@ from collections.abc import Callable
 from types import FrameType
 
 from .namespaces.gate import Gate
+from .outliving import ASKING, outlived
 
 _LOG = logging.getLogger(__name__)
-_ASKING = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
-"""Signals that ask for something. Windows has none of them."""
 
 
 def outlive_hangups() -> None:
     """SIGHUP ends the process no more, nor do SIGUSR1 and SIGUSR2; what they ask for is done while ``until_told_to_stop`` waits."""
-    for each in _ASKING:
-        _hear(each, _outlived)
+    for each in ASKING:
+        _hear(each, outlived)
 
 
 def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int) -> None:
@@ -39,15 +38,11 @@ def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int)
         signal.signal(number, handler)
 
 
-def _outlived(_number: int, _frame: object) -> None:
-    """A handler, and not ``SIG_IGN``, which processes that are begun from here would inherit."""
-
-
 @atexit.register
 def _outlive_the_end() -> None:
     """The interpreter gives all signals but those that are ignored their usual effect back, before it has ended."""
-    for each in _ASKING:
-        if signal.getsignal(each) is _outlived:
+    for each in ASKING:
+        if signal.getsignal(each) is outlived:
             _hear(each, signal.SIG_IGN)
 
 
@@ -82,7 +77,7 @@ async def until_told_to_stop(
     with contextlib.suppress(NotImplementedError):
         for each in stopping:
             loop.add_signal_handler(each, asked.set)
-    for number, handler in zip(_ASKING, (reread, pause, resume), strict=False):
+    for number, handler in zip(ASKING, (reread, pause, resume), strict=False):
         _hear(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
     try:
         listening()

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
+from ..outliving import SERVERS
 from .arguments import check, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
@@ -41,9 +42,6 @@ _ANYWHERE = {
     "--tls-server-name": 1,
 }
 """The global options, and how many values each takes."""
-
-_STOPPED_OTHERWISE = frozenset({"serve", "guard", "demo"})
-"""Commands that deal with SIGTERM themselves."""
 
 
 class Application(TyperGroup):
@@ -186,7 +184,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
     These options may stand before or after the command.
     """
-    if context.invoked_subcommand not in _STOPPED_OTHERWISE:
+    if context.invoked_subcommand not in SERVERS:
         context.with_resource(terminable())
     context.obj = Settings(
         server=server,

@@ -61,24 +61,38 @@ def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 @contextmanager
+def _heeding(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """The first interrupt of the body only does something; a second one, for a body that is stuck, ends it.
+
+    It is given what tells whether there was one.
+
+    Raises:
+        KeyboardInterrupt: there was a second one.
+    """
+    asked = False
+
+    def hear(number: int, _frame: object) -> None:
+        nonlocal asked
+        _heard.add(number)
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        first()
+
+    with _heard_by(hear):
+        yield lambda: asked
+
+
+@contextmanager
 def whole() -> Iterator[None]:
     """An interrupt waits until the body is done; a second one, for a body that is stuck, does not.
 
     Raises:
         KeyboardInterrupt: there was one.
     """
-    asked = False
-
-    def wait(number: int, _frame: object) -> None:
-        nonlocal asked
-        _heard.add(number)
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    with _heard_by(wait):
+    with _heeding(lambda: None) as asked:
         yield
-    if asked:
+    if asked():
         raise KeyboardInterrupt
 
 
@@ -89,22 +103,17 @@ def winding_up() -> Iterator[Callable[[], bool]]:
     Raises:
         KeyboardInterrupt: it was interrupted again, or took too long.
     """
-    asked = False
 
-    def ask(number: int, _frame: object) -> None:
-        nonlocal asked
-        _heard.add(number)
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
+    def limit() -> None:
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, _WIND_UP_SECONDS)
 
+    asked: Callable[[], bool] = lambda: False  # noqa: E731 (until there is one that tells)
     try:
-        with _heard_by(ask):
-            yield lambda: asked
+        with _heeding(limit) as asked:
+            yield asked
     finally:
-        if asked:
+        if asked():
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -111,7 +111,7 @@ class _Methods:
                 calls.lateness.add(call)
                 try:
                     try:
-                        for door in calls.doors if long else calls.unary_doors:
+                        for door in calls.doors if long else calls.unary_doors:  # as `enter` does, without a coroutine for each call
                             if (passing := door(call)) is not None:
                                 await passing
                     except Exception as error:  # noqa: BLE001 (told)

@@ -106,7 +106,7 @@ def command() -> str:
     program = shutil.which("topicpolicies", path=str(Path(sys.executable).parent))
     found = shutil.which("topicpolicies")
     if program is None:
-        return "topicpolicies" if found else f"{shlex.quote(sys.executable)} -m topicpolicies_server.cli"
+        return "topicpolicies" if found else f"{shlex.quote(sys.executable)} -m topicpolicies_server"
     if found is not None and Path(found).samefile(program):
         return "topicpolicies"
     here, path = Path.cwd(), Path(program)
