@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.access.rations import Allowance, Beyond, Bucket, Ration, Rations, Use
+
+
+def _nobody() -> None:
+    """Is told of nothing."""
 
 
 @pytest.mark.parametrize(
@@ -47,10 +52,44 @@ def test_whoever_waits_for_room_is_told_once() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
     ration.begin(Use.READ, 100, 0)
     told: list[int] = []
-    ration.wait(lambda: told.append(1))
+    assert not ration.enter(60, lambda: told.append(1))
     ration.end(Use.READ, 100)
-    ration.give_back(0)
-    assert told == [1] and ration.has_room(100)
+    assert (told, ration.bytes) == ([1], 60), "the room is his when he is told"
+    ration.give_back(60)
+    assert told == [1] and ration.has_room(100) and not ration.in_line
+
+
+def test_room_is_had_in_the_order_in_which_it_was_waited_for() -> None:
+    ration = Ration(Allowance(in_flight_bytes=100), 0)
+    assert ration.enter(90, _nobody)
+    told: list[str] = []
+    first, second, third = (partial(told.append, name) for name in ("large", "small", "smaller"))
+    assert not ration.enter(95, first) and not ration.enter(5, second) and not ration.enter(4, third)
+    assert ration.enter(0, _nobody), "what has no bytes waits for nobody"
+    ration.give_back(90)
+    assert (told, ration.bytes) == (["large", "small"], 100), "nobody passes who came first, however small"
+    ration.give_back(95)
+    assert (told, ration.bytes, ration.in_line) == (["large", "small", "smaller"], 9, 0)
+
+
+def test_who_leaves_the_line_for_room_lets_those_in_for_whom_there_is_some() -> None:
+    ration = Ration(Allowance(in_flight_bytes=100), 0)
+    assert ration.enter(50, _nobody)
+    told: list[str] = []
+    large, small = partial(told.append, "large"), partial(told.append, "small")
+    assert not ration.enter(95, large) and not ration.enter(50, small)
+    ration.leave(large)
+    assert (told, ration.bytes, ration.in_line) == (["small"], 100, 0)
+
+
+def test_changes_that_nobody_waits_for_any_more_cost_nothing() -> None:
+    bucket = Bucket(10, 0)
+    reserved = [bucket.reserve(9, 0)[0], *(bucket.reserve(9, 0)[0] for _ in range(50))]
+    assert bucket.take(0) == 0.0 and bucket.take(0) == pytest.approx(0.1), "single changes do not wait for what streams have reserved"
+    for count in reserved[1:]:
+        bucket.unused(count)
+    assert bucket.take(0) == pytest.approx(0.1)
+    assert bucket.reserve(9, 0)[1] == pytest.approx(0.2), "nor does the next stream"
 
 
 @given(rate=st.floats(0.1, 10_000), asks=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), max_size=60))

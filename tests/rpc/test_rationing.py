@@ -19,10 +19,10 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.rations import Ration
+from topicpolicies_server.access.rations import Allowance, Bucket, Ration
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.rationing import Rationing, address, principal
+from topicpolicies_server.rpc.rationing import Pace, Rationing, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -266,6 +266,76 @@ async def test_a_stream_that_is_given_up_while_it_is_slowed_gives_back_what_it_h
                 await asyncio.sleep(0.01)
             else:
                 break
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 2.0}])
+@pytest.mark.usefixtures("named")
+async def test_streams_that_are_given_up_while_they_are_slowed_hold_up_no_later_change(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowed, reserve = 0, Bucket.reserve
+
+    def counted(bucket: Bucket, wanted: int, now: float) -> tuple[int, float]:
+        nonlocal slowed
+        count, seconds = reserve(bucket, wanted, now)
+        slowed += seconds > 0
+        return count, seconds
+
+    monkeypatch.setattr(Bucket, "reserve", counted)
+    streams: list[Any] = [stub.UpdatePolicies(metadata=ALICE) for _ in range(40)]
+    for stream in streams:
+        await stream.write(batch(0, 10))
+    ration = ration_of(server)
+    async with asyncio.timeout(_SECONDS):
+        while slowed < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
+            await asyncio.sleep(0.01)
+        for stream in streams:
+            stream.cancel()
+        while ration.calls:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.01)
+        await stub.UpdatePolicy(update(1), metadata=ALICE)
+
+
+@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
+@pytest.mark.usefixtures("named")
+async def test_streams_that_are_given_up_while_they_wait_for_room_leave_nothing_behind(server: Server, stub: AsyncStub) -> None:
+    rationing = next(each for each in server.calls.observers if isinstance(each, Rationing))
+    ration = ration_of(server)
+    assert ration.enter(1_990, lambda: None), "somebody else's, who does not end"
+    streams: list[Any] = [stub.UpdatePolicies(metadata=ALICE) for _ in range(20)]
+    for stream in streams:
+        await stream.write(batch(0, 3))
+    async with asyncio.timeout(_SECONDS):
+        while ration.in_line < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
+            await asyncio.sleep(0.01)
+        for stream in streams:
+            stream.cancel()
+        while ration.calls or ration.in_line:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.01)
+    assert (ration.bytes, rationing.rations.of((Way.TOKEN, "alice", ""), 0)) == (1_990, ration)
+
+
+async def test_letting_a_message_in_costs_the_same_whatever_stands_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ration, woken = Ration(Allowance(in_flight_bytes=1), 0.0), 0
+
+    class Event(asyncio.Event):
+        """Counts how often somebody is woken."""
+
+        def set(self) -> None:
+            nonlocal woken
+            woken += 1
+            super().set()
+
+    async def one() -> None:
+        pace = Pace(ration, asyncio.get_running_loop())
+        await pace.came(batch(0, 1))
+        await asyncio.sleep(0)
+        pace.told(1)
+
+    monkeypatch.setattr(asyncio, "Event", Event)
+    await asyncio.gather(*(one() for _ in range(500)))
+    assert (ration.bytes, ration.in_line) == (0, 0)
+    assert woken == 499, "each but the first once, not all of them whenever there is room for one"
 
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1}])

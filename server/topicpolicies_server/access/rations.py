@@ -101,9 +101,9 @@ class Bucket:
         """A change stands in line, until the time that ``take`` has just named."""
         self._level -= 1.0
 
-    def leave(self) -> None:
-        """A change leaves the line before its turn. Those behind it keep theirs."""
-        self._level = min(self._capacity, self._level + 1.0)
+    def leave(self, count: int = 1) -> None:
+        """Changes leave the line before their turn. Those behind them keep theirs."""
+        self._level = min(self._capacity, self._level + count)
 
     def told(self, seconds: float) -> float:
         """Seconds after which a change that ``take`` has just refused for so many may come again: behind those who were told so before."""
@@ -114,7 +114,8 @@ class Bucket:
         """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
 
         Returns:
-            How many, and the seconds after which they may be used; if those are more than 0, ``used`` is to be called then.
+            How many, and the seconds after which they may be used; if those are more than 0, ``used`` is to be called then, or, where
+            nobody waits for them any more, ``unused``.
         """
         self._fill(now)
         at_hand = int(self._level - _KEPT + _ROUNDING)
@@ -127,8 +128,13 @@ class Bucket:
         return count, short / self._rate
 
     def used(self, count: int) -> None:
-        """The time of what was reserved has come, or nobody waits for it any more."""
+        """The time of what was reserved has come."""
         self._reserved -= count
+
+    def unused(self, count: int) -> None:
+        """Nobody waits any more for what was reserved, and its time has not come."""
+        self._reserved -= count
+        self.leave(count)
 
     def _fill(self, now: float) -> None:
         self._level = min(self._capacity, self._level + max(0.0, now - self._at) * self._rate)
@@ -136,14 +142,30 @@ class Bucket:
 
 
 class Ration:
-    """What one principal uses."""
+    """What one principal uses.
 
-    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "held", "standing", "streams", "watches")
+    The bytes of a stream's message, where those in flight are limited:
+
+    =========  ========================================  =========  ================================================================
+    state      event                                     next       what is done
+    =========  ========================================  =========  ================================================================
+    (comes)    nobody is in line, and there is room      IN FLIGHT  they are counted
+    (comes)    else                                      IN LINE    nothing
+    IN LINE    it is the first, and there is room        IN FLIGHT  they are counted, and whoever waits is told
+    IN LINE    ``leave``: its stream has ended           over       those behind it are let in as far as there is room
+    IN FLIGHT  ``give_back``                             over       they are counted no more; the first in line are let in as above
+    =========  ========================================  =========  ================================================================
+
+    So each message is let in by one step, whatever stands in line: not all of them look whenever there is room for one.
+    """
+
+    __slots__ = ("_allowance", "_line", "bucket", "bytes", "calls", "held", "standing", "streams", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         """Nothing."""
         self._allowance = allowance
-        self._waiting: dict[Callable[[], None], None] = {}
+        self._line: OrderedDict[Callable[[], None], int] = OrderedDict()
+        """Who is told, and of how many bytes; the first comes first."""
         self.calls = self.streams = self.watches = self.bytes = 0
         self.held = 0
         """Calls that are refused, and not told so yet."""
@@ -191,17 +213,38 @@ class Ration:
         most = self._allowance.in_flight_bytes
         return not most or not self.bytes or not size or self.bytes + size <= most
 
+    def enter(self, size: int, tell: Callable[[], None]) -> bool:
+        """Bytes of a stream come: True, they are in flight; False, they are in line, and it is told, once, when they are in flight."""
+        if (self._line and size) or not self.has_room(size):
+            self._line[tell] = size
+            return False
+        self.bytes += size
+        return True
+
+    def leave(self, tell: Callable[[], None]) -> None:
+        """Bytes leave the line: nobody is told of them."""
+        del self._line[tell]
+        self._let_in()
+
     def give_back(self, size: int) -> None:
         """So many bytes are not in flight any more."""
         self.bytes -= size
-        if size:
-            waiting, self._waiting = self._waiting, {}
-            for each in waiting:
-                each()
+        if self._line:
+            self._let_in()
 
-    def wait(self, tell: Callable[[], None]) -> None:
-        """Has it told, once, when bytes are given back."""
-        self._waiting[tell] = None
+    @property
+    def in_line(self) -> int:
+        """Messages of streams that wait for room."""
+        return len(self._line)
+
+    def _let_in(self) -> None:
+        while self._line:
+            tell, size = next(iter(self._line.items()))
+            if not self.has_room(size):
+                return
+            self._line.popitem(last=False)
+            self.bytes += size
+            tell()
 
 
 class Rations:

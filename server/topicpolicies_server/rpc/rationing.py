@@ -145,11 +145,17 @@ class Pace:
         if not changes:
             return
         size = sum(each.ByteSize() for each in changes if not isinstance(each, Undecodable))
-        while not self._ration.has_room(size):
-            freed = asyncio.Event()
-            self._ration.wait(freed.set)
-            await freed.wait()
-        self._ration.bytes += size
+        room = asyncio.Event()
+        tell = room.set
+        if not self._ration.enter(size, tell):
+            try:
+                await room.wait()
+            except asyncio.CancelledError:
+                if room.is_set():
+                    self._ration.give_back(size)
+                else:
+                    self._ration.leave(tell)
+                raise
         self._messages.append([len(changes), size])
 
     async def granted(self, wanted: int) -> int:
@@ -161,8 +167,10 @@ class Pace:
         if seconds:
             try:
                 await asyncio.sleep(seconds)
-            finally:
-                bucket.used(count)
+            except asyncio.CancelledError:
+                bucket.unused(count)
+                raise
+            bucket.used(count)
         return count
 
     def told(self, count: int) -> None:
