@@ -78,14 +78,14 @@ class Only(enum.Enum):
 class ChangeObserver(Protocol):
     """Whoever is told of each change of a stream, as of calls."""
 
-    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
-        """A change has its outcome.
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+        """A change has its outcome, or its stream has ended before.
 
         Args:
             method: that of its call.
             caller: who makes it.
             request: the change; None: it could not be read.
-            answer: its outcome.
+            answer: its outcome; None: nobody is told it. It may have been made all the same.
             seconds: how long it took.
         """
 

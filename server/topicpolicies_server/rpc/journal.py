@@ -6,7 +6,8 @@ thing:
 =============  ====================================================================================================================
 ``call``       the method
 ``ms``         how long it took, from its arrival to its outcome
-``outcome``    what became of a change (``APPLIED``, ...), else ``OK``; of one that failed the status code; ``GIVEN_UP``: the caller went
+``outcome``    what became of a change (``APPLIED``, ...), else ``OK``; of one that failed the status code; ``GIVEN_UP``: the caller went,
+               or the stream of a change ended, before it was told
 ``reason``     of one that failed
 ``principal``  who made it, as was found out; ``way``: how; ``speaks_for``: for whom a proxy made it
 ``actor``      who made it, as was claimed, where that is another name
@@ -137,11 +138,11 @@ class Journal:
                 )
             )
 
-    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
-        """A change of a stream has its outcome; ``request``: None, if it could not be read."""
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+        """A change of a stream has its outcome, or nobody is told it (None); ``request``: None, if it could not be read."""
         error = answer if isinstance(answer, PolicyError) else None
-        outcome = answer.outcome if not isinstance(answer, PolicyError) else None
-        self._note(_Noted(time.time(), seconds, "change", method, caller, "", _change(request, caller), outcome, error, "", False, 0))
+        outcome, given_up = answer.outcome if isinstance(answer, Result) else None, answer is None
+        self._note(_Noted(time.time(), seconds, "change", method, caller, "", _change(request, caller), outcome, error, "", given_up, 0))
 
     def close(self) -> None:
         """Records what waits, in bounded time. It blocks meanwhile."""

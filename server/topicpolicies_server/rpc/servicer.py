@@ -231,8 +231,8 @@ class Servicer:
         traced, caller = context.span is not None, context.caller
         observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
 
-        def changed(request: Request | None, answer: Result | PolicyError, seconds: float) -> None:
-            context.changes += 1
+        def changed(request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+            context.changes += answer is not None
             for observe in observers:
                 observe("UpdatePolicies", caller, request, answer, seconds)
 

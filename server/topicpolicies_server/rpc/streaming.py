@@ -23,6 +23,7 @@ from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..tasks import asked_to_end
 from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
@@ -34,8 +35,8 @@ MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
 
 
-Told: TypeAlias = Callable[[Request | None, Result | PolicyError, float], None]
-"""Told of each change that has its outcome, and of how many seconds it took."""
+Told: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
+"""Told of each change that was read, once: of its outcome, and of how many seconds it took. None: its stream ended before."""
 
 
 class UpdateStream:
@@ -77,7 +78,7 @@ class UpdateStream:
         self._stop = stop
         self._reading: asyncio.Task[None] | None = None
         self.observers: Sequence[Told] = ()
-        """Told of each change that has its outcome."""
+        """Told of each change."""
         self.span: CallSpan | None = None
         """What is told of its call to a collector; some of its changes are followed then."""
         self._now = asyncio.get_running_loop().time
@@ -95,8 +96,10 @@ class UpdateStream:
         """Namespaces of which a change was refused: later ones are too, even if this process leads by then, or they would overtake it."""
         self._open: dict[Request, Namespace] = {}
         """Changes that were submitted and have no result, and where."""
-        self._waiting: set[asyncio.Task[None]] = set()
-        """Changes that wait for facts about the cluster."""
+        self._waiting: dict[asyncio.Task[None], Request] = {}
+        """Changes that wait for a permission, or for facts about the cluster."""
+        self._over = False
+        """Whether nobody is told anything any more."""
 
     async def messages(self, stream: AsyncIterator[Batch]) -> AsyncGenerator[bytes, None]:
         """Serialized ``UpdatePoliciesResponse`` messages.
@@ -107,6 +110,7 @@ class UpdateStream:
         """
         loop = asyncio.get_running_loop()
         reading = self._reading = loop.create_task(self._read(stream), name="update stream")
+        reading.add_done_callback(self._reads_no_more)  # also if it is cancelled before it has begun
         stop = loop.create_task(self._stop_reading(), name="end of an update stream")
         try:
             while True:
@@ -127,12 +131,16 @@ class UpdateStream:
                     return
                 await self._told.wait()
         finally:
+            self._over = True
             stop.cancel()
             reading.cancel()
-            for task in self._waiting:
-                task.cancel()
+            left = [request for task, request in self._waiting.items() if task.cancel()]
             for request, namespace in self._open.items():
+                left.append(request)
                 namespace.give_up(request)
+            for request in left:
+                for tell in self.observers:
+                    tell(request, None, self._now() - request.came)
 
     def give_up(self) -> None:
         """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
@@ -143,7 +151,7 @@ class UpdateStream:
 
     def leave(self, error: PolicyError) -> None:
         """Reads no more; ends with an error once what was read has its results."""
-        if self._reading is not None and not self._ended:
+        if self._reading is not None and not self._reading.done():
             self._failure = error
             self._reading.cancel()
 
@@ -175,9 +183,10 @@ class UpdateStream:
                     begin += count
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
             self._failure = self._failure or error
-        finally:
-            self._ended = True
-            self._told.set()
+
+    def _reads_no_more(self, _: asyncio.Task[None]) -> None:
+        self._ended = True
+        self._told.set()
 
     def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> None:
         """Submits changes that have their places, those of one namespace together; ``first``: which of its message the first one is."""
@@ -227,10 +236,10 @@ class UpdateStream:
     def _wait(self, turns: KeyOrder, namespace: str, request: Request) -> None:
         """A change waits for facts about the cluster."""
         task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
-        self._waiting.add(task)
+        self._waiting[task] = request
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._waiting.discard(task)
+            del self._waiting[task]
             if turns.leave(request):  # it was cancelled before it ran
                 self._tell(request.sequence, request, stopping())
 
@@ -250,7 +259,10 @@ class UpdateStream:
             await turns.admit(namespace, request)
         except PolicyError as error:
             self._tell(request.sequence, request, error)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not asked_to_end(error):
+                self._tell_failure(request.sequence, request, error)
+                return
             self._tell(request.sequence, request, stopping())
             raise
         except Exception as error:  # noqa: BLE001 (told)
@@ -301,6 +313,8 @@ class UpdateStream:
         self._tell(request.sequence, request, answer)
 
     def _tell(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> None:
+        if self._over:
+            return
         self._under_way -= 1
         if not self._results:
             self._told.set()
@@ -308,7 +322,7 @@ class UpdateStream:
         for tell in self.observers:
             tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
 
-    def _tell_failure(self, sequence: int, request: Request | None, error: Exception) -> None:
+    def _tell_failure(self, sequence: int, request: Request | None, error: BaseException) -> None:
         """A change fails in a way that nobody foresaw: the caller is told that it is our fault, the log why."""
         self._failures.tell("A change of UpdatePolicies", error)
         self._tell(sequence, request, errors.internal())

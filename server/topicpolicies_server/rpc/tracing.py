@@ -71,14 +71,14 @@ class Tracing:
         said = outcome, request.request_id, request.began, request.trail
         self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
 
-    def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError, _seconds: float) -> None:
-        """A change of a stream has its outcome."""
+    def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError | None, _seconds: float) -> None:
+        """A change of a stream has its outcome, or nobody is told it (None)."""
         if request is None or (trail := request.trail) is None or not isinstance(trail.of, CallSpan):
             return
         code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")
         outcome = _NAMES[answer.outcome] if isinstance(answer, Result) else ""
         said = outcome, request.request_id, request.began, trail
-        self._send(Ended(trail.of, CHANGE, trail.came, perf_counter(), code, reason, False, request.key.topic, *said))
+        self._send(Ended(trail.of, CHANGE, trail.came, perf_counter(), code, reason, answer is None, request.key.topic, *said))
 
 
 _NAMES = {outcome: outcome.name for outcome in Outcome}

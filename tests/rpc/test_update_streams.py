@@ -1,0 +1,118 @@
+"""Streams of changes that end before all of their changes have an outcome, and whose ends come at odd moments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.stubs import async_stub
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access.refusals import expired
+from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.logs.memory.log import MemoryNamespaceLog
+from topicpolicies_server.rpc import server as servers
+from topicpolicies_server.rpc.answers import Wire
+from topicpolicies_server.rpc.decoding import Batch
+from topicpolicies_server.rpc.failures import Failures
+from topicpolicies_server.rpc.requests import Asker
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.streaming import UpdateStream
+from topicpolicies_server.rpc.tracing import Tracing
+from topicpolicies_server.telemetry.spans import CHANGE_SECONDS, Ended
+
+from .callers import believe, of
+from .test_permitting import FAST, PATIENCE, SLOW, Slow, batch, change, results
+
+
+@pytest.fixture
+def authority(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Decides in the server."""
+    made = Slow()
+
+    async def opened(*_: object) -> Slow:
+        return made
+
+    monkeypatch.setattr(servers, "open_authority", opened)
+    return made
+
+
+@pytest.fixture
+async def server(authority: Slow, tmp_path: Path) -> AsyncIterator[Server]:
+    """A server that asks it, and records its calls."""
+    assert authority.asked == 0
+    record = CallRecordConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
+    )
+    async with Server(config) as running:
+        running.calls.doors = (believe,)
+        yield running
+
+
+async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_followed_as_given_up(
+    server: Server, authority: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[object] = []
+    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: sent.append(event))
+    spans: list[Ended] = []
+    tracing = Tracing(spans.append, 1.0)
+    server.calls.observers += (tracing,)
+    server.calls.change_observers += (tracing,)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stream: Any = async_stub(channel).UpdatePolicies(metadata=of("admin"))
+        await stream.write(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)))
+        async with asyncio.timeout(PATIENCE):
+            await stream.read()
+            while not (sent and authority.asked):  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(CHANGE_SECONDS * 1.1)  # one of the changes of so much time is followed
+            await stream.write(batch(change(FAST, 3)))
+            while len(sent) < 2:  # noqa: ASYNC110 (as above)
+                await asyncio.sleep(0.01)
+            stream.cancel()
+            while len(server.calls):  # noqa: ASYNC110 (as above)
+                await asyncio.sleep(0.01)
+    await server.stop()
+    lines = [json.loads(line) for line in (tmp_path / "calls.log").read_text().splitlines()]
+    told = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
+    assert told[0] == ("change", "INVALID_ARGUMENT", "")
+    assert sorted(told[1:4]) == [("change", "GIVEN_UP", topic) for topic in (FAST, FAST, SLOW)]
+    assert told[4:] == [("call", "GIVEN_UP", "")] and lines[4]["changes"] == 1, "it comes last, and counts those that were told"
+    followed = [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"]
+    assert sorted(followed) == [(True, topic, "") for topic in (FAST, SLOW)]
+
+
+async def test_a_change_whose_permission_is_given_up_by_what_was_asked_is_told_that_it_is_our_fault(
+    server: Server, authority: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def may(*_: object) -> bool:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(authority, "may", may)
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        stream = async_stub(channel).UpdatePolicies(iter([batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))]), metadata=of("admin"))
+        found = {each.sequence: each.error.code async for each in results(stream)}
+    internal: int = grpc.StatusCode.INTERNAL.value[0]
+    assert found == {1: internal, 2: 0, 3: internal}, "nobody stops the server"
+
+
+async def test_a_stream_that_has_to_leave_before_it_has_begun_to_read_ends_at_once(server: Server) -> None:
+    async def endless() -> AsyncIterator[Batch]:
+        await asyncio.Event().wait()
+        yield service_pb2.UpdatePoliciesRequest()
+
+    shown: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    loop = asyncio.get_running_loop()
+    stream = UpdateStream(server.registry, None, shown, Asker(), 1, Failures(), asyncio.Event())
+    told = asyncio.ensure_future(anext(stream.messages(endless())))
+    loop.call_soon(stream.leave, expired("token"))  # as a timer does that was due in the same turn of the loop
+    with pytest.raises(PolicyError, match="expired"):
+        async with asyncio.timeout(PATIENCE / 4):
+            await told
