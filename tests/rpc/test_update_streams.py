@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,21 @@ import pytest
 
 from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access.rations import Allowance, Bucket, Ration
 from topicpolicies_server.access.refusals import expired
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.logs.memory.log import MemoryNamespaceLog
+from topicpolicies_server.rpc import requests, streaming
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.decoding import Batch
 from topicpolicies_server.rpc.failures import Failures
+from topicpolicies_server.rpc.rationing import Pace
 from topicpolicies_server.rpc.requests import Asker
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.streaming import UpdateStream
+from topicpolicies_server.rpc.streaming import TURN_SECONDS, UpdateStream
 from topicpolicies_server.rpc.tracing import Tracing
 from topicpolicies_server.telemetry.spans import CHANGE_SECONDS, Ended
 
@@ -116,3 +121,67 @@ async def test_a_stream_that_has_to_leave_before_it_has_begun_to_read_ends_at_on
     with pytest.raises(PolicyError, match="expired"):
         async with asyncio.timeout(PATIENCE / 4):
             await told
+
+
+async def test_a_message_of_large_changes_lets_others_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, read = asyncio.get_running_loop(), requests.read_change
+    turns, looked = 0, list[int]()
+
+    def large(change: service_pb2.PolicyChangeRequest, asker: Asker, index: int) -> tuple[str, Request]:
+        over = time.perf_counter() + 2 * TURN_SECONDS
+        while time.perf_counter() < over:
+            pass
+        looked.append(turns)
+        return read(change, asker, index)
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    async def one() -> AsyncIterator[Batch]:
+        yield batch(*(change(FAST, number) for number in range(1, 31)))
+
+    monkeypatch.setattr(requests, "read_change", large)
+    wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    stream = UpdateStream(server.registry, None, wire, Asker(), 20, Failures(), asyncio.Event())
+    loop.call_soon(turn)
+    told = [
+        result.sequence
+        async for message in stream.messages(one())
+        for result in service_pb2.UpdatePoliciesResponse.FromString(message).results
+    ]
+    assert told == list(range(1, 31)), "each has one answer, in the order of its key"
+    assert len(set(looked)) == 30, "between two of them everybody else has a turn"
+
+
+async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_granted_and_has_not_used(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "TURN_SECONDS", -1.0)  # every turn is over before it has begun
+    loop = asyncio.get_running_loop()
+    ration = Ration(Allowance(changes_per_second=100), loop.time())
+    bucket = ration.bucket
+    assert bucket is not None
+
+    async def one() -> AsyncIterator[Batch]:
+        yield batch(*(change(FAST, number) for number in range(1, 31)))
+
+    wire: Wire = lambda *_: b""  # noqa: E731 (as above)
+    stream = UpdateStream(server.registry, None, wire, Asker(), 20, Failures(), asyncio.Event(), Pace(ration, loop))
+    told = asyncio.ensure_future(anext(stream.messages(one())))
+    reserved, reserve = list[int](), Bucket.reserve
+
+    def counted(of: Bucket, wanted: int, now: float) -> tuple[int, float]:
+        reserved.append(wanted)
+        return reserve(of, wanted, now)
+
+    monkeypatch.setattr(Bucket, "reserve", counted)
+    async with asyncio.timeout(PATIENCE):
+        while not reserved:  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0)
+    stream.leave(expired("token"))
+    with pytest.raises(PolicyError, match="expired"):
+        await told
+    assert reserved == [20]
+    assert bucket.reserve(99, loop.time())[0] == 99, "all that there was"

@@ -173,6 +173,11 @@ class Pace:
             bucket.used(count)
         return count
 
+    def unused(self, count: int) -> None:
+        """So many changes that might have been begun are not."""
+        if self._ration.bucket is not None:
+            self._ration.bucket.leave(count)
+
     def told(self, count: int) -> None:
         """So many results were written."""
         while count and self._messages:

@@ -14,7 +14,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.chains.sequencer import Request
 from ..core.changes.change import Change, compile_change
-from ..core.errors import PolicyError
+from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents
 from ..core.reasons import Reason
@@ -133,6 +133,26 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
         trace=asker.trace,
     )
     return topic.namespace, request
+
+
+def read_change(change: service_pb2.PolicyChangeRequest, asker: Asker, index: int) -> tuple[str, Request]:
+    """The namespace of a change of a batch, and the change for its sequencer.
+
+    Args:
+        change: the change.
+        asker: who asks, unless it says so.
+        index: which one of the batch it is.
+
+    Raises:
+        InvalidArgument: with every violation.
+    """
+    which = change.WhichOneof("change")
+    if which == "update":
+        return read_update(change.update, asker, index)
+    if which == "delete":
+        return read_delete(change.delete, asker, index)
+    at = place_of(index, "change")
+    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
 
 
 class Target(NamedTuple):

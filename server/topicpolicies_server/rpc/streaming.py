@@ -33,6 +33,8 @@ from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
 """A message is sent when it has so many; only one result may make it longer."""
+TURN_SECONDS = 0.005
+"""When changes have been begun for so long, others have their turn: to look through a large change takes tens of milliseconds."""
 
 
 Told: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
@@ -161,6 +163,7 @@ class UpdateStream:
         self.leave(stopping())
 
     async def _read(self, stream: AsyncIterator[Batch]) -> None:
+        granted = 0
         try:
             async for message in stream:
                 changes = message.changes
@@ -176,30 +179,44 @@ class UpdateStream:
                         await self._freed.wait()
                     count = min(self._free, len(changes) - begin)
                     if self._pace is not None:
-                        count = await self._pace.granted(count)
+                        granted = granted or await self._pace.granted(count)
+                        count = min(count, granted)
                     self._free -= count
                     self._under_way += count
-                    self._begin(changes[begin : begin + count], begin)
-                    begin += count
+                    begun = self._begin(changes[begin : begin + count], begin)
+                    begin += begun
+                    granted = max(0, granted - begun)
+                    if begun < count:
+                        self._free += count - begun
+                        self._under_way -= count - begun
+                        await asyncio.sleep(0)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
             self._failure = self._failure or error
+        if granted and self._pace is not None:
+            self._pace.unused(granted)
 
     def _reads_no_more(self, _: asyncio.Task[None]) -> None:
         self._ended = True
         self._told.set()
 
-    def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> None:
-        """Submits changes that have their places, those of one namespace together; ``first``: which of its message the first one is."""
-        namespace, together = "", list[Request]()
+    def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> int:
+        """Submits changes that have their places, those of one namespace together, until their turn is over: returns how many.
+
+        ``first``: which of its message the first one is.
+        """
+        namespace, together, begun = "", list[Request](), len(changes)
         wholes: dict[str, answers.Wire | None] = {}
-        came = self._now()
+        came, over = self._now(), perf_counter() + TURN_SECONDS
         for index, change in enumerate(changes, first):
+            if perf_counter() > over:
+                begun = index - first
+                break
             if isinstance(change, Undecodable):
                 self._tell(change.sequence, None, change.error)
                 continue
             request: Request | None = None
             try:
-                where, request = self._request(change, index)
+                where, request = requests.read_change(change, self._asker, index)
                 request.sequence, request.stream, request.came = change.sequence, self._order, came
                 if self.span is not None:
                     request.trail = self.span.follows(perf_counter())
@@ -222,6 +239,7 @@ class UpdateStream:
                 namespace, together = where, []
             together.append(request)
         self._submit(namespace, together)
+        return begun
 
     def _whole(self, namespace: str) -> answers.Wire | None:
         """What is found out once for all changes of a namespace that are submitted together (``Permitted.whole``).
@@ -244,15 +262,6 @@ class UpdateStream:
                 self._tell(request.sequence, request, stopping())
 
         task.add_done_callback(ended)
-
-    def _request(self, change: service_pb2.PolicyChangeRequest, index: int) -> tuple[str, Request]:
-        which = change.WhichOneof("change")
-        if which == "update":
-            return requests.read_update(change.update, self._asker, index)
-        if which == "delete":
-            return requests.read_delete(change.delete, self._asker, index)
-        at = requests.place_of(index, "change")
-        raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
 
     async def _admit(self, turns: KeyOrder, namespace: str, request: Request) -> None:
         try:
