@@ -3,6 +3,7 @@
 - ``registry``: all namespaces of a server
 - ``common``: what they have in common
 - ``capacity``: how much they may keep in memory together
+- ``idlest``: which of them is closed first
 - ``namespace``: one namespace: its life, and the service of it
 - ``life``: what it is doing, as a table
 - ``loading``: how it is loaded

@@ -24,6 +24,7 @@ from .activity import Activity
 from .capacity import Capacity
 from .common import Common
 from .gate import Gate
+from .idlest import Idlest
 from .namespace import Namespace
 from .shrinking import shrink
 
@@ -81,6 +82,7 @@ class Registry:
         )
         """What all namespaces have in common."""
         self._namespaces: dict[str, Namespace] = {}
+        self._idlest = Idlest(self._namespaces, asyncio.get_running_loop().time)
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._closings = Owned("namespaces")
         self._ended: PolicyError | None = None
@@ -125,6 +127,7 @@ class Registry:
         chance = random.Random(self._chance.getrandbits(64))
         namespace = Namespace(name, self.common, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
         self._namespaces[name] = namespace
+        self._idlest.add(namespace)
         return namespace
 
     def find(self, name: str) -> Namespace | None:
@@ -156,10 +159,10 @@ class Registry:
 
     def _evict(self, spared: str = "") -> bool:
         """Closes the namespace that nobody has used for the longest time, but for one. Returns False if all others are used."""
-        idle = [namespace for namespace in self._namespaces.values() if namespace.name != spared and not namespace.busy]
-        if not idle:
+        namespace = self._idlest.find(spared)
+        if namespace is None:
             return False
-        self._drop(min(idle, key=Namespace.idle_since))
+        self._drop(namespace)
         return True
 
     def _drop(self, namespace: Namespace, error: PolicyError | None = None) -> None:
