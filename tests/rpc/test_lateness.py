@@ -196,3 +196,23 @@ async def test_calls_that_end_soon_are_not_looked_at_and_those_without_a_deadlin
     assert (quick.looked, endless.looked, timed.looked) == (0, 1, 1)
     assert hurried == [timed]
     assert lateness._timer is None, "nothing is left to look at"
+
+
+async def test_a_call_that_can_not_be_hurried_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    calls = dict.fromkeys(Caller(loop.time(), left) for left in (0.2, 0.25, 0.4))
+    hurried: list[Caller] = []
+
+    def hurry(call: Caller) -> None:
+        hurried.append(call)
+        if len(hurried) < len(calls):
+            raise RuntimeError("nobody foresaw this")
+
+    lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
+    lateness.hurry = hurry
+    for call in calls:
+        lateness.add(call)
+    async with asyncio.timeout(20):
+        while len(hurried) < len(calls):  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0.01)
+    assert hurried == list(calls) and "nobody foresaw this" in caplog.text

@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from .failures import Failures
+
 _YOUNG_SECONDS = 0.05
 """Before a call is so old nobody looks at its deadline."""
 _PART = 0.1
@@ -59,6 +61,7 @@ class Lateness(Generic[_Call]):
         self._timed: list[tuple[float, int, _Call]] = []
         self._numbers = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
+        self._failures = Failures()
 
     def add(self, call: _Call) -> None:
         """A call has begun."""
@@ -76,7 +79,10 @@ class Lateness(Generic[_Call]):
         while timed and (timed[0][0] <= now or not self._goes_on(timed[0][2])):
             call = heapq.heappop(timed)[2]
             if self._goes_on(call):
-                self.hurry(call)
+                try:
+                    self.hurry(call)
+                except Exception as error:  # noqa: BLE001 (told; the others have deadlines, too)
+                    self._failures.tell("Hurrying a call", error)
         self._timer = self._loop.call_later(_YOUNG_SECONDS, self._look) if line or timed else None
 
 
