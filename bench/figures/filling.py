@@ -20,6 +20,8 @@ from topicpolicies_server.logs.sqlite import SqliteLog
 NAMESPACE = "bench/figures"
 _TURN = 256
 """Events that are appended in one turn of the loop."""
+_PENDING = 64 * _TURN
+"""No more wait for the log at a time: what waits is bounded in bytes, too."""
 
 
 def documents(topics: int, remembered: int = 0) -> Iterator[Event]:
@@ -62,7 +64,9 @@ async def _fill(path: Path, events: Iterable[Event], most: int) -> None:
         assert event.stamp is not None, "it was just made"
         sink.waiters[event.stamp.event_id] = loop.create_future()
         log.append(event)
-        if number % _TURN == 0:
+        if number % _PENDING == 0:
+            await sink.waiters[event.stamp.event_id]
+        elif number % _TURN == 0:
             await asyncio.sleep(0)
     await log.close()
     await change_log.close()

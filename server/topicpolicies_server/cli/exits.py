@@ -49,6 +49,11 @@ or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id t
 
 _UNRESOLVED = "errors resolving "
 """In what gRPC says of a host that has no address."""
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_MISNAMED = "Hostname Verification Check failed"
+_NO_TLS = "WRONG_VERSION_NUMBER"
+_BROKEN_OFF = ("recvmsg:Connection reset", "Socket closed")
+"""In what gRPC says of a server that takes the connection and ends it, as one that wants TLS does."""
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
@@ -103,9 +108,7 @@ def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Tells an error on standard error: a sentence and the violations, or one JSON document."""
     unknown = _UNRESOLVED in error.message
     if server and (error.never_sent or unknown):
-        detail = "nobody knows this host" if unknown else error.message.rpartition("Failed to connect to remote host: ")[2]
-        message = f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
-        error = type(error)(message, code=error.code)
+        error = type(error)(_unreached(error.message, server, unknown=unknown), code=error.code)
     if output is Output.JSON:
         typer.echo(json.dumps({"error": error_json(error)}), err=True)
         return
@@ -115,6 +118,20 @@ def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     typer.echo(f"Error: the request has {len(error.violations)} problems.", err=True)
     for violation in error.violations:
         typer.echo(f"  - {violation.field}: {violation.description}", err=True)
+
+
+def _unreached(told: str, server: str, *, unknown: bool) -> str:
+    """What is said of a server to which there is no connection; ``told`` is what gRPC says."""
+    if _UNTRUSTED in told:
+        return f"The server at {server} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."
+    if _MISNAMED in told:
+        return f"The certificate of the server at {server} is for another name. Say --tls-server-name NAME where that is right."
+    if _NO_TLS in told:
+        return f"The server at {server} speaks no TLS. Say --no-tls where the way to it is safe."
+    if any(words in told for words in _BROKEN_OFF):
+        return f"The server at {server} ends the connection before it says a word: it may want TLS (--tls), or it is no server of gRPC."
+    detail = "nobody knows this host" if unknown else told.rpartition("Failed to connect to remote host: ")[2]
+    return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
 
 
 def tell_other(reason: str, message: str, output: Output) -> None:

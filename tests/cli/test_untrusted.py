@@ -1,0 +1,49 @@
+"""Connections that can't succeed because of TLS: the cause is told, and the option that helps, and not gRPC's words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.cli.conftest import Terminal
+from tests.client.certificates import Authority
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The addresses of a server: without TLS, and with a certificate for another name."""
+    identity = Authority(tmp_path, "ours").identity("elsewhere")
+    server = grpc.server(ThreadPoolExecutor(1))
+    credentials = grpc.ssl_server_credentials([(identity.key.read_bytes(), identity.certificate.read_bytes())])
+    ports = {"plain": server.add_insecure_port("127.0.0.1:0"), "tls": server.add_secure_port("127.0.0.1:0", credentials)}
+    server.start()
+    yield {kind: f"127.0.0.1:{port}" for kind, port in ports.items()}
+    server.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    ("kind", "authority", "options", "told"),
+    [
+        ("tls", "others", (), "is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."),
+        ("tls", "ours", (), "is for another name. Say --tls-server-name NAME where that is right."),
+        ("tls", "", ("--no-tls",), "ends the connection before it says a word: it may want TLS (--tls), or it is no server of gRPC."),
+        ("plain", "", ("--tls",), "speaks no TLS. Say --no-tls where the way to it is safe."),
+    ],
+    ids=["another authority", "another name", "no TLS at a server with it", "TLS at a server without it"],
+)
+def test_a_connection_that_tls_keeps_from_being_made_is_told_with_the_option_that_helps(
+    terminal: Terminal, listening: dict[str, str], tmp_path: Path, kind: str, authority: str, options: tuple[str, ...], told: str
+) -> None:
+    if authority:
+        certificate = tmp_path / f"{authority}.pem"
+        if not certificate.exists():
+            Authority(tmp_path, authority)
+        options = ("--tls-ca", str(certificate))
+    result = terminal.run("info", "--server", listening[kind], "--timeout", "1", *options)
+    assert result.exit_code == 5
+    assert result.stderr.startswith("Error: The ") and listening[kind] in result.stderr
+    assert result.stderr.endswith(f"{told}\n")
