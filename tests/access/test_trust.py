@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import ssl
 from typing import Any, NamedTuple
 
 import pytest
@@ -70,6 +71,19 @@ def make(
         builder = builder.add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=usage, **said), critical=True)
     digest = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return Made(builder.sign(signing, digest), key)
+
+
+WELL, UMLAUT = b"\x0c\x07Bxhxrde", b"\x14\x07B\xfch\xf6rde"
+"""A name as this library writes it (UTF8String), and one that it can't read and TLS takes (T61String)."""
+
+
+def with_umlauts(made: Made, issuer: Made) -> Made:
+    """The same certificate with such a name in the place of "Bxhxrde"; keys are Ed25519."""
+    content = made.certificate.tbs_certificate_bytes
+    changed = content.replace(WELL, UMLAUT)
+    assert changed != content
+    whole = made.certificate.public_bytes(Encoding.DER).replace(content, changed)[:-64] + issuer.key.sign(changed)
+    return Made(x509.load_pem_x509_certificate(ssl.DER_cert_to_PEM_cert(whole).encode()), made.key)
 
 
 def holds(leaf: Made, *authorities: Made, beside: tuple[Made, ...] = ()) -> bool:
@@ -159,3 +173,28 @@ def test_what_can_not_be_read_leads_nowhere_and_is_told_of_a_file() -> None:
     with pytest.raises(ValueError, match="its certificate number 2 can't be read"):
         certificates_of(root.pem + broken)
     assert certificates_of(b"some words\n" + root.pem + leaf.pem) == [root.certificate, leaf.certificate]
+
+
+def test_names_that_can_not_be_read_are_compared_by_their_bytes_and_keep_nobody_else_from_being_read() -> None:
+    plain = make("Bxhxrde", key=ed25519.Ed25519PrivateKey.generate())
+    root = with_umlauts(plain, plain)
+    with pytest.raises(ValueError, match="asn1"):
+        _ = root.certificate.subject
+    leaf = with_umlauts(make("leaf", plain, ca=False), plain)
+    assert holds(leaf, root) and holds(leaf, make("other"), root) and not holds(leaf, plain) and not holds(leaf, make("other"))
+    assert not holds(make("leaf", plain, ca=False), root)
+    other = make("other")
+    assert holds(make("leaf", other, ca=False), other, beside=(root,)) and not holds(
+        make("leaf", make("third"), ca=False), other, beside=(root,)
+    )
+    assert certificates_of(root.pem) == [root.certificate]
+
+
+def test_what_is_remembered_of_a_certificate_holds_as_long_as_the_times_of_authorities_say_the_same() -> None:
+    root = make("root")  # from two hours ago until in an hour
+    leaf = make("leaf", root, ca=False)
+    now = NOW.timestamp()
+    found = Trust([root.certificate], lambda: now)
+    for hours, held in ((0, True), (2, False), (0.5, True), (-3, False), (-1.5, True)):
+        now = NOW.timestamp() + hours * 3_600
+        assert [found.holds(leaf.pem, b"") for _ in range(2)] == [held] * 2, hours

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -76,12 +75,19 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 
 @pytest.fixture
-async def stub(authority: Slow, tmp_path: Path) -> AsyncIterator[AsyncStub]:
+async def asking(authority: Slow) -> AsyncIterator[Server]:
     """A server that asks it."""
     assert authority.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
-    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+    async with Server(config) as server:
         server.calls.doors = (believe,)
+        yield server
+
+
+@pytest.fixture
+async def stub(asking: Server) -> AsyncIterator[AsyncStub]:
+    """Its service."""
+    async with grpc.aio.insecure_channel(asking.address) as channel:
         yield async_stub(channel)
 
 
@@ -211,3 +217,23 @@ async def test_a_change_that_needs_nothing_does_not_overtake_one_of_its_key_and_
         await stream.done_writing()
     assert [each.sequence for each in found] == [1, 2]
     assert found[1].updated.previous_version == found[0].updated.version
+
+
+async def test_who_has_no_time_left_before_it_is_known_what_he_may_is_told_nothing_of_the_namespace(
+    asking: Server, stub: AsyncStub
+) -> None:
+    await asking.registry.get("slow/space").ready()
+    how: dict[str, Any] = {"timeout": 2.0, "metadata": of("admin")}
+
+    async def told(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:
+        name = f"persistent://{namespace}/t"
+        calls: tuple[Any, ...] = (
+            stub.GetPolicy(service_pb2.GetPolicyRequest(topic=name), **how),
+            stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=namespace), **how),
+            stub.UpdatePolicy(change(name, 1), **how),
+        )
+        refusals = await asyncio.gather(*map(refused, calls))
+        return {(each.code, each.info.reason, each.message.replace(namespace, "NAMESPACE")) for each in refusals}
+
+    ((code, reason, sentence),) = set.union(*await asyncio.gather(told("slow/space"), told("slow/other")))
+    assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN") and "may do in NAMESPACE" in sentence

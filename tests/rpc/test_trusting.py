@@ -11,13 +11,16 @@ from typing import Any
 
 import grpc
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.access.test_trust import make, with_umlauts
 from tests.broker.credentials import Authority, Identity
 from tests.rpc.conftest import TOPIC, Refusal
 from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.access.trust import Trust
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import trusting
 from topicpolicies_server.rpc.server import Server
@@ -137,6 +140,56 @@ async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_it
             return True
 
         await until(again)
+
+
+async def test_what_a_client_shows_beside_its_certificate_keeps_no_stream_of_an_authority_that_was_taken_out_open(
+    room: Room, server: Server
+) -> None:
+    room.let_in("first", "second")
+    await in_force(server)
+    strange = room.identity("first", "strange")
+    behoerde = make("Bxhxrde", key=ed25519.Ed25519PrivateKey.generate())
+    strange.certificate.write_bytes(strange.certificate.read_bytes() + with_umlauts(behoerde, behoerde).pem)
+    async with (
+        connected(server, room, strange) as first,
+        connected(server, room, room.identity("first", "plain")) as second,
+        await made(server, room) as new,
+    ):
+        leaving, kept = [Told(async_stub(each), topics=[TOPIC]) for each in (first, second)], Told(async_stub(new), topics=[TOPIC])
+        for watch in (*leaving, kept):
+            await watch.until_synced()
+        room.let_in("second")
+        assert all([is_untrusted(await refusal(rest(each))) for each in leaving])
+        for channel in (first, second):
+            assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))
+        await async_stub(new).UpdatePolicy(update(9))
+        assert (await kept.change()).document.policies.max_producer_per_topic == 9
+        kept.cancel()
+
+
+async def test_a_stream_whose_authority_can_not_be_asked_for_ends_and_those_behind_it_are_asked(
+    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Trust):
+        """Fails at the first one."""
+
+        asked = 0
+
+        def holds(self, certificate: bytes, beside: bytes) -> bool:
+            """Whether it does."""
+            Broken.asked += 1
+            if Broken.asked == 1:
+                raise RuntimeError("nobody knows this one")
+            return super().holds(certificate, beside)
+
+    monkeypatch.setattr(trusting, "Trust", Broken)
+    async with connected(server, room, room.identity("first", "old")) as channel:
+        watches = [Told(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
+        for watch in watches:
+            await watch.until_synced()
+        room.let_in("second")
+        assert all([is_untrusted(await refusal(rest(each))) for each in watches])
+    assert caplog.text.count("Asking for the authority of an open stream failed: RuntimeError") == 1
 
 
 async def rest(told: Told) -> None:

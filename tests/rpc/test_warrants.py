@@ -52,6 +52,10 @@ class Table:
 
     may_: dict[tuple[str, str], frozenset[Permission]] = field(default_factory=dict)
     silent: bool = False
+    silent_in: set[str] = field(default_factory=set)
+    """Namespaces of which nothing is known, and nothing told."""
+    asked_in: set[str] = field(default_factory=set)
+    """Those of them that somebody has asked for."""
     problem: PolicyError | None = None
     broken: bool = False
     on_basis = None
@@ -62,7 +66,7 @@ class Table:
             return True
         if self.broken:
             raise RuntimeError("nobody knows this one")
-        if self.silent or self.problem is not None:
+        if self.silent or self.problem is not None or namespace in self.silent_in:
             return None
         return permission in self.may_.get((caller.principal, namespace), frozenset())
 
@@ -72,6 +76,9 @@ class Table:
             raise self.problem
         if self.silent:
             await asyncio.Event().wait()
+        while namespace in self.silent_in:
+            self.asked_in.add(namespace)
+            await asyncio.sleep(0.01)
         return bool(self.at_once(caller, namespace, permission))
 
     def kept(self) -> dict[str, tuple[int, int]]:
@@ -233,6 +240,41 @@ async def test_nothing_is_told_while_nobody_knows_and_all_of_it_afterwards(stub:
     events = await told.until(lambda event: event.HasField("change"))
     assert kinds(events) == ["status", "change"] and events[-1].change.document.policies.max_producer_per_topic == 5
     told.cancel()
+
+
+async def test_a_permission_that_nobody_tells_of_keeps_no_other_from_being_looked_at(
+    stub: AsyncStub, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warrants, "ASK_SECONDS", 3 * PATIENCE)
+    slow, lost = watching(stub, namespaces=[OTHER]), watching(stub, namespaces=[ONE])
+    await slow.until_synced()
+    await lost.until_synced()
+    table.silent_in.add(OTHER)
+    await until(lambda: OTHER in table.asked_in)
+    del table.may_["reader", ONE]
+    async with asyncio.timeout(PATIENCE):
+        _, refusal = await ended(lost)
+    assert refusal.info.reason == "PERMISSION_DENIED"
+    slow.cancel()
+
+
+async def test_what_was_known_before_a_watch_waited_for_another_namespace_is_asked_again(stub: AsyncStub, table: Table) -> None:
+    await update(stub, 1)
+    table.silent_in.add(OTHER)
+    told = watching(stub, namespaces=[ONE, OTHER])
+    await until(lambda: OTHER in table.asked_in)
+    del table.may_["reader", ONE]
+    table.silent_in.clear()
+    async with asyncio.timeout(PATIENCE):
+        events, refusal = await ended(told)
+    assert refusal.info.metadata["namespace"] == ONE and not events
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Returns when something holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
 
 
 async def test_who_may_not_see_secrets_any_more_is_told_the_next_change_without(stub: AsyncStub, table: Table) -> None:

@@ -4,14 +4,18 @@ A certificate leads to an authority if it is one of those that are trusted, or w
 and leads there. Whoever signs has to be an authority (basic constraints, key usage, path length) at this time.
 
 What TLS has looked at when the connection was made is not asked again: the certificate's own time and purpose, and constraints of names.
+
+TLS takes names that this library can't read (a T61String with an umlaut). Such a name is compared by its bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -52,13 +56,22 @@ def _read(block: bytes) -> x509.Certificate | None:
     return found
 
 
-class Trust:
-    """The authorities of clients. Answers are remembered for each certificate, as long as these are the authorities."""
+class _Known(NamedTuple):
+    """An answer, and between which times it is the same: until the time of one that may sign begins or ends."""
 
-    def __init__(self, authorities: Sequence[x509.Certificate]) -> None:
-        """``authorities``: those that are trusted."""
+    holds: bool
+    since: float
+    until: float
+
+
+class Trust:
+    """The authorities of clients. Answers are remembered for each certificate, as long as these are the authorities, at this time."""
+
+    def __init__(self, authorities: Sequence[x509.Certificate], wall: Callable[[], float] = time.time) -> None:
+        """``authorities``: those that are trusted; ``wall``: tells the time, in seconds since 1970."""
         self._authorities = list(authorities)
-        self._known: OrderedDict[bytes, bool] = OrderedDict()
+        self._wall = wall
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
 
     def holds(self, certificate: bytes, beside: bytes) -> bool:
         """Whether a certificate leads to one of them.
@@ -68,24 +81,27 @@ class Trust:
             beside: what the client has shown beside it, PEM.
         """
         name = hashlib.sha256(certificate + b"\0" + beside).digest()
-        known = self._known.get(name)
-        if known is None:
+        known, now = self._known.get(name), self._wall()
+        if known is None or not known.since <= now < known.until:
             leaf, others = _read(certificate), map(_read, _blocks(beside))
-            known = leaf is not None and _Search(self._authorities, [each for each in others if each is not None]).leads(leaf, 0)
+            search = _Search(self._authorities, [each for each in others if each is not None], now)
+            known = _Known(leaf is not None and search.leads(leaf, 0), search.since, search.until)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.popitem(last=False)
             self._known[name] = known
-        return known
+        return known.holds
 
 
 class _Search:
     """For a way from one certificate to an authority."""
 
-    def __init__(self, authorities: list[x509.Certificate], others: list[x509.Certificate]) -> None:
+    def __init__(self, authorities: list[x509.Certificate], others: list[x509.Certificate], now: float) -> None:
+        self.since, self.until = -math.inf, math.inf
+        """Between which times it comes to the same."""
         self._authorities = authorities
         self._others = others
         self._left = _MOST_SIGNATURES
-        self._now = datetime.now(UTC)
+        self._now = now
         self._seen: set[x509.Certificate] = set()
 
     def leads(self, certificate: x509.Certificate, below: int) -> bool:
@@ -99,18 +115,28 @@ class _Search:
         return any(self._signs(each, certificate, below) and self.leads(each, below + 1) for each in nexts)
 
     def _signs(self, issuer: x509.Certificate, certificate: x509.Certificate, below: int) -> bool:
-        if _name(issuer.subject) != _name(certificate.issuer) or not _may_sign(issuer, below):
+        if _subject(issuer) != _issuer(certificate) or not _may_sign(issuer, below):
             return False
-        if not issuer.not_valid_before_utc <= self._now <= issuer.not_valid_after_utc or not self._left:
+        if not self._is_in_its_time(issuer) or not self._left:
             return False
         self._left -= 1
         return _signed(certificate, issuer)
+
+    def _is_in_its_time(self, issuer: x509.Certificate) -> bool:
+        """Whether an authority is in force now. That it will be, or was, is another answer then."""
+        begins, ends = issuer.not_valid_before_utc.timestamp(), issuer.not_valid_after_utc.timestamp() + 1  # its last second counts
+        for edge in (begins, ends):
+            if edge <= self._now:
+                self.since = max(self.since, edge)
+            else:
+                self.until = min(self.until, edge)
+        return begins <= self._now < ends
 
 
 def _may_sign(issuer: x509.Certificate, below: int) -> bool:
     """Whether it is an authority, with as many others below it."""
     if issuer.version is x509.Version.v1:
-        return issuer.subject == issuer.issuer  # it has no way to say it
+        return _subject(issuer) == _issuer(issuer)  # it has no way to say it
     said = {type(each.value): each.value for each in issuer.extensions}
     constraints, usage = said.get(x509.BasicConstraints), said.get(x509.KeyUsage)
     if not isinstance(constraints, x509.BasicConstraints) or not constraints.ca:
@@ -137,6 +163,49 @@ def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     return True
 
 
-def _name(name: x509.Name) -> list[tuple[str, str]]:
+_Name: TypeAlias = list[tuple[str, str]] | bytes
+
+
+def _subject(certificate: x509.Certificate) -> _Name:
+    try:
+        return _name(certificate.subject)
+    except ValueError:
+        return _elements(certificate)[_SUBJECT]
+
+
+def _issuer(certificate: x509.Certificate) -> _Name:
+    try:
+        return _name(certificate.issuer)
+    except ValueError:
+        return _elements(certificate)[_ISSUER]
+
+
+def _name(name: x509.Name) -> _Name:
     """A name for comparing, as TLS libraries do: the case of letters and the number of spaces do not count."""
     return [(each.oid.dotted_string, " ".join(str(each.value).casefold().split())) for each in name]
+
+
+_ISSUER, _SUBJECT = 2, 4
+"""Which elements of a certificate they are: behind its number and how it is signed, and behind its time (RFC 5280, 4.1)."""
+_VERSION, _LONG = 0xA0, 0x80
+
+
+def _elements(certificate: x509.Certificate) -> list[bytes]:
+    """The elements of a certificate (DER) that was read before, up to its subject; without its version, which some leave out."""
+    content = certificate.tbs_certificate_bytes
+    at, found = _content(content, 0)[0], list[bytes]()
+    while len(found) <= _SUBJECT:
+        _, end = _content(content, at)
+        if content[at] != _VERSION:
+            found.append(content[at:end])
+        at = end
+    return found
+
+
+def _content(der: bytes, at: int) -> tuple[int, int]:
+    """Where the content of an element begins, and where it ends."""
+    length, begin = der[at + 1], at + 2
+    if length >= _LONG:
+        begin += length - _LONG
+        length = int.from_bytes(der[at + 2 : begin])
+    return begin, begin + length

@@ -109,6 +109,8 @@ class Servicer:
         """Streams that give back what they were told from."""
         self._changes: dict[Request, Namespace] = {}
         """Those of calls with one change that were handed on, and have no result."""
+        self._unpermitted: dict[Context, str] = {}
+        """Calls of which it is not known yet whether their callers may do this, and where: they are told nothing of that namespace."""
         self._streams: set[UpdateStream] = set()
         self._failures = Failures()
         self.calls = calls
@@ -155,8 +157,10 @@ class Servicer:
 
     def _hurry(self, call: Call) -> None:
         """A call's caller has no time left: it is told why there is no answer; of a change, whether it may have been made."""
-        request = call.request
-        if request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
+        request, where = call.request, self._unpermitted.get(call)
+        if where is not None:
+            call.expire(shortfalls.not_permitted_yet(where))
+        elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
             call.expire(shortfalls.no_answer(self._registry, target, call.at_least))
         else:
@@ -186,11 +190,19 @@ class Servicer:
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
-    async def _shown(self, context: Context, namespace: str, *permissions: Permission) -> answers.Wire:
-        """How documents are shown to a caller, who has these permissions (``Permitting.shown``)."""
-        if self._permitting is None:
+    async def _shown(self, context: Context, namespace: str, permission: Permission) -> answers.Wire:
+        """How documents are shown to a caller, who has this permission (``Permitting.shown``)."""
+        permitting = self._permitting
+        if permitting is None:
             return self._desk.wire
-        return await self._permitting.shown(context.caller, namespace, *permissions)
+        known = permitting.shown_at_once(context.caller, namespace, permission)
+        if known is not None:
+            return known
+        self._unpermitted[context] = namespace
+        try:
+            return await permitting.shown(context.caller, namespace, permission)
+        finally:
+            del self._unpermitted[context]
 
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request

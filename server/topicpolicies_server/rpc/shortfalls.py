@@ -42,6 +42,11 @@ def no_answer(registry: Registry, target: str, at_least: Position = "") -> Polic
     return _within(Reason.LOAD_TIMEOUT, "What the call waited for has not come.")
 
 
+def not_permitted_yet(namespace: str) -> PolicyError:
+    """UNAVAILABLE: what the caller may do is not known, and he has no time left. Nothing else is said of the namespace."""
+    return _within(Reason.AUTHORIZATION_UNKNOWN, f"It is not known yet what the caller may do in {namespace}.")
+
+
 def no_outcome(readiness: Readiness, request: Request) -> PolicyError:
     """UNAVAILABLE: a change that certainly was not made, and whose caller has no time left."""
     problem = readiness.problem

@@ -16,6 +16,7 @@ from ..access.trust import Trust, certificates_of
 from ..core.errors import PolicyError
 from .call import Call
 from .calls import Only
+from .failures import Failures
 from .leaving import Leaving, may_stay
 
 _CERTIFICATE, _BESIDE = "x509_pem_cert", "x509_pem_cert_chain"
@@ -34,6 +35,7 @@ class Trusting:
         self.ends = _Ends(self.ended)
         """Told of the ends of streams."""
         self._leaving = Leaving()
+        self._failures = Failures()
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, call: Call) -> None:
@@ -67,10 +69,18 @@ class Trusting:
             return
         for _ in range(min(_TURN, len(left))):
             call = left.popleft()
-            if call in self._streams and not _holds(trust, call):
+            if call in self._streams and not self._still_holds(trust, call):
                 self._leaving.leave(call, _untrusted())
         if left:
             self._loop.call_soon(self._ask, trust, left)
+
+    def _still_holds(self, trust: Trust, call: Call) -> bool:
+        """As ``_holds``. Whatever its peer has shown, the streams behind it are asked, too: one that can't be asked ends."""
+        try:
+            return _holds(trust, call)
+        except Exception as error:  # noqa: BLE001 (told)
+            self._failures.tell("Asking for the authority of an open stream", error)
+            return False
 
 
 class _Ends:

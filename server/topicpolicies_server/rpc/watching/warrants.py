@@ -29,7 +29,7 @@ from typing import NamedTuple
 from ...access import Caller, Permission
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
-from ...tasks import Kept
+from ...tasks import Kept, Owned
 from .. import answers
 from ..permitting import Permitting
 
@@ -115,50 +115,63 @@ class Warrants:
                 self._looking.cancel()
 
     async def _wires(self, all_needs: Sequence[_Needs]) -> dict[_Needs, answers.Wire]:
-        wires: dict[_Needs, answers.Wire] = {}
-        unknown: list[_Needs] = []
-        for needs in all_needs:
-            wire = self._wire_at_once(needs)
-            if wire is None:
-                unknown.append(needs)
-            else:
-                wires[needs] = wire
-        wires |= zip(unknown, await asyncio.gather(*map(self._wire, unknown)), strict=True)
-        return wires
+        """How the documents of each are shown; what was known before others were asked for is looked at again then."""
+        wires = {needs: self._wire_at_once(needs) for needs in all_needs}
+        asked: dict[_Needs, answers.Wire] = {}
+        while unknown := [needs for needs, wire in wires.items() if wire is None]:
+            asked |= zip(unknown, await asyncio.gather(*map(self._wire, unknown)), strict=True)
+            wires = {needs: self._wire_at_once(needs) or asked.get(needs) for needs in wires}
+        return {needs: wire for needs, wire in wires.items() if wire is not None}
 
     async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            unknown: list[tuple[_Needs, Warrant]] = []
-            for number, (needs, warrant) in enumerate(list(self._warrants.items()), 1):
-                if not self._known(needs, warrant):
-                    unknown.append((needs, warrant))
-                if not number % _TURN:
-                    await asyncio.sleep(0)
-            await asyncio.gather(*(self._ask(*each) for each in unknown))
+        asking: dict[_Needs, asyncio.Task[Exception | None]] = {}
+        owned = Owned("the permissions of watches")
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                for needs in [needs for needs, task in asking.items() if task.done()]:
+                    if (failure := asking.pop(needs).result()) is not None:
+                        raise failure
+                for number, needs in enumerate(list(self._warrants), 1):
+                    if not self._known(needs) and needs not in asking:  # others are looked at while this one is asked for
+                        asking[needs] = owned.begin(self._ask(needs), needs.namespace)
+                    if not number % _TURN:
+                        await asyncio.sleep(0)
+        finally:
+            await owned.close()
 
-    def _known(self, needs: _Needs, warrant: Warrant) -> bool:
+    def _known(self, needs: _Needs) -> bool:
         """Looks at what is known at once; whether all of it is."""
         try:
             wire = self._wire_at_once(needs)
         except PolicyError as error:
-            _judge(warrant, error, warrant.wire)
+            self._judge(needs, error)
             return True
         if wire is not None:
-            _judge(warrant, None, wire)
+            self._judge(needs, None, wire)
         return wire is not None
 
-    async def _ask(self, needs: _Needs, warrant: Warrant) -> None:
+    async def _ask(self, needs: _Needs) -> Exception | None:
+        """Asks, and judges; what went wrong in a way that nobody foresaw is for whoever looks."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 wire = await self._wire(needs)
         except PolicyError as error:
-            _judge(warrant, error, warrant.wire)
+            self._judge(needs, error)
         except TimeoutError:
             problem = f"What the caller may do in {needs.namespace} could not be learnt in {ASK_SECONDS:g} s: it is asked again."
-            _judge(warrant, _unknown(problem), warrant.wire)
+            self._judge(needs, _unknown(problem))
+        except Exception as error:  # noqa: BLE001 (told)
+            return error
         else:
-            _judge(warrant, None, wire)
+            self._judge(needs, None, wire)
+        return None
+
+    def _judge(self, needs: _Needs, refusal: PolicyError | None, wire: answers.Wire | None = None) -> None:
+        """As ``_judge``; nothing, if nobody watches any more. ``wire``: None leaves it as it is."""
+        warrant = self._warrants.get(needs)
+        if warrant is not None:
+            _judge(warrant, refusal, warrant.wire if wire is None else wire)
 
     def _failed(self, _: BaseException) -> None:
         """Looking failed as a whole: nothing is told until it goes on."""
@@ -185,7 +198,8 @@ class Warrants:
         """
         caller, namespace, permissions = needs
         await self._permitting.need(caller, namespace, *permissions)
-        return await self._permitting.wire(caller, namespace)
+        wire = await self._permitting.wire(caller, namespace)
+        return self._wire_at_once(needs) or wire  # what was learnt first may be otherwise by now
 
 
 def _unknown(problem: str) -> PolicyError:
