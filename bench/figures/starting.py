@@ -38,7 +38,7 @@ _STILL = 3
 """So many pauses long does a calm server do next to nothing."""
 _CALM = 0.2
 """That is: it uses less than so much of a processor."""
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 300.0
 _SQLITE = ("-wal", "-shm", "-mark", ".lock")
 _KEPT = ("checkpoints",)
 """The options for files that a server may begin with beside a Pulsar log, as far as it has them; no history, as by default."""

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import topicpolicies as tp
 from tests.client.certificates import Authority
-from topicpolicies.channels import credentials_for, is_local
+from topicpolicies.addresses import is_local
+from topicpolicies.channels import credentials_for
 from topicpolicies_server.cli.app import app
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
@@ -19,7 +20,19 @@ TOPIC = "persistent://public/default/orders"
 
 
 @pytest.mark.parametrize(
-    "target", ["localhost:6680", "localhost", "127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "unix:/run/s", "dns:localhost:1"]
+    "target",
+    [
+        "localhost:6680",
+        "localhost",
+        "127.0.0.1:1",
+        "127.8.8.8:1",
+        "[::1]:1",
+        "::1",
+        "unix:/run/s",
+        "dns:localhost:1",
+        "dns:///localhost:1",
+        "ipv4:127.0.0.1:1,127.0.0.2:1",
+    ],
 )
 def test_without_tls_on_this_machine(target: str) -> None:
     assert is_local(target)
@@ -29,7 +42,16 @@ def test_without_tls_on_this_machine(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["policies:6680", "10.0.0.1:1", "[2001:db8::1]:1", "dns:///policies:1", "0.0.0.0:1", "localhost.example.org:1"]
+    "target",
+    [
+        "policies:6680",
+        "10.0.0.1:1",
+        "[2001:db8::1]:1",
+        "dns:///policies:1",
+        "0.0.0.0:1",
+        "localhost.example.org:1",
+        "ipv4:127.0.0.1:1,10.0.0.1:1",
+    ],
 )
 def test_with_tls_elsewhere(target: str) -> None:
     assert not is_local(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.client.statuses import Code, Refusal
-from topicpolicies.channels import addresses_of
+from topicpolicies.addresses import addresses_of
 from topicpolicies.errors import TopicPoliciesError
 from topicpolicies.routes import MOST_LEADERS, Routes
 

@@ -12,10 +12,11 @@
 The policies themselves are the messages of ``topicpolicies.v1.policies_pb2``; the most used are here as well.
 """
 
+from .addresses import DEFAULT_TARGET
 from .aio import AsyncClient, AsyncEdit
 from .bearer import TokenFile
 from .cache import AsyncPolicyCache, PolicyCache
-from .channels import DEFAULT_TARGET, Tls
+from .channels import Tls
 from .client import Client, Edit
 from .documents import Document, Scope
 from .effective import EffectivePolicies, EffectiveView, PolicySource

@@ -14,9 +14,10 @@ from weakref import WeakSet
 import grpc
 from grpc import aio
 
+from .addresses import DEFAULT_TARGET, addresses_of
 from .aio_changes import Source, run_changes
 from .cache import AsyncPolicyCache
-from .channels import DEFAULT_TARGET, Tls, Token, addresses_of, check_token, credentials_for, metadata_for, options_for
+from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import AsyncClock, SystemClock
 from .documents import Document, Scope, known
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged

@@ -1,8 +1,7 @@
-"""How a client reaches the service: its address, TLS and the options of the connection."""
+"""How a client reaches the service: TLS, the options of the connection, and what is sent with each call."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,15 +11,12 @@ from typing import TypeAlias
 import grpc
 
 from . import traces
-from .arguments import text
+from .addresses import addresses_of, is_local
 from .errors import Violation, invalid
 from .stubs import Metadata
 
-DEFAULT_TARGET = "localhost:6680"
-"""Where the service listens unless it was told otherwise."""
 ACTOR_KEY = "topicpolicies-actor"
 """The metadata that says who asks for a change."""
-_SCHEMES = ("ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:")
 StrPath: TypeAlias = str | os.PathLike[str]
 Token: TypeAlias = str | Callable[[], str]
 """A bearer token, or what gives the present one; it is asked for each call, and must not wait for long."""
@@ -59,20 +55,6 @@ class Tls:
             Path(self.key_file).read_bytes() if self.key_file else None,
             Path(self.certificate_file).read_bytes() if self.certificate_file else None,
         )
-
-
-def addresses_of(target: str) -> tuple[str, ...]:
-    """The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business.
-
-    Raises:
-        InvalidArgument: it is no text, or a URL, which gRPC would take for a strange name.
-    """
-    if text(target, "target").startswith(("http://", "https://")):
-        problem = f'The target is an address, host:port, and not a URL: "{target}".'
-        raise invalid("MALFORMED_TARGET", Violation("target", "MALFORMED_TARGET", problem))
-    if target.startswith(_SCHEMES) or "://" in target:
-        return (target,)
-    return tuple(part for part in map(str.strip, target.split(",")) if part) or (target,)
 
 
 def credentials_for(target: str, tls: bool | Tls | None) -> grpc.ChannelCredentials | None:
@@ -122,17 +104,3 @@ def check_token(address: str, credentials: grpc.ChannelCredentials | None, token
     if token is not None and credentials is None and not all(map(is_local, addresses_of(address))):
         problem = f"A token is not sent to another machine ({address}) without TLS."
         raise invalid("TOKEN_IN_THE_CLEAR", Violation("token", "TOKEN_IN_THE_CLEAR", problem))
-
-
-def is_local(target: str) -> bool:
-    """Whether a target is on this machine: a loopback address, ``localhost`` or a Unix socket."""
-    if target.startswith("unix:"):
-        return True
-    address = target.rpartition("://")[2].rpartition("/")[2] if "://" in target else target.removeprefix("dns:")
-    host = address.rpartition(":")[0].strip("[]") if ":" in address else address
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

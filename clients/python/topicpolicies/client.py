@@ -12,9 +12,10 @@ from weakref import WeakSet
 
 import grpc
 
+from .addresses import DEFAULT_TARGET, addresses_of
 from .cache import PolicyCache
 from .changes import run_changes
-from .channels import DEFAULT_TARGET, Tls, Token, addresses_of, check_token, credentials_for, metadata_for, options_for
+from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
 from .documents import Document, Scope, known
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged

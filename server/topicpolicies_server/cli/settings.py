@@ -8,11 +8,10 @@ from pathlib import Path
 
 import typer
 
-from topicpolicies import Client, Scope, Tls, TokenFile
+from topicpolicies import Client, InvalidArgument, Scope, Tls, TokenFile
+from topicpolicies.addresses import addresses_of, places_of
 
 from .files import check_there
-
-_MOST_PORT = 65_535
 
 
 class Output(enum.Enum):
@@ -101,7 +100,7 @@ class Settings:
         Raises:
             OSError: a file of the TLS options, or the token's, can't be read.
             InvalidArgument: there is no token in it, or it would be sent in the clear.
-            typer.BadParameter: the TLS options contradict each other, a file is not there, or the address has no port that can be.
+            typer.BadParameter: the TLS options contradict each other, a file is not there, or the address is none.
         """
         check_target(self.server)
         self._check_files()
@@ -125,21 +124,19 @@ class Settings:
 
 
 def check_target(server: str) -> None:
-    """Looks at the port of where the server is said to be: gRPC tells of a wrong one that the connection was refused.
+    """Looks at where the server is said to be: gRPC tells of a wrong port that the connection was refused.
 
     Raises:
-        typer.BadParameter: it is no number from 1 to 65535.
+        InvalidArgument: it is a URL.
+        typer.BadParameter: it is no address.
     """
-    if server.startswith(("unix:", "unix-abstract:", "vsock:")):
-        return
-    for address in server.rpartition("/")[2].split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if not colon or (":" in host.removeprefix("ipv4:").removeprefix("ipv6:").removeprefix("dns:") and not host.endswith("]")):
-            continue  # without a port, or an IPv6 address without brackets
-        if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= _MOST_PORT):
-            raise typer.BadParameter(
-                f'"{address.strip()}" is no address: a port is a number from 1 to {_MOST_PORT}.', param_hint="--server"
-            )
+    try:
+        for address in addresses_of(server):
+            places_of(address)
+    except InvalidArgument:
+        raise
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.", param_hint="--server") from None
 
 
 def settings(context: typer.Context) -> Settings:

@@ -21,6 +21,7 @@ import pytest
 from tests.cli.doctor.planted import web_token, without_a_goodbye
 from tests.client.certificates import Authority
 from topicpolicies import Tls, TopicPoliciesError
+from topicpolicies.addresses import Place
 from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema, judged_settings, judged_version
 from topicpolicies_server.cli.doctor.certificates import ShownChain, judged_chain, judged_name, judged_times, shown
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
@@ -28,7 +29,7 @@ from topicpolicies_server.cli.doctor.clocks import judged_clock
 from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
 from topicpolicies_server.cli.doctor.limits import OPEN_FILES, judged_limits, numbers
 from topicpolicies_server.cli.doctor.permissions import judged_permissions
-from topicpolicies_server.cli.doctor.reaching import Place, Speech, judged, place_of
+from topicpolicies_server.cli.doctor.reaching import Speech, judged
 from topicpolicies_server.cli.doctor.report import lines, of_results
 from topicpolicies_server.cli.doctor.scratch import topic_in
 from topicpolicies_server.cli.doctor.sidecar import judged_refusal
@@ -112,30 +113,6 @@ async def test_lines_fit_and_json_has_everything() -> None:
 def test_what_speaks_at_an_address(speech: Speech, tls: bool, level: Level, remedy: str) -> None:
     found = judged(speech, tls=tls)
     assert found.level is level and remedy in found.remedy
-
-
-@pytest.mark.parametrize(
-    ("target", "place"),
-    [
-        (str(Place("::1", 7)), Place("::1", 7)),
-        ("localhost:6680", Place("localhost", 6680)),
-        ("[::1]:7", Place("::1", 7)),
-        ("dns:///sidecar:1", Place("sidecar", 1)),
-        ("dns:sidecar:1", Place("sidecar", 1)),
-        ("ipv4:127.0.0.1:5", Place("127.0.0.1", 5)),
-        ("unix:/run/s", Place("", 0, "/run/s")),
-        ("unix:///run/s", Place("", 0, "/run/s")),
-        ("sidecar", Place("sidecar", 443)),
-    ],
-)
-def test_where_an_address_is(target: str, place: Place) -> None:
-    assert place_of(target) == place
-
-
-@pytest.mark.parametrize("target", ["", ":80", "a:b", "a:99999"])
-def test_an_address_that_can_not_be_told_is_refused(target: str) -> None:
-    with pytest.raises(ValueError, match=r"host|ort"):
-        place_of(target)
 
 
 def test_certificates() -> None:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from topicpolicies import Tls
+from topicpolicies.addresses import Place
 
 from ...config import PulsarLogConfig
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
@@ -25,7 +26,7 @@ from ...logs.pulsar.opening import identity_of, tls_of
 from .certificates import certificates
 from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
 from .clocks import judged_clock
-from .reaching import Place, connected
+from .reaching import connected
 from .tokens import judged_token
 
 _SECONDS = 5.0

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from topicpolicies import Tls
+from topicpolicies.addresses import Place
 
 from .checks import Check, Finding, failed, ok, skipped, warning
-from .reaching import Place, closed, opened
+from .reaching import closed, opened
 
 SOON_DAYS = 14
 """A certificate that ends within so many days is warned of."""

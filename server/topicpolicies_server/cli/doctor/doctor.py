@@ -15,8 +15,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from topicpolicies import Tls, TopicPoliciesError
+from topicpolicies.addresses import addresses_of, places_of
 from topicpolicies.aio import AsyncClient
-from topicpolicies.channels import addresses_of
 
 from ...config import ConfigError, PulsarLogConfig, ServerConfig
 from ...config.making import server_config
@@ -29,7 +29,7 @@ from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
 from .keeping import keeping
 from .limits import clock, metrics
-from .reaching import place_of, reaching, wants_tls
+from .reaching import reaching, wants_tls
 from .report import Nobody, Screen, count, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import sidecar
@@ -121,7 +121,8 @@ def _patient(
         at = config.metrics_listen
         metrics_at = str(at._replace(host="127.0.0.1") if at.unspecified else at)
     try:
-        place_of(addresses_of(target)[0])
+        for address in addresses_of(target):
+            places_of(address)
     except ValueError as error:
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
@@ -175,7 +176,7 @@ def _of_options(patient: Patient) -> list[Check]:
 
 def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list[Check]:
     target, tls = patient.target, patient.tls
-    place = place_of(addresses_of(target)[0])
+    place = places_of(addresses_of(target)[0])[0]
     limits = dataclasses.asdict(patient.config.limits) if patient.config is not None else {}
 
     async def told() -> dict[str, float]:

@@ -8,13 +8,11 @@ import enum
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from topicpolicies import Tls
-from topicpolicies.channels import addresses_of, is_local
+from topicpolicies.addresses import Place, addresses_of, is_local, places_of
 
 from .checks import Check, Finding, failed, in_thread, ok, skipped, why
 
@@ -23,8 +21,6 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\
 _SETTINGS = 4
 """The type of the frame with which a server of HTTP/2 begins."""
 _ANSWER_SECONDS = 6.0
-_PORT = 443
-"""What gRPC takes where an address names no port."""
 
 
 class Speech(enum.Enum):
@@ -41,38 +37,6 @@ class Speech(enum.Enum):
     def tls(self) -> bool:
         """Whether it begins with TLS."""
         return self in (Speech.TLS_HTTP2, Speech.TLS_OTHER)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a server is looked for."""
-
-    host: str
-    port: int
-    path: str = ""
-    """Of a Unix socket."""
-
-    def __str__(self) -> str:
-        if self.path:
-            return f"unix:{self.path}"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def place_of(target: str) -> Place:
-    """The place that an address of gRPC's names.
-
-    Raises:
-        ValueError: it can't be told.
-    """
-    if target.startswith("unix:"):
-        return Place("", 0, target.removeprefix("unix:").removeprefix("//"))
-    rest = target.rpartition("/")[2] if "://" in target else target
-    for scheme in ("dns:", "ipv4:", "ipv6:"):
-        rest = rest.removeprefix(scheme)
-    parts = urlsplit(f"//{rest}")
-    if not parts.hostname:
-        raise ValueError(f'"{target}" names no host')
-    return Place(parts.hostname, _PORT if parts.port is None else parts.port)
 
 
 def wants_tls(target: str, tls: bool | Tls | None) -> bool:
@@ -212,7 +176,7 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
     Raises:
         ValueError: its address can't be understood.
     """
-    place = place_of(addresses_of(target)[0])
+    place, *rest = [place for address in addresses_of(target) for place in places_of(address)]
 
     async def name() -> Finding:
         if place.path:
@@ -226,11 +190,10 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
         return judged(await speech_at(place), tls=wants_tls(target, tls))
 
     async def others() -> Finding:
-        rest = addresses_of(target)[1:]
         if not rest:
             return skipped("there is one address")
-        lost = [str(other) for other in map(place_of, rest) if (await connected(other)).level.value != "ok"]
-        return failed(f"nobody takes connections at {', '.join(lost)}") if lost else ok(", ".join(rest))
+        lost = [str(other) for other in rest if (await connected(other)).level.value != "ok"]
+        return failed(f"nobody takes connections at {', '.join(lost)}") if lost else ok(", ".join(map(str, rest)))
 
     return (
         Check(
