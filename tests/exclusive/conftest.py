@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
@@ -54,8 +55,16 @@ class Cluster:
     async def start(self, server: ServerProcess) -> None:
         """Starts a sidecar, which from then on waits to lead the namespace."""
         await server.start()
-        async with server.stub() as stub:
-            await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
+        async with asyncio.timeout(60), server.stub() as stub:
+            while True:  # a broker that is busy may not answer in time; a server says so early, and clients ask again
+                try:
+                    await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
+                except grpc.aio.AioRpcError as error:
+                    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                        raise
+                    await asyncio.sleep(0.1)
+                else:
+                    return
 
 
 @pytest.fixture(scope="module")
