@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from topicpolicies_server import rereading as module
 from topicpolicies_server.rereading import Rereading
 
 _SECONDS = 20
@@ -24,11 +25,21 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+class Clock:
+    """The time that files are compared with, in nanoseconds."""
+
+    ahead = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() + self.ahead
+
+
 class Number:
     """A number in a file, which is put in force."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
+        self.clock = clock
         self.path.write_text("1")
         self.taken: list[int] = []
         self.reads = 0
@@ -41,8 +52,8 @@ class Number:
         return rereading.add("the number", [self.path], self.read, self.taken.append, self.read())
 
     def age(self) -> None:
-        """Its last change is long ago."""
-        os.utime(self.path, (time.time() - 100,) * 2)
+        """Its last change is long ago. None of its times can be set back but one, so it is later everywhere."""
+        self.clock.ahead += 100 * 10**9
 
 
 @pytest.fixture
@@ -53,9 +64,16 @@ async def rereading() -> AsyncIterator[Rereading]:
 
 
 @pytest.fixture
-def number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Number:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "_now", made)
+    return made
+
+
+@pytest.fixture
+def number(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Number:
     caplog.set_level(logging.INFO)
-    return Number(tmp_path / "number")
+    return Number(tmp_path / "number", clock)
 
 
 async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,6 +126,20 @@ async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Nu
     other.write_text("2")
     os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
     other.replace(number.path)
+    await until(lambda: number.taken == [2])
+
+
+async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_had_is_read(rereading: Rereading, number: Number) -> None:
+    number.add(rereading)
+    number.age()
+    rereading.start()
+    await until(lambda: number.reads == 2)
+    found = number.path.stat()
+    with number.path.open("r+") as file:
+        file.write("2")
+    os.utime(number.path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    now = number.path.stat()
+    assert (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
     await until(lambda: number.taken == [2])
 
 
@@ -198,7 +230,7 @@ async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog:
 
 async def test_what_was_taken_out_is_read_no_more(rereading: Rereading, number: Number) -> None:
     forget = number.add(rereading)
-    other = Number(number.path.with_name("other"))
+    other = Number(number.path.with_name("other"), number.clock)
     other.add(rereading)
     rereading.start()
     forget()

@@ -22,7 +22,8 @@ What somebody may still be writing is not taken: files that changed a moment ago
 ``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not in force meanwhile.
 
 While it is BROKEN, and for ``_YOUNG_SECONDS`` after a change, it is read at every look: a file that is written twice within the grain of
-its time of change looks the same.
+its times looks the same. Of its times the one that its owner can set back (of its contents) does not suffice: the other one (of anything
+about it) tells of a file that was written in its place and given the time that it had.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
 """How often files are read again that somebody goes on writing; then they are taken as they are."""
 
+_now = time.time_ns
+"""The time of files."""
 _T = TypeVar("_T")
-_Signature: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
-"""Of each file its device, number, size and time of change; None for one that can't be looked at."""
+_Signature: TypeAlias = tuple[tuple[int, int, int, int, int] | None, ...]
+"""Of each file its device, number, size, and when its contents, and anything about it, changed; None for one that can't be looked at."""
 
 
 @dataclass(slots=True, eq=False)
@@ -200,16 +203,16 @@ def _signatures(files: Sequence[Path]) -> _Signature:
 
 def _age(signature: _Signature) -> float:
     """How many seconds ago the youngest of files was changed, or, by its time, will be."""
-    now = time.time_ns()
-    return min((abs(now - each[3]) / 1e9 for each in signature if each is not None), default=math.inf)
+    now = _now()
+    return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)
 
 
-def _signature(path: Path) -> tuple[int, int, int, int] | None:
+def _signature(path: Path) -> tuple[int, int, int, int, int] | None:
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _placed(problem: str, files: Sequence[Path]) -> str:
