@@ -12,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from topicpolicies_server import regular_file
 from topicpolicies_server import rereading as module
+from topicpolicies_server.access import roles_file
+from topicpolicies_server.config import TlsConfig, files
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.rpc.certificates import read_pem
 
 _SECONDS = 20
 
@@ -249,3 +254,55 @@ async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
     await asyncio.sleep(0.1)
     await asyncio.wait_for(rereading.close(), _SECONDS)
     gate.set()
+
+
+async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
+    rereading: Rereading, number: Number, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_LATE_SECONDS", 1.0)
+    gate, reads = threading.Event(), 0
+
+    def hangs() -> int:
+        nonlocal reads
+        reads += 1
+        gate.wait(_SECONDS)
+        return 1
+
+    threads = threading.active_count()
+    rereading.add("the slow one", [number.path.with_name("slow")], hangs, number.taken.append, 1)
+    number.add(rereading)
+    rereading.ask()
+    rereading.start()
+    await until(lambda: "the slow one" in rereading.problems)
+    for value in (2, 3, 4):
+        number.path.write_text(str(value))
+        await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
+    assert reads == 1 and threading.active_count() <= threads + 2
+    told = [record.message for record in caplog.records if "the slow one" in record.message]
+    assert len(told) == 1 and "read for more than 1 s" in told[0] and "stays in force" in told[0]
+    rereading.ask()
+    await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
+    gate.set()
+    await until(lambda: not rereading.problems)
+    assert "the slow one: " in caplog.records[-1].message and "holds what is in force" in caplog.records[-1].message
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    options = TlsOptions(trust_certs=pipe)
+    tls = TlsConfig(certificate_file=pipe, key_file=pipe)
+    ways: list[Callable[[], object]] = [
+        lambda: regular_file.read(pipe),
+        lambda: roles_file.read(pipe),
+        lambda: read_pem(tls),
+        token_from_file(pipe),
+        options.context,
+    ]
+    for way in ways:
+        with pytest.raises(OSError, match="It is no regular file"):
+            way()
+    assert files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is no regular file.']
+    with pytest.raises(IsADirectoryError):
+        regular_file.read(tmp_path)

@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 import certifi
 
+from ... import regular_file
+
 _LOG = logging.getLogger(__name__)
 TokenSource: TypeAlias = Callable[[], str]
 """Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
@@ -64,8 +66,7 @@ def token_from_file(path: Path) -> TokenSource:
     """A token that is read from a file each time; spaces and line ends around it don't count."""
 
     def read() -> str:
-        with path.open("rb") as file:
-            content = file.read(_MOST_CHARACTERS + 2)
+        content = regular_file.read(path, _MOST_CHARACTERS + 2)
         return checked_token(content.decode("ascii", errors="replace").strip(), f"the file {path}")
 
     return read
@@ -113,6 +114,9 @@ class TlsOptions:
         """
         if self.trust_certs is None and self.certificate is None:
             return _of_the_system(self.check_hostname)
+        for each in (self.trust_certs, self.certificate, self.key):
+            if each is not None:
+                regular_file.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key, password=str)  # never asked for at a terminal
