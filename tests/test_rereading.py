@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from topicpolicies_server import regular_file
+from topicpolicies_server import rereading as module
+from topicpolicies_server.access import roles_file
+from topicpolicies_server.config import TlsConfig, files
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.rpc.certificates import read_pem
 
 _SECONDS = 20
 
@@ -24,11 +30,21 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+class Clock:
+    """The time that files are compared with, in nanoseconds."""
+
+    ahead = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() + self.ahead
+
+
 class Number:
     """A number in a file, which is put in force."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
+        self.clock = clock
         self.path.write_text("1")
         self.taken: list[int] = []
         self.reads = 0
@@ -41,8 +57,8 @@ class Number:
         return rereading.add("the number", [self.path], self.read, self.taken.append, self.read())
 
     def age(self) -> None:
-        """Its last change is long ago."""
-        os.utime(self.path, (time.time() - 100,) * 2)
+        """Its last change is long ago. None of its times can be set back but one, so it is later everywhere."""
+        self.clock.ahead += 100 * 10**9
 
 
 @pytest.fixture
@@ -53,9 +69,16 @@ async def rereading() -> AsyncIterator[Rereading]:
 
 
 @pytest.fixture
-def number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Number:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "_now", made)
+    return made
+
+
+@pytest.fixture
+def number(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Number:
     caplog.set_level(logging.INFO)
-    return Number(tmp_path / "number")
+    return Number(tmp_path / "number", clock)
 
 
 async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,6 +131,20 @@ async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Nu
     other.write_text("2")
     os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
     other.replace(number.path)
+    await until(lambda: number.taken == [2])
+
+
+async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_had_is_read(rereading: Rereading, number: Number) -> None:
+    number.add(rereading)
+    number.age()
+    rereading.start()
+    await until(lambda: number.reads == 2)
+    found = number.path.stat()
+    with number.path.open("r+") as file:
+        file.write("2")
+    os.utime(number.path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    now = number.path.stat()
+    assert (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
     await until(lambda: number.taken == [2])
 
 
@@ -198,7 +235,7 @@ async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog:
 
 async def test_what_was_taken_out_is_read_no_more(rereading: Rereading, number: Number) -> None:
     forget = number.add(rereading)
-    other = Number(number.path.with_name("other"))
+    other = Number(number.path.with_name("other"), number.clock)
     other.add(rereading)
     rereading.start()
     forget()
@@ -217,3 +254,55 @@ async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
     await asyncio.sleep(0.1)
     await asyncio.wait_for(rereading.close(), _SECONDS)
     gate.set()
+
+
+async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
+    rereading: Rereading, number: Number, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_LATE_SECONDS", 1.0)
+    gate, reads = threading.Event(), 0
+
+    def hangs() -> int:
+        nonlocal reads
+        reads += 1
+        gate.wait(_SECONDS)
+        return 1
+
+    threads = threading.active_count()
+    rereading.add("the slow one", [number.path.with_name("slow")], hangs, number.taken.append, 1)
+    number.add(rereading)
+    rereading.ask()
+    rereading.start()
+    await until(lambda: "the slow one" in rereading.problems)
+    for value in (2, 3, 4):
+        number.path.write_text(str(value))
+        await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
+    assert reads == 1 and threading.active_count() <= threads + 2
+    told = [record.message for record in caplog.records if "the slow one" in record.message]
+    assert len(told) == 1 and "read for more than 1 s" in told[0] and "stays in force" in told[0]
+    rereading.ask()
+    await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
+    gate.set()
+    await until(lambda: not rereading.problems)
+    assert "the slow one: " in caplog.records[-1].message and "holds what is in force" in caplog.records[-1].message
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    options = TlsOptions(trust_certs=pipe)
+    tls = TlsConfig(certificate_file=pipe, key_file=pipe)
+    ways: list[Callable[[], object]] = [
+        lambda: regular_file.read(pipe),
+        lambda: roles_file.read(pipe),
+        lambda: read_pem(tls),
+        token_from_file(pipe),
+        options.context,
+    ]
+    for way in ways:
+        with pytest.raises(OSError, match="It is no regular file"):
+            way()
+    assert files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is no regular file.']
+    with pytest.raises(IsADirectoryError):
+        regular_file.read(tmp_path)

@@ -1,7 +1,8 @@
 """What is read anew while the process goes on: certificates, keys, tokens' keys, files of permissions.
 
-Whoever depends on a file says here how it is read, and what is done when it holds something else. The files are looked at every second, in
-a thread: a disk that keeps that waiting keeps nobody else. SIGHUP has all of them read at once (``signals``).
+Whoever depends on a file says here how it is read, and what is done when it holds something else. The files are looked at every second,
+each in a thread of its own: a disk that keeps that waiting keeps nobody else, and no other file. SIGHUP has all of them read at once
+(``signals``).
 
 What was read stays in force until something else can be read. Of each:
 
@@ -12,6 +13,8 @@ WELL     its files seem to be the same               WELL     nothing
 WELL     they changed, and hold the same             WELL     nothing
 WELL     they changed, and hold something else       WELL     it is taken; a line in the log
 WELL     they changed, and can't be read, or taken   BROKEN   a line in the log says why, and that the old ones stay in force
+any      they are read for ``_LATE_SECONDS``, and    BROKEN   a line in the log says so, once; nothing else is begun before that ends
+         that goes on
 BROKEN   they still can't be                         BROKEN   nothing, unless it is for another reason: a line
 BROKEN   they hold something else                    WELL     it is taken; a line in the log
 BROKEN   they hold what is in force                  WELL     a line in the log
@@ -22,7 +25,8 @@ What somebody may still be writing is not taken: files that changed a moment ago
 ``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not in force meanwhile.
 
 While it is BROKEN, and for ``_YOUNG_SECONDS`` after a change, it is read at every look: a file that is written twice within the grain of
-its time of change looks the same.
+its times looks the same. Of its times the one that its owner can set back (of its contents) does not suffice: the other one (of anything
+about it) tells of a file that was written in its place and given the time that it had.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .tasks import Kept
 from .threads import DaemonThreads
@@ -44,13 +48,26 @@ _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How often the files are looked at."""
 _YOUNG_SECONDS = 3.0
+_LATE_SECONDS = 10.0
+"""How long a file may be read before that is told."""
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
 """How often files are read again that somebody goes on writing; then they are taken as they are."""
 
+_now = time.time_ns
+"""The time of files."""
 _T = TypeVar("_T")
-_Signature: TypeAlias = tuple[tuple[int, int, int, int] | None, ...]
-"""Of each file its device, number, size and time of change; None for one that can't be looked at."""
+_Signature: TypeAlias = tuple[tuple[int, int, int, int, int] | None, ...]
+"""Of each file its device, number, size, and when its contents, and anything about it, changed; None for one that can't be looked at."""
+
+
+class _Reading(NamedTuple):
+    """Files that are being read."""
+
+    read: asyncio.Future[tuple[_Signature, Any, str] | None]
+    asked: bool
+    late_at: float
+    """From when on it is late, by the loop's time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +84,11 @@ class _Source:
     """Of the files when they were read last."""
     problem: str = ""
     """Why they can't be used; empty: they can (WELL)."""
+    asked: bool = False
+    """Whether somebody asked since they were read last."""
+    reading: _Reading | None = None
+    threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "rereading"))
+    """One, of its own: a file that hangs keeps no other waiting, and is read once at a time."""
 
 
 class Rereading:
@@ -78,7 +100,6 @@ class Rereading:
         self.failures = 0
         """How often a line in the log said that files can't be used."""
         self._sources: dict[_Source, None] = {}
-        self._threads = DaemonThreads(1, "rereading")
         self._asked = asyncio.Event()
         self._task = Kept("reading files anew", self._run)
 
@@ -98,7 +119,7 @@ class Rereading:
         """
         source = _Source(name, tuple(files), read, take, present)
         self._sources[source] = None
-        return lambda: self._sources.pop(source, None)
+        return lambda: self._forget(source)
 
     @property
     def problems(self) -> dict[str, str]:
@@ -116,7 +137,14 @@ class Rereading:
     async def close(self) -> None:
         """Looks no more."""
         await self._task.stop()
-        self._threads.shutdown(wait=False)
+        for source in list(self._sources):
+            self._forget(source)
+
+    def _forget(self, source: _Source) -> None:
+        self._sources.pop(source, None)
+        source.threads.shutdown(wait=False)
+        if source.reading is not None:
+            source.reading.read.cancel()  # its thread ends when it can
 
     async def _run(self) -> None:
         while True:
@@ -127,29 +155,50 @@ class Rereading:
             self._asked.clear()
             if asked and not self._sources:
                 _LOG.info("there are no files that could be read anew")
-            for source in list(self._sources):
-                await self._look(source, asked=asked)
+            for source in self._sources:
+                source.asked |= asked
+            looks = await asyncio.gather(*map(self._look, list(self._sources)), return_exceptions=True)
+            for failure in filter(None, looks):
+                raise failure
 
-    async def _look(self, source: _Source, *, asked: bool) -> None:
-        """Takes what a source holds now."""
-        loop = asyncio.get_running_loop()
-        always = asked or bool(source.problem)
-        read = await loop.run_in_executor(self._threads, _read, source, always)
-        if read is None or source not in self._sources:
+    async def _look(self, source: _Source) -> None:
+        """Takes what a source holds now, or will soon; what takes longer is taken by a later look."""
+        loop, seconds = asyncio.get_running_loop(), 0.0
+        if source.reading is None:
+            read = loop.run_in_executor(source.threads, _read, source, source.asked or bool(source.problem))
+            source.reading, seconds = _Reading(read, source.asked, loop.time() + _LATE_SECONDS), self._seconds
+            source.asked = False
+        reading = source.reading
+        await asyncio.wait({reading.read}, timeout=seconds)
+        if source not in self._sources:
+            return
+        if reading.read.done():
+            source.reading = None
+            self._take(source, reading.read.result(), asked=reading.asked)
+        elif loop.time() >= reading.late_at:
+            self._tell(source, f"they are read for more than {_LATE_SECONDS:g} s, and that goes on", asked=source.asked)
+            source.asked = False
+
+    def _take(self, source: _Source, read: tuple[_Signature, Any, str] | None, *, asked: bool) -> None:
+        if read is None:
             return
         source.signature, value, problem = read
         changed = not problem and value != source.present
         if changed:
             problem = _problem_of(lambda: source.take(value))
         if problem:
-            if asked or problem != source.problem:
-                self.failures += 1
-                _LOG.warning("%s: %s; what was read before stays in force", source.name, _placed(problem, source.files))
+            self._tell(source, problem, asked=asked)
         elif changed:
             source.present = value
             _LOG.info("%s: read anew from %s, and in force", source.name, _named(source.files))
         elif source.problem or asked:
             _LOG.info("%s: %s holds what is in force", source.name, _named(source.files))
+        source.problem = problem
+
+    def _tell(self, source: _Source, problem: str, *, asked: bool) -> None:
+        if asked or problem != source.problem:
+            self.failures += 1
+            _LOG.warning("%s: %s; what was read before stays in force", source.name, _placed(problem, source.files))
         source.problem = problem
 
 
@@ -200,16 +249,16 @@ def _signatures(files: Sequence[Path]) -> _Signature:
 
 def _age(signature: _Signature) -> float:
     """How many seconds ago the youngest of files was changed, or, by its time, will be."""
-    now = time.time_ns()
-    return min((abs(now - each[3]) / 1e9 for each in signature if each is not None), default=math.inf)
+    now = _now()
+    return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)
 
 
-def _signature(path: Path) -> tuple[int, int, int, int] | None:
+def _signature(path: Path) -> tuple[int, int, int, int, int] | None:
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _placed(problem: str, files: Sequence[Path]) -> str:

@@ -204,3 +204,18 @@ async def test_many_questions_are_asked_few_at_a_time_and_few_answers_are_kept(
 async def test_those_who_ask_the_same_share_the_question(roles: BrokerRoles, brokers: Brokers) -> None:
     assert all(await asyncio.gather(*(roles.may("owner", f"acme/n{number}", CHANGE) for number in range(100))))
     assert brokers.asked.count(("tenants", "acme")) == 1
+
+
+async def test_of_those_who_ask_and_go_away_nothing_is_left_in_the_line_before_others(roles: BrokerRoles, brokers: Brokers) -> None:
+    brokers.goes_on.clear()
+    for number in range(100):
+        asking = asyncio.create_task(roles.may("stranger", f"t{number}/space", READ))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        asking.cancel()
+    owner = asyncio.create_task(roles.may("owner", SPACE, READ))
+    await asyncio.sleep(0.05)
+    assert len(brokers.asked) == broker_roles._AT_ONCE, "they are asked already, and go on"
+    brokers.goes_on.set()
+    assert await owner
+    assert len(brokers.asked) == broker_roles._AT_ONCE + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -40,6 +41,17 @@ async def asked() -> Asked:
 @pytest.fixture
 async def cache(asked: Asked) -> Cache[str, str]:
     return Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0)
+
+
+@pytest.fixture
+async def line(asked: Asked) -> AsyncIterator[Cache[str, str]]:
+    """A cache whose only place is taken by a question that has no answer yet."""
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
+    first = asyncio.create_task(cache.get("first"))
+    await turns_of_the_loop()
+    yield cache
+    assert await first == "first"
+    assert not cache._asking
 
 
 async def turns_of_the_loop() -> None:
@@ -114,6 +126,84 @@ async def test_a_cancellation_of_what_a_question_awaits_is_an_error_and_cancels_
     asked.behind.set_result(None)
     async with asyncio.timeout(_HANGS_SECONDS):
         assert await cache.get("behind") == "behind"
+
+
+async def test_a_question_goes_with_the_last_of_those_who_wait_for_it_before_it_has_its_place(line: Cache[str, str], asked: Asked) -> None:
+    for _ in range(2):
+        waiters = [asyncio.create_task(line.get("one")) for _ in range(2)]
+        await turns_of_the_loop()
+        for waiter, left in zip(waiters, (2, 1), strict=True):
+            assert len(line._asking) == 2, f"{left} wait"
+            waiter.cancel()
+            await turns_of_the_loop()
+        assert list(line._asking) == ["first"]
+    asked.answering.set()
+    assert await line.get("two") == "two"
+    assert asked.questions == ["first", "two"]
+
+
+async def test_a_question_that_has_its_place_goes_on_for_nobody(asked: Asked) -> None:
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
+    waiter = asyncio.create_task(cache.get("one"))
+    await turns_of_the_loop()
+    waiter.cancel()
+    assert isinstance(await outcome(waiter), asyncio.CancelledError)
+    asked.answering.set()
+    await turns_of_the_loop()
+    assert cache.peek("one") == "one"
+
+
+async def test_whoever_joins_as_a_question_is_given_up_has_an_answer(line: Cache[str, str], asked: Asked) -> None:
+    leaver = asyncio.create_task(line.get("one"))
+    await turns_of_the_loop()
+    given_up = line._asking["one"]
+    leaver.cancel()
+    while "one" in line._asking:  # noqa: ASYNC110 (a turn of the loop)
+        await asyncio.sleep(0)
+    assert not given_up.task.done(), "it is being cancelled"
+    joined = asyncio.create_task(line.get("one"))
+    await asyncio.sleep(0)
+    await turns_of_the_loop()
+    asked.answering.set()
+    async with asyncio.timeout(_HANGS_SECONDS):
+        assert await joined == "one"
+    assert asked.questions == ["first", "one"]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+async def test_what_keeps_an_answer_known_is_asked_although_nobody_waits(asked: Asked, stale: bool) -> None:
+    now = 0.0
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now, places=asyncio.Semaphore(1))
+    asked.answering.set()
+    assert await cache.get("one") == "one"
+    asked.answering.clear()
+    before = asyncio.create_task(cache.get("before"))
+    await turns_of_the_loop()
+    now = 11.0 if stale else 6.0
+    assert await cache.get("one", stale=stale) == "one"
+    if stale:
+        waiter = asyncio.create_task(cache.get("one"))
+        await turns_of_the_loop()
+        waiter.cancel()
+    await turns_of_the_loop()
+    asked.answering.set()
+    assert await before == "before"
+    await turns_of_the_loop()
+    assert asked.questions == ["one", "before", "one"]
+
+
+async def test_a_place_that_came_to_a_question_as_it_was_given_up_is_anothers(asked: Asked) -> None:
+    places = asyncio.Semaphore(1)
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=places)
+    asked.answering.set()
+    await places.acquire()
+    leaver = asyncio.create_task(cache.get("one"))
+    await turns_of_the_loop()
+    leaver.cancel()
+    places.release()
+    async with asyncio.timeout(_HANGS_SECONDS):
+        assert await cache.get("two") == "two"
+        assert await cache.get("one") == "one"
 
 
 def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> None:

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 def made(**flags: object) -> AuthorizationConfig:
     """What is made of options, where callers are asked who they are if somebody decides what they may do."""
-    asked = {"authentication_providers": "token", "token_secret_key": Path("/dev/null")}
+    asked = {"authentication_providers": "token", "token_secret_key": Path(__file__)}
     decided = "authorization" in flags or "authorization_by_brokers" in flags
     return server_config(gather({**(asked if decided else {}), **flags}, {}), {}).authorization
 
@@ -71,9 +71,9 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         ({**EMBEDDED, "authorization_by_brokers": True}, "--authorization-by-brokers goes with --pulsar"),
         ({**EMBEDDED, "superuser_roles": "a"}, "--superuser-roles and --namespace-roles-may-read go with"),
         ({**BROKERS, "namespace_roles_may_read": True}, "--superuser-roles and --namespace-roles-may-read go with"),
-        ({**BROKERS, "authorization_by_brokers": True, "authorization": Path("/dev/null")}, "not both"),
-        ({**EMBEDDED, "authorization": Path("/dev/null"), "allow_authenticated": True}, "--allow-authenticated lets everybody"),
-        ({**EMBEDDED, "authorization": Path("/dev/null"), "show_secrets": True}, "grant the permission secrets"),
+        ({**BROKERS, "authorization_by_brokers": True, "authorization": Path(__file__)}, "not both"),
+        ({**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True}, "--allow-authenticated lets everybody"),
+        ({**EMBEDDED, "authorization": Path(__file__), "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization_cache_seconds": 0}, "authorization_cache_seconds"),
     ],

@@ -22,7 +22,12 @@ def document(max_producer_per_topic: int | None = None) -> Settings:
     offload.s3_managed_ledger_offload_credential_secret = "hush"
     offload.managed_ledger_extra_configurations["azure.accountKey"] = "hush"
     offload.managed_ledger_extra_configurations["compression"] = "none"
-    offload.MergeFromString(documents.record(EXTRAS_FIELD, json.dumps({"newerCredential": "hush", "newerBucket": "b"}).encode()))
+    newer = {
+        "newerCredential": "hush",
+        "newerBucket": "b",
+        "tiers": [{"name": "cold", "login": {"id": "guest", "accessKey": "hush", "tokens": ["hush"]}}, None],
+    }
+    offload.MergeFromString(documents.record(EXTRAS_FIELD, json.dumps(newer).encode()))
     policies = TopicPolicies(max_producer_per_topic=max_producer_per_topic)
     policies.offload_policies.CopyFrom(offload)
     return documents.split(policies)
@@ -60,6 +65,41 @@ def test_what_is_shown_has_everything_but_the_secrets() -> None:
     assert dict(offload.managed_ledger_extra_configurations) == {"azure.accountKey": REDACTED, "compression": "none"}
     assert (offload.managed_ledger_offload_bucket, policies.max_producer_per_topic) == ("bucket", 5)
     assert b'"newerBucket":"b"' in raw
+
+
+def extras_shown(*extras: bytes) -> bytes:
+    """What is shown of what stands in the place of a newer broker's leaves."""
+    policies = TopicPolicies(offload_policies=OffloadPolicies(managed_ledger_offload_bucket="bucket"))
+    for each in extras:
+        policies.offload_policies.MergeFromString(documents.record(EXTRAS_FIELD, each))
+    return secrets.wire(documents.split(policies))
+
+
+def test_secrets_of_a_newer_broker_are_redacted_at_every_depth() -> None:
+    shown = secrets.wire(document())
+    tiers = b'"tiers":[{"login":{"accessKey":"********","id":"guest","tokens":"********"},"name":"cold"},null]'
+    assert tiers in shown and b"hush" not in shown
+    assert b"hush" not in extras_shown(b'{"a":{"b":[[{"c":{"private_key":{"pem":"hush"}}}]]}}')
+    assert b"hush" not in extras_shown(b'{"secret":"hush"}', b'{"a":1}')
+
+
+@pytest.mark.parametrize(
+    "extras",
+    [
+        b'{"a":' * 40 + b'"hush"' + b"}" * 40,
+        b'{"a":' * 100_000 + b'"hush"' + b"}" * 100_000,
+        b'{"a":' + b"[" * 100_000 + b'"hush"' + b"]" * 100_000 + b"}",
+        b'["hush"]',
+        b"hush, and no JSON",
+        b'{"password":"hush"',
+    ],
+    ids=["deep", "bottomless", "lists", "no object", "no JSON", "half"],
+)
+def test_of_a_newer_brokers_values_that_can_not_be_looked_through_nothing_is_shown(extras: bytes) -> None:
+    shown = extras_shown(extras)
+    assert b"hush" not in shown and b"bucket" in shown
+    beside = extras_shown(extras, b'{"newerBucket":"b"}')
+    assert b"hush" not in beside and b'"newerBucket":"b"' in beside
 
 
 def test_a_document_without_secrets_is_shown_as_the_bytes_that_it_is() -> None:

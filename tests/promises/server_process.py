@@ -27,15 +27,17 @@ ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_
 class ServerProcess:
     """``topicpolicies serve`` on one loopback port, which it keeps from one life to the next."""
 
-    def __init__(self, log: Sequence[str], output: Path) -> None:
+    def __init__(self, log: Sequence[str], output: Path, program: Sequence[str] = ("-m", "topicpolicies_server")) -> None:
         """Starts nothing yet.
 
         Args:
             log: the options that say where its change logs are.
             output: a file for what it prints.
+            program: what Python is to run.
         """
         self._log = log
         self._output = output
+        self._program = program
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"127.0.0.1:{free_port()}"
         self.lives = 0
@@ -53,7 +55,7 @@ class ServerProcess:
         Raises:
             AssertionError: it did not serve in time; with what it printed last.
         """
-        command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", self.address, *self._log]
+        command = [sys.executable, *self._program, "serve", "--listen", self.address, *self._log]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220

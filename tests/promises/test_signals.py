@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -80,22 +79,23 @@ async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path
     assert "stopping: finishing what was accepted" in output.read_text()
 
 
+_LOOKS_AT_NOTHING = """
+from topicpolicies_server import entry, rereading
+rereading.Rereading.__init__.__defaults__ = (3_600.0,)
+entry.main()
+"""
+
+
 async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(tmp_path: Path) -> None:
     output, roles, key = tmp_path / "server.log", tmp_path / "roles.toml", tmp_path / "secret.key"
     key.write_bytes(SECRET)
 
     def grant(role: str) -> None:
-        """Writes who may read and change. To whoever only looks at the file it is the one that was there an hour ago."""
-        if server.lives:
-            server.pause()  # it does not look between these two steps
+        """Writes who may read and change. The server does not look at the file by itself."""
         roles.write_text(f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["public/*"]\npermissions = ["change"]\n')
-        os.utime(roles, (an_hour_ago, an_hour_ago))
-        if server.lives:
-            server.resume()
 
-    an_hour_ago = time.time() - 3_600
     asking = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
-    server = ServerProcess(["--data", str(tmp_path / "policies.db"), *asking], output)
+    server = ServerProcess(["--data", str(tmp_path / "policies.db"), *asking], output, ("-c", _LOOKS_AT_NOTHING))
     grant("reader")
     await server.start()
     metadata = (("authorization", f"Bearer {token(SECRET, sub='reader')}"),)

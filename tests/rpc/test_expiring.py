@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -182,7 +183,7 @@ async def test_who_is_told_what_has_expired(way: Way, what: str) -> None:
 async def test_credentials_that_do_not_expire_end_nothing(server: Server) -> None:
     call = Call("WatchPolicies", None)
     ending = Expiring(lambda: 0.0)
-    for method, expires_at in (("WatchPolicies", None), ("GetPolicy", 1.0)):
+    for method, expires_at in (("WatchPolicies", math.inf), ("GetPolicy", 1.0)):
         call.method, call.caller = method, Caller("alice", Way.TOKEN, expires_at=expires_at)
         ending(call)
     assert len(ending) == 0

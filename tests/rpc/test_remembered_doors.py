@@ -29,7 +29,15 @@ NAMESPACES = ("acme/a", "acme/b", "far/away")
 PROXIES = frozenset({"gateway"})
 LIVES: tuple[int, None] = (4, None)
 """Seconds after which tokens expire."""
-TOKENS = [token(KEYS[key], sub=role, exp=life and NOW + life) for key in (0, 1) for role in ROLES for life in LIVES]
+BEGINNINGS = (None, -1)
+"""Seconds from which on tokens hold."""
+TOKENS = [
+    token(KEYS[key], sub=role, exp=life and NOW + life, nbf=since and NOW + since)
+    for key in (0, 1)
+    for role in ROLES
+    for life in LIVES
+    for since in BEGINNINGS
+]
 SHOWN = [f"Bearer {each}" for each in TOKENS]
 
 shown = st.one_of(st.sampled_from(SHOWN), st.sampled_from(["", "Bearer ", "bearer " + SHOWN[0][7:], SHOWN[0] + " ", SHOWN[0][:-3] + "AAA"]))
@@ -50,7 +58,7 @@ grants = st.lists(
     max_size=4,
 )
 call = st.tuples(st.just("call"), metadata, st.sampled_from(NAMESPACES), st.sampled_from([Permission.READ, Permission.CHANGE]))
-usual = st.builds(lambda shown: [("authorization", shown)], st.sampled_from([SHOWN[0], SHOWN[1], SHOWN[-1]]))
+usual = st.builds(lambda shown: [("authorization", shown)], st.sampled_from([SHOWN[0], SHOWN[1], SHOWN[1], SHOWN[-1]]))
 often = st.tuples(st.just("call"), usual, st.sampled_from(NAMESPACES[:2]), st.just(Permission.CHANGE))
 steps = st.lists(
     st.one_of(
@@ -60,7 +68,7 @@ steps = st.lists(
         often,
         st.tuples(st.just("keys"), st.sampled_from([(0,), (1,), (0, 1), (1, 0)])),
         st.tuples(st.just("roles"), grants),
-        st.tuples(st.just("time"), st.sampled_from([1, 2, 5])),
+        st.tuples(st.just("time"), st.sampled_from([1, 2, 5, -2, -5])),
     ),
     min_size=5,
     max_size=40,
@@ -132,6 +140,16 @@ def test_a_role_that_may_no_more_is_refused_by_the_next_question_and_one_that_ma
     assert str(doors.ask(*asked)).count("PERMISSION_DENIED")
     doors.file._take(parse(file([("alice", "acme/a", {"change"})])))
     assert doors.ask(*asked) == (alice, secrets.wire)
+
+
+def test_a_token_that_is_remembered_is_refused_where_the_clock_is_set_back_to_before_its_beginning() -> None:
+    doors = Doors((0,), file([("alice", "acme/a", {"change"})]))
+    asked = [("authorization", SHOWN[1])], "acme/a", Permission.CHANGE
+    alice = Caller("alice", Way.TOKEN, expires_at=NOW + LIVES[0], begins_at=NOW - 1)
+    for now, may in ((NOW, True), (NOW - 1, True), (NOW - 1.1, False), (NOW + 1, True)):
+        doors.now = now
+        assert (doors.ask(*asked) == (alice, secrets.wire)) is may
+        assert str(doors.ask(*asked)).count("The token is not valid yet") == (not may)
 
 
 def test_what_is_remembered_of_permissions_is_bounded_and_no_refusal_is() -> None:

@@ -53,13 +53,13 @@ class TokenFile:
             return  # it is looked at again: who writes it may be in the middle of it
         self._stamp = stamp
 
-    def _look(self) -> tuple[int, int, int] | None:
-        """Which file it is, when it was written, and how long it is; None if that can't be told."""
+    def _look(self) -> tuple[int, int, int, int] | None:
+        """Which file it is, when it was written, or anything about it changed, and how long it is; None if that can't be told."""
         try:
             found = self._path.stat()
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
     def _read(self) -> str:
         token = self._path.read_bytes().decode("ascii", errors="replace").strip()

@@ -67,10 +67,10 @@ class BrokerRoles:
         self._admin = admin
         self._superusers = superusers - {""}
         self._namespace_roles = namespace_roles
-        self._places = asyncio.Semaphore(_AT_ONCE)
-        self._brokers: Cache[str, frozenset[str]] = Cache(self._ask_superusers, fresh_seconds=fresh_seconds, most=1, now=now)
-        self._tenants: Cache[str, frozenset[str]] = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now)
-        self._namespaces: Cache[str, frozenset[str]] = Cache(self._ask_namespace, fresh_seconds=fresh_seconds, most=_MOST, now=now)
+        places = asyncio.Semaphore(_AT_ONCE)
+        self._brokers = Cache(self._ask_superusers, fresh_seconds=fresh_seconds, most=1, now=now, places=places)
+        self._tenants = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
+        self._namespaces = Cache(self._ask_namespace, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
         """Whether a role may, as far as that is known now."""
@@ -131,8 +131,7 @@ class BrokerRoles:
     async def _ask_superusers(self, _: str) -> frozenset[str]:
         """The brokers' superusers; none if they do not let this server see their configuration."""
         try:
-            async with self._places:
-                settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
+            settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
         except LogError as error:
             if error.reason == Reason.PULSAR_ADMIN_REFUSED:
                 return _NOBODY
@@ -143,13 +142,11 @@ class BrokerRoles:
     @understood
     async def _ask_tenant(self, tenant: str) -> frozenset[str]:
         """A tenant's admin roles; none if there is no such tenant."""
-        async with self._places:
-            answer = await self._admin.get("tenants", tenant, seconds=_SECONDS)
+        answer = await self._admin.get("tenants", tenant, seconds=_SECONDS)
         return frozenset(names_of((answer or {}).get("adminRoles")))
 
     @understood
     async def _ask_namespace(self, namespace: str) -> frozenset[str]:
         """The roles that may do something in a namespace; none if there is no such namespace."""
-        async with self._places:
-            answer = await self._admin.get("namespaces", *namespace.split("/"), "permissions", seconds=_SECONDS)
+        answer = await self._admin.get("namespaces", *namespace.split("/"), "permissions", seconds=_SECONDS)
         return frozenset(role for role, actions in (answer or {}).items() if names_of(actions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import NamedTuple
 
 
@@ -30,8 +31,10 @@ class Caller(NamedTuple):
     """How that was verified."""
     speaks_for: str = ""
     """For whom a proxy says that it calls; "": for itself. The proxy was verified, this one was not."""
-    expires_at: float | None = None
-    """When its credentials do, in seconds since 1970; None: they don't."""
+    expires_at: float = math.inf
+    """When its credentials do, in seconds since 1970; infinite: they don't."""
+    begins_at: float = -math.inf
+    """From when on its credentials hold: a clock can be set back to before that."""
 
     @property
     def role(self) -> str:

@@ -48,7 +48,7 @@ class Certificates:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.popitem(last=False)
             self._known[pem] = found
-        if found.expires_at is not None and now >= found.expires_at:
+        if now >= found.expires_at:
             raise expired("client certificate")
         return found
 

@@ -62,7 +62,7 @@ class Identification:
         """Principals that call for others."""
         self.callers: Mapping[str, Caller] = tokens.callers if tokens is not None else {}
         """Who calls, by the metadata ``authorization``: tokens of Pulsar's that were verified with a key that is in force. Where somebody
-        finds nobody in it, or one that has expired, or a proxy, he asks ``known``, and then ``caller``."""
+        finds nobody in it, or one whose time it is not, or a proxy, he asks ``known``, and then ``caller``."""
         ways = [
             *(["a token (metadata authorization: Bearer TOKEN)"] if tokens is not None or issuers is not None else []),
             *(["a client certificate (TLS)"] if certificates is not None else []),

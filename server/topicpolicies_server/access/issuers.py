@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
@@ -270,10 +271,11 @@ class Issuers:
         if key is None or issuer.state(moment) in (State.NONE, State.OUT):
             raise issuer.refusal(moment)
         claims = signed.verified(token, key)
-        expires_at = signed.expiry(claims, now, self._rules.leeway)
-        if expires_at is None:
+        begins_at, expires_at = signed.times(claims, now, self._rules.leeway)
+        if expires_at == math.inf:
             raise invalid("The token does not say when it expires (exp).")
         if claims.get("iss") != issuer.name:
             raise invalid("The token is of an issuer that is not taken here.")
         signed.check_audience(claims, "aud", self._rules.audiences)
-        return issuer.remembered.put(token, Caller(signed.role(claims, self._rules.role_claim), Way.OIDC, expires_at=expires_at))
+        role = signed.role(claims, self._rules.role_claim)
+        return issuer.remembered.put(token, Caller(role, Way.OIDC, expires_at=expires_at, begins_at=begins_at))

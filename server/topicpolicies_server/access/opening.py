@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from .. import regular_file
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
@@ -78,7 +79,7 @@ class Opened:
 
         found = _first(name, path, read)
         tokens = Tokens(found, rules)
-        self.sources.append(Source(name, (path,), lambda: read(path.read_bytes()), tokens.take, found))
+        self.sources.append(Source(name, (path,), lambda: read(regular_file.read(path)), tokens.take, found))
         return tokens
 
     def _open_issuers(self, config: OidcConfig, leeway: float) -> Issuers:
@@ -89,7 +90,7 @@ class Opened:
         if file is not None:
             found = _first("OpenID Connect keys", file, key_set)
             issuers.take(found)
-            self.sources.append(Source("OpenID Connect keys", (file,), lambda: key_set(file.read_bytes()), issuers.take, found))
+            self.sources.append(Source("OpenID Connect keys", (file,), lambda: key_set(regular_file.read(file)), issuers.take, found))
         return issuers
 
 
@@ -104,7 +105,7 @@ def _first(name: str, path: Path | None, read: Callable[[bytes], _T]) -> _T:
         PolicyError: it can't be used.
     """
     try:
-        return read(b"" if path is None else path.read_bytes())
+        return read(b"" if path is None else regular_file.read(path))
     except (OSError, ValueError) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         raise PolicyError(Kind.UNAVAILABLE, Reason.KEY_FILE_UNUSABLE, f'The {name} file "{path}" can\'t be used: {why}.') from error

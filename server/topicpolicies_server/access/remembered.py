@@ -23,22 +23,24 @@ class Remembered:
 
     def __init__(self) -> None:
         self.callers: OrderedDict[str, Caller] = OrderedDict()
-        """By ``authorization``, as nearly every caller has it. Whoever looks into it looks whether the caller has expired, too."""
+        """By ``authorization``, as nearly every caller has it. Whoever looks into it looks at the caller's times, too."""
 
     def __len__(self) -> int:
         return len(self.callers)
 
     def get(self, token: str, now: float) -> Caller | None:
-        """Whose token it is, if it is remembered.
+        """Whose token it is, if it is remembered, and its time has come.
 
         Raises:
             PolicyError: CREDENTIALS_EXPIRED, it has expired since.
         """
         caller = self.callers.get(USUAL + token)
-        if caller is not None and caller.expires_at is not None and now >= caller.expires_at:
+        if caller is None or caller.begins_at <= now < caller.expires_at:
+            return caller
+        if now >= caller.expires_at:
             del self.callers[USUAL + token]
             raise expired()
-        return caller
+        return None
 
     def put(self, token: str, caller: Caller) -> Caller:
         """Remembers one; returns its caller."""

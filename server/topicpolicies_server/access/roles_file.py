@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import regular_file
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..rereading import Rereading
@@ -145,8 +146,7 @@ def read(path: Path) -> Contents:
         OSError: it can't be read.
         ValueError: as ``parse``; or it is too large, or no text.
     """
-    with path.open("rb") as file:
-        raw = file.read(MOST_BYTES + 1)
+    raw = regular_file.read(path, MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     return parse(raw.decode())

@@ -70,18 +70,19 @@ def verified(token: str, key: Key) -> dict[str, Any]:
     return _object(payload)
 
 
-def expiry(claims: Mapping[str, Any], now: float, leeway: float) -> float | None:
-    """When a token of these claims expires, the leeway included, in seconds since 1970; None: it does not.
+def times(claims: Mapping[str, Any], now: float, leeway: float) -> tuple[float, float]:
+    """From when on a token of these claims holds, and until when, the leeway included, in seconds since 1970; infinite: it does not say.
 
     Raises:
         PolicyError: CREDENTIALS_EXPIRED, it has; CREDENTIALS_INVALID, its time has not come, or its times are no numbers.
     """
     begins, ends = _time(claims, "nbf"), _time(claims, "exp")
-    if ends is not None and now >= ends + leeway:
+    since, until = -math.inf if begins is None else begins - leeway, math.inf if ends is None else ends + leeway
+    if now >= until:
         raise expired()
-    if begins is not None and now < begins - leeway:
+    if now < since:
         raise invalid("The token is not valid yet: its nbf is in the future, or a clock is wrong.")
-    return None if ends is None else ends + leeway
+    return since, until
 
 
 def role(claims: Mapping[str, Any], claim: str) -> str:

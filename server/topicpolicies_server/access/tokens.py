@@ -44,7 +44,7 @@ class Tokens:
 
     @property
     def callers(self) -> Mapping[str, Caller]:
-        """Whose tokens were verified with a key that is in force, by the metadata ``authorization``. Some may have expired."""
+        """Whose tokens were verified with a key that is in force, by the metadata ``authorization``. Not all are in their time."""
         return self._remembered.callers
 
     def take(self, keys: tuple[Key, ...]) -> None:
@@ -64,10 +64,12 @@ class Tokens:
         """
         rules = self._rules
         claims = self._verified(token)
-        expires_at = signed.expiry(claims, now, rules.leeway)
+        begins_at, expires_at = signed.times(claims, now, rules.leeway)
         if rules.audience_claim:
             signed.check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
-        return self._remembered.put(token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at))
+        return self._remembered.put(
+            token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at, begins_at=begins_at)
+        )
 
     def _verified(self, token: str) -> dict[str, Any]:
         first, *others = self._keys

@@ -1,7 +1,9 @@
 """Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed.
 
 Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
-its waiting. A question ends in one of these ways:
+its waiting. A question that waits for its place is given up with the last of those who wait for it, so that callers who go away leave
+nothing in the line. One that has its place goes on, and so does one that nobody had to wait for (it refreshes what is known): callers
+with little time would learn nothing otherwise. A question ends in one of these ways:
 
 =====================================  =======================================  ===================================
 what it comes to                       what is remembered                       what those who wait have
@@ -12,6 +14,8 @@ a ``PolicyError`` of kind NOT_FOUND    nothing about the key                    
 another ``PolicyError``                what was, as an older answer             the error
 an error that nobody foresaw, or that  what was, as an older answer; a line     the error
 what it awaited was cancelled          stands in the log
+its last caller goes away before it    what was                                 (nobody)
+has its place
 ``close`` ends it                      what was                                 ``PolicyError``: SHUTTING_DOWN
 =====================================  =======================================  ===================================
 """
@@ -19,9 +23,11 @@ what it awaited was cancelled          stands in the log
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from ..core.errors import PolicyError, stopping
@@ -67,6 +73,19 @@ class NewestAnswers(Generic[_Key, _Value]):
         self._kept.pop(key, None)
 
 
+@dataclass(slots=True, eq=False)
+class _Question(Generic[_Value]):
+    """Something that is being asked."""
+
+    task: asyncio.Task[_Value]
+    waiting: int = 0
+    """How many wait for its answer."""
+    beside: bool = False
+    """Whether it is asked although nobody waits: for what is known to stay known."""
+    placed: bool = False
+    """Whether it has its place."""
+
+
 class Cache(Generic[_Key, _Value]):
     """Answers by key. It belongs to one event loop."""
 
@@ -78,6 +97,7 @@ class Cache(Generic[_Key, _Value]):
         most: int,
         now: Callable[[], float],
         keep: Callable[[_Value], bool] = lambda _: True,
+        places: asyncio.Semaphore | None = None,
     ) -> None:
         """Begins empty.
 
@@ -87,13 +107,16 @@ class Cache(Generic[_Key, _Value]):
             most: answers that are kept; the oldest go.
             now: monotonic seconds.
             keep: whether an answer is worth keeping.
+            places: each question takes one while it is asked, in the order in which they came; caches can share them. None: there is always
+                one.
         """
         self._ask = ask
         self._fresh = fresh_seconds
         self._now = now
         self._keep = keep
         self._answers: NewestAnswers[_Key, _Value] = NewestAnswers(most)
-        self._asking: dict[_Key, asyncio.Task[_Value]] = {}
+        self._places = places
+        self._asking: dict[_Key, _Question[_Value]] = {}
         self._failing = False
         """Whether the last question failed in a way that nobody foresaw: that is logged once."""
         self._closed = False
@@ -115,7 +138,7 @@ class Cache(Generic[_Key, _Value]):
         if age > self._fresh:
             return None
         if age > self._fresh / 2 and key not in self._asking and not self._closed:
-            self._begin(key)
+            self._begin(key).beside = True
         return answer.value
 
     async def get(self, key: _Key, *, stale: bool = False) -> _Value:
@@ -131,36 +154,54 @@ class Cache(Generic[_Key, _Value]):
         fresh = self.peek(key)
         if fresh is not None:
             return fresh
-        task = self._asking.get(key)
-        if task is None and not self._closed:
-            task = self._begin(key)
+        question = self._asking.get(key)
+        if question is None and not self._closed:
+            question = self._begin(key)
         old = self._answers.of(key)
         if stale and old is not None:
+            if question is not None:
+                question.beside = True
             return old.value
-        if task is None:
+        if question is None:
             raise stopping()
+        question.waiting += 1
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(question.task)
         except asyncio.CancelledError as error:
             if asked_to_end(error):
                 raise
-            raise stopping() from None  # nobody but ``close`` cancels a question
+            raise stopping() from None  # nobody but ``close`` cancels a question that somebody waits for
+        finally:
+            question.waiting -= 1
+            if not (question.waiting or question.beside or question.placed):
+                self._give_up(key, question)
 
     async def close(self) -> None:
         """Ends what is being asked. Nothing is asked from now on."""
         self._closed = True
-        asking = list(self._asking.values())
+        asking = [question.task for question in self._asking.values()]
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
-    def _begin(self, key: _Key) -> asyncio.Task[_Value]:
-        task = asyncio.get_running_loop().create_task(self._question(key))
-        self._asking[key] = task
-        task.add_done_callback(lambda done: self._end(key, done))
-        return task
+    def _begin(self, key: _Key) -> _Question[_Value]:
+        task = asyncio.get_running_loop().create_task(self._answer(key))
+        question = self._asking[key] = _Question(task)
+        task.add_done_callback(lambda _: self._end(key, question))
+        return question
 
-    async def _question(self, key: _Key) -> _Value:
+    def _give_up(self, key: _Key, question: _Question[_Value]) -> None:
+        """Nobody waits for a question: whoever asks from now on has another one."""
+        if self._asking.get(key) is question:
+            del self._asking[key]
+        question.task.cancel()
+
+    async def _answer(self, key: _Key) -> _Value:
+        async with self._places or contextlib.nullcontext():
+            self._asking[key].placed = True  # a question that was given up comes to no place
+            return await self._asked(key)
+
+    async def _asked(self, key: _Key) -> _Value:
         asked = self._now()
         try:
             value = await self._ask(key)
@@ -174,9 +215,10 @@ class Cache(Generic[_Key, _Value]):
             self._answers.drop(key)
         return value
 
-    def _end(self, key: _Key, task: asyncio.Task[_Value]) -> None:
-        if self._asking.get(key) is task:
+    def _end(self, key: _Key, question: _Question[_Value]) -> None:
+        if self._asking.get(key) is question:
             del self._asking[key]
+        task = question.task
         if not task.cancelled():
             error = task.exception()  # whoever waits has it; nobody may
             if isinstance(error, PolicyError) and error.kind.value == "NOT_FOUND":

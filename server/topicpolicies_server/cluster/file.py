@@ -33,6 +33,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import regular_file
 from ..core.policies.facts import BrokerFacts
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
@@ -60,7 +61,7 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         """``path``: of the file, which is read when it is first needed."""
         self._path = path
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._contents: _Contents | None = None
 
     async def cluster(self) -> ClusterFacts:
@@ -99,9 +100,9 @@ class FileSource:
     def _contents_now(self) -> _Contents:
         try:
             found = self._path.stat()
-            stamp = (found.st_mtime_ns, found.st_size)
+            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             if self._contents is None or stamp != self._stamp:
-                self._contents, self._stamp = parse(self._path.read_text(encoding="utf-8")), stamp
+                self._contents, self._stamp = parse(regular_file.read(self._path).decode()), stamp
         except (OSError, ValueError) as error:
             raise LogError(Reason.CLUSTER_FILE_UNUSABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
         return self._contents

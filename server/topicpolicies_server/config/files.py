@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import regular_file
+
 
 def unreadable(what: str, path: Path) -> list[str]:
     """Why a file can't be read; empty if it can."""
     try:
-        with path.open("rb"):
-            return []
+        regular_file.read(path, 0)
     except (OSError, ValueError) as error:
         return [f'The {what} file "{path}" can\'t be read: {getattr(error, "strerror", None) or error}.']
+    return []
 
 
 def misplaced(what: str, path: Path, *, make_folder: bool) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from .. import regular_file
 from ..config import TlsConfig
 from ..rereading import Rereading
 
@@ -113,8 +114,8 @@ def _end_of(chain: bytes) -> float | None:
 
 
 def _content(tls: TlsConfig) -> Pem:
-    authority = tls.client_ca_file.read_bytes() if tls.client_ca_file is not None else None
-    return Pem(tls.certificate_file.read_bytes(), tls.key_file.read_bytes(), authority)
+    authority = regular_file.read(tls.client_ca_file) if tls.client_ca_file is not None else None
+    return Pem(regular_file.read(tls.certificate_file), regular_file.read(tls.key_file), authority)
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -6,6 +6,7 @@ The time is the system's, which can be set: it is looked at again each ``LOOK_SE
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -36,7 +37,7 @@ class Expiring:
 
     def __call__(self, call: Call) -> None:
         """The door: whoever has credentials that expire gets no further with a stream than until then."""
-        if call.caller.expires_at is not None and may_stay(call):
+        if call.caller.expires_at != math.inf and may_stay(call):
             self._look(call, call.caller.expires_at)
 
     def ended(self, call: Call) -> None:

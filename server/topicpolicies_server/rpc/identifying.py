@@ -60,7 +60,7 @@ class Identifying:
         now = self._wall()
         if authorization is not None and not original:
             known = self._callers.get(authorization)
-            if known is not None and known.principal not in self._proxies and (known.expires_at is None or now < known.expires_at):
+            if known is not None and known.principal not in self._proxies and known.begins_at <= now < known.expires_at:
                 call.caller = known
                 return None
         moment = self._steady()

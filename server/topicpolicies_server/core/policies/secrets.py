@@ -28,6 +28,8 @@ _MAP: Final = "managed_ledger_extra_configurations"
 _NAMES: Final = [
     field.name for field in OffloadPolicies.DESCRIPTOR.fields if not field.is_repeated and is_secret((FIELD, field.name))
 ]  # fmt: skip
+_DEEPEST: Final = 32
+"""Objects and lists of a newer broker that stand in one another; what is deeper is not looked through, and not shown."""
 _REMEMBERED: Final = 1_024
 """Settings whose redacted form is remembered: most topics of a namespace have the same one."""
 
@@ -108,22 +110,41 @@ def _put(policies: OffloadPolicies, path: Path, value: str) -> None:
 
 
 def _redact_extras(policies: OffloadPolicies) -> bool:
-    """Redacts the leaves of a newer broker, of which only the names are known; whether there were secrets."""
+    """Redacts the leaves of a newer broker, of which only the names are known; whether there were secrets.
+
+    Where nobody can tell what has a secret in it, none of that is shown: what is no JSON, and what is nested too deep.
+    """
     unknown: Any = UnknownFieldSet(policies)  # a sequence, which its type stub does not say
     found = [field.data for field in unknown if field.field_number == EXTRAS_FIELD and isinstance(field.data, bytes)]
     leaves: dict[str, Any] = {}
+    readable = True
     for data in found:
         try:
             value = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
-        leaves |= value if isinstance(value, dict) else {}
-    secrets = [name for name, value in leaves.items() if value is not None and is_secret((FIELD, name))]
-    if not secrets:
+        if isinstance(value, dict):
+            leaves |= value
+        else:
+            readable = False
+    shown = _shown(leaves)
+    if readable and shown == leaves:
         return False
-    for name in secrets:
-        leaves[name] = REDACTED
-    text = json.dumps(leaves, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     policies.DiscardUnknownFields()
-    policies.MergeFromString(documents.record(EXTRAS_FIELD, text))
+    if shown:
+        text = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        policies.MergeFromString(documents.record(EXTRAS_FIELD, text))
     return True
+
+
+def _shown(value: Any, depth: int = 0) -> Any:
+    """A value of JSON with ``REDACTED`` for whatever has the name of a secret in it, at any depth."""
+    if not isinstance(value, dict | list):
+        return value
+    if depth == _DEEPEST:
+        return REDACTED
+    if isinstance(value, list):
+        return [_shown(each, depth + 1) for each in value]
+    return {
+        name: REDACTED if part is not None and is_secret((FIELD, name)) else _shown(part, depth + 1) for name, part in value.items()
+    }  # fmt: skip

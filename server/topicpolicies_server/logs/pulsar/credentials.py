@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 import certifi
 
+from ... import regular_file
+
 _LOG = logging.getLogger(__name__)
 TokenSource: TypeAlias = Callable[[], str]
 """Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
@@ -64,8 +66,7 @@ def token_from_file(path: Path) -> TokenSource:
     """A token that is read from a file each time; spaces and line ends around it don't count."""
 
     def read() -> str:
-        with path.open("rb") as file:
-            content = file.read(_MOST_CHARACTERS + 2)
+        content = regular_file.read(path, _MOST_CHARACTERS + 2)
         return checked_token(content.decode("ascii", errors="replace").strip(), f"the file {path}")
 
     return read
@@ -113,6 +114,9 @@ class TlsOptions:
         """
         if self.trust_certs is None and self.certificate is None:
             return _of_the_system(self.check_hostname)
+        for each in (self.trust_certs, self.certificate, self.key):
+            if each is not None:
+                regular_file.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key, password=str)  # never asked for at a terminal
@@ -150,16 +154,16 @@ class LiveContext:
         _LOG.info("TLS towards Pulsar: read anew, and in force")
         return True
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _look(self) -> list[tuple[int, int, int, int] | None]:
         return [_signature(each) for each in self._files]
 
 
-def _signature(path: Path) -> tuple[int, int, int] | None:
+def _signature(path: Path) -> tuple[int, int, int, int] | None:
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:

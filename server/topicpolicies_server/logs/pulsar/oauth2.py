@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from ... import regular_file
 from .credentials import OAuth2, TlsOptions, checked_token
 
 _SECONDS = 8.0
@@ -98,7 +99,7 @@ class Tokens:
     def _credentials(self) -> dict[str, str]:
         path = self._oauth2.credentials
         try:
-            read = json.loads(path.read_bytes())
+            read = json.loads(regular_file.read(path))
             return {name: str(read[name]) for name in ("client_id", "client_secret")}
         except (ValueError, TypeError, LookupError, RecursionError):
             raise OSError(f"the file {path} holds no client_id and client_secret in JSON") from None

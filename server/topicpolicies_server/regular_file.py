@@ -1,0 +1,52 @@
+"""Reads files of a configuration: only regular ones. A pipe would keep whoever opens it waiting until somebody writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def read(path: Path, most: int = -1) -> bytes:
+    """What a file holds.
+
+    Args:
+        path: of the file.
+        most: bytes that are read of it; -1: all.
+
+    Raises:
+        OSError: it can't be read, or is no regular file.
+        ValueError: its name can't be one.
+    """
+    with open(path, "rb", opener=_opened) as file:
+        return file.read(most)
+
+
+def checked(path: Path) -> Path:
+    """A file, for a library that opens it itself.
+
+    Raises:
+        OSError: it can't be looked at, or is no regular file.
+    """
+    _check(path.stat(), path)
+    return path
+
+
+def _opened(path: str, _flags: int) -> int:
+    opened = os.open(path, _AT_ONCE)  # a pipe that nobody writes opens at once
+    try:
+        _check(os.fstat(opened), path)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check(found: os.stat_result, path: str | Path) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "It is no regular file", str(path))
