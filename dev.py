@@ -176,8 +176,7 @@ def examine(*arguments: str, waiting: int = 2) -> int:
     keep_what_is_compiled()
     heading("tests")
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
-    # for brokers, other programs or the clock most of their time: there are more processes than processors, and not many more, because
-    # each collects all tests.
+    # for brokers, other programs or the clock most of their time: there are more processes than processors.
     processes = min(os.cpu_count() or 1, 2) + waiting
     return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
 

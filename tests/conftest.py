@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.broker.fixtures",
     "tests.costs",
     "tests.evidence",
+    "tests.once.plugin",
     "tests.order",
     "tests.stretches",
     "tests.spark.fixtures",

@@ -24,11 +24,15 @@ RULE_REASONS = {rule.reason for rule in RULES}
 """Violations of rules are told along, where something else is wrong."""
 
 
+SOURCES = policies(complete=False, extras=True) | policies(extras=True)
+MASKS: st.SearchStrategy[list[str]] = masks() | st.just([])
+
+
 @st.composite
 def changes(draw: st.DrawFn, *, lists: bool = True) -> Change:
     """Valid updates."""
-    source = draw(policies(complete=False, extras=True) | policies(extras=True))
-    paths = draw(masks() | st.just([]))
+    source = draw(SOURCES)
+    paths = draw(MASKS)
     wanted = draw(LIST_OPERATIONS) if lists else {}
     operations = {name: number for name, number in wanted.items() if getattr(source, name) and (name in paths or not paths)}
     try:
@@ -88,7 +92,7 @@ def test_a_refused_change_leaves_the_document_alone(change: Change, head: Settin
     assert outcome(change, head) == first
 
 
-@given(policies(complete=False, extras=True), masks() | st.just([]))
+@given(policies(complete=False, extras=True), MASKS)
 def test_compiling_leaves_the_request_alone(source: TopicPolicies, paths: list[str]) -> None:
     before, asked = source.SerializeToString(deterministic=True), list(paths)
     try:
@@ -99,7 +103,7 @@ def test_compiling_leaves_the_request_alone(source: TopicPolicies, paths: list[s
     assert paths == asked
 
 
-@given(policies(complete=False, extras=True) | policies(extras=True), masks(), heads(extras=True))
+@given(SOURCES, masks(), heads(extras=True))
 @settings(max_examples=300)
 def test_settings_and_messages_agree(source: TopicPolicies, paths: list[str], head: Settings | None) -> None:
     mask, _ = field_masks.read(paths, TopicPolicies.DESCRIPTOR, keys=completion.MAP_KEYS)

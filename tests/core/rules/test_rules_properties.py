@@ -16,6 +16,7 @@ from topicpolicies_server.core.policies.facts import UNKNOWN, Facts, Need
 from topicpolicies_server.core.rules import RULES, changed_settings, judge, needs, reads
 
 KEYS = st.sampled_from([PolicyKey(TOPIC, scope) for scope in Scope])
+MASKS: st.SearchStrategy[list[str]] = masks() | st.just(["*"])
 KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS._replace(namespace=None), FACTS._replace(broker=None)])
 
 
@@ -23,7 +24,7 @@ KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS
 def changes(draw: st.DrawFn, before: Settings | None) -> tuple[Change, Settings]:
     """A change that can be applied to a document, and the document after it."""
     source = draw(policies())
-    change = compile_change(source, draw(masks() | st.just(["*"])), {})
+    change = compile_change(source, draw(MASKS), {})
     try:
         return change, change.apply(before)
     except PolicyError:

@@ -1,0 +1,161 @@
+"""Collects all tests as a test process of xdist does, and is forked for each one that is to run some.
+
+``python -m tests.once.collected`` is told by ``plugin`` how. What it would say to xdist until then is kept, and each process that is forked
+says it. Nothing else may run in it when it is forked: its one Python thread waits for whoever asks. Libraries that have threads of their
+own by then (numpy, pyarrow) know what to do when they are forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import execnet.gateway_base as gateways
+import pytest
+from _pytest.config import _prepareconfig
+
+from tests.once import lent
+
+if TYPE_CHECKING:
+    import xdist.remote
+
+
+class _Said:
+    """Takes what is to be said to xdist before there is anybody to say it to; looks like a channel."""
+
+    def __init__(self) -> None:
+        self.gateway = SimpleNamespace(execmodel=gateways.get_execmodel(lent.EXECUTING))
+        self.events: list[object] = []
+
+    def send(self, event: object) -> None:
+        self.events.append(event)
+
+
+class _Asked:
+    """Forks for each that asks."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        """Is to be made before pytest takes this process's input for something to capture."""
+        self._listening = listening
+        self._needed = os.dup(0)
+
+    def forked(self) -> list[int]:
+        """Returns in what was forked, with the input and output that it is to have.
+
+        The process itself ends here: when its own input ends, and with the last one that was forked from it.
+        """
+        children = []
+        try:
+            while self._is_asked():
+                asking, _ = self._listening.accept()
+                _, streams, _, _ = socket.recv_fds(asking, 16, 2)
+                if len(streams) == 2:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # newer Pythons warn of threads, also of those of libraries
+                        child = os.fork()
+                    if child == 0:
+                        self._listening.close()
+                        os.close(self._needed)
+                        asking.detach()  # who asked waits for its end, which is that of this process
+                        return streams
+                    children.append(child)
+                    for stream in streams:
+                        os.close(stream)
+                asking.close()
+            for child in children:
+                os.waitpid(child, 0)
+        except KeyboardInterrupt:
+            pass  # so are the others
+        os._exit(0)
+
+    def _is_asked(self) -> bool:
+        """Waits until somebody asks, or nobody will."""
+        listening = self._listening.fileno()
+        ready, _, _ = select.select([listening, self._needed], [], [])
+        return listening in ready
+
+
+class _Forks:
+    """Stops the session of the collecting process where tests would be run; what is forked goes on."""
+
+    def __init__(self, config: pytest.Config, asked: _Asked, said: _Said, interactor: xdist.remote.WorkerInteractor) -> None:
+        self._config = config
+        self._asked = asked
+        self._said = said
+        self._interactor = interactor
+        self._is_forked = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Is before xdist's own, which runs what it is told."""
+        self._fork()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """If nothing could be collected each process says so."""
+        if not self._is_forked:
+            self._fork()
+
+    def _fork(self) -> None:
+        self._is_forked = True
+        streams = self._asked.forked()
+        capturing = self._config.pluginmanager.getplugin("capturemanager")
+        assert capturing is not None
+        # What is captured is kept in a file, of which each process needs one.
+        capturing.stop_global_capturing()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        channel = lent.take()
+        capturing.start_global_capturing()
+        capturing.suspend_global_capture()
+        self._become(channel)
+
+    def _become(self, channel: Any) -> None:
+        """Takes the number and the folder of a test process, and says what all have to say."""
+        given, _, options, _ = channel.receive()
+        self._config.workerinput.update(given)  # type: ignore[attr-defined]
+        os.environ["PYTEST_XDIST_TESTRUNUID"] = given["testrunuid"]
+        os.environ["PYTEST_XDIST_WORKER"] = given["workerid"]
+        os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(given["workercount"])
+        folders: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
+        folders._given_basetemp = Path(options["basetemp"]).absolute()
+        self._config.option.basetemp = options["basetemp"]
+        self._interactor.workerid = given["workerid"]
+        self._interactor.testrunuid = given["testrunuid"]
+        self._interactor.channel = channel
+        for event in self._said.events:
+            channel.send(event)
+
+
+def main() -> None:
+    """Begins as ``xdist.remote`` does; the exit status is of no interest to anybody."""
+    told = json.loads(sys.argv[2])
+    asked = _Asked(socket.socket(fileno=int(sys.argv[1])))
+    sys.path[:] = told["path"]
+    said = _Said()
+    config = _prepareconfig(told["arguments"], None)
+    import xdist.remote  # noqa: PLC0415  # not before pytest has taken it for one of its plugins
+
+    xdist.remote.setup_config(config, None)
+    config._parser.prog = "pytest"
+    config.workerinput = told["input"]  # type: ignore[attr-defined]
+    config.workeroutput = {}  # type: ignore[attr-defined]
+    interactor = xdist.remote.WorkerInteractor(config, said)
+    xdist.remote.interactor = interactor  # as where xdist executes that module
+    config.pluginmanager.register(_Forks(config, asked, said, interactor))
+    try:
+        config.hook.pytest_cmdline_main(config=config)
+    finally:
+        lent.end()
+
+
+if __name__ == "__main__":
+    main()
