@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ from topicpolicies_server.access.rations import Allowance, Bucket, Ration
 from topicpolicies_server.access.refusals import expired
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
-from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.logs.memory.log import MemoryNamespaceLog
 from topicpolicies_server.rpc import requests, streaming
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.decoding import Batch
+from topicpolicies_server.rpc.elsewhere import MOST_ELSEWHERE
 from topicpolicies_server.rpc.failures import Failures
 from topicpolicies_server.rpc.rationing import Pace
 from topicpolicies_server.rpc.requests import Asker
@@ -185,3 +188,47 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_grant
         await told
     assert reserved == [20]
     assert bucket.reserve(99, loop.time())[0] == 99, "all that there was"
+
+
+class Others:
+    """A registry of namespaces all of which another process writes."""
+
+    def get(self, name: str) -> Others.Namespace:
+        """One of them."""
+        return self.Namespace(name)
+
+    class Namespace:
+        """It refuses every change."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def submit(self, together: Sequence[Request], settled: Callable[[Request, PolicyError], None]) -> None:
+            """Refuses them."""
+            for request in together:
+                settled(request, NotLeader(self.name, Leadership(leads=False, leader="there:1")))
+
+
+async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_has_read_and_ends() -> None:
+    sent, many = 0, 4 * MOST_ELSEWHERE
+
+    async def endless() -> AsyncIterator[Batch]:
+        nonlocal sent
+        while sent < many:
+            sent += 2
+            topic = f"persistent://elsewhere/n{sent}/t"
+            yield batch(change(topic, sent - 1), change(topic, sent))
+            await asyncio.sleep(0)
+
+    registry: Any = Others()
+    wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    stream = UpdateStream(registry, None, wire, Asker(), 20, Failures(), asyncio.Event())
+    told: list[service_pb2.PolicyChangeResult] = []
+    with pytest.raises(PolicyError, match="open a new one") as caught:
+        async for message in stream.messages(endless()):
+            told += service_pb2.UpdatePoliciesResponse.FromString(message).results
+    assert (caught.value.kind, caught.value.reason) == (Kind.UNAVAILABLE, Reason.NOT_LEADER)
+    assert "leader" not in caught.value.metadata, "there may be many"
+    assert [each.sequence for each in told] == list(range(1, len(told) + 1)), "what was read has its result"
+    assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in told)
+    assert len(told) == 2 * MOST_ELSEWHERE == 2 * len(stream._elsewhere)

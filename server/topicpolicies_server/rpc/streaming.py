@@ -27,6 +27,7 @@ from ..tasks import asked_to_end
 from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
+from .elsewhere import LedElsewhere
 from .failures import Failures
 from .permitting import Permitted
 from .rationing import Pace
@@ -94,8 +95,7 @@ class UpdateStream:
         self._failure: BaseException | None = None
         """Why no more is read."""
         self._order: dict[PolicyKey, list[Request]] = {}
-        self._elsewhere: dict[str, NotLeader] = {}
-        """Namespaces of which a change was refused: later ones are too, even if this process leads by then, or they would overtake it."""
+        self._elsewhere = LedElsewhere()
         self._open: dict[Request, Namespace] = {}
         """Changes that were submitted and have no result, and where."""
         self._waiting: dict[asyncio.Task[None], Request] = {}
@@ -283,7 +283,7 @@ class UpdateStream:
         """Hands changes of one namespace on."""
         if not together:
             return
-        refusal: PolicyError | None = self._elsewhere.get(namespace)
+        refusal: PolicyError | None = self._elsewhere.refusal(namespace)
         try:
             served = self._registry.get(namespace) if refusal is None else None
         except PolicyError as error:
@@ -318,7 +318,9 @@ class UpdateStream:
         """A change that was submitted has its result."""
         namespace = self._open.pop(request).name
         if isinstance(answer, NotLeader):
-            answer = self._elsewhere.setdefault(namespace, answer)
+            answer = self._elsewhere.refused(namespace, answer)
+            if (full := self._elsewhere.full(namespace)) is not None:
+                self.leave(full)
         self._tell(request.sequence, request, answer)
 
     def _tell(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> None:
