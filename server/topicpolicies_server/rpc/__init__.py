@@ -24,6 +24,7 @@
 - ``errors``: the one mapper of errors
 - ``failures``: failures that nobody foresaw, in the server's log
 - ``streaming``: a stream of updates
+- ``elsewhere``: the namespaces that it was refused in
 - ``watching``: a stream of a watch
 - ``listing``: pages of documents
 - ``page_tokens``: where the next page begins

@@ -14,7 +14,7 @@ MOST_ELSEWHERE = 1_024
 """Namespaces of which a stream may have changes refused; then it reads no more. Those that it has read by then may add a few."""
 
 
-class Elsewhere:
+class LedElsewhere:
     """Those of one stream."""
 
     def __init__(self) -> None:

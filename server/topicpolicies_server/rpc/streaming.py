@@ -27,7 +27,7 @@ from ..tasks import asked_to_end
 from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
-from .elsewhere import Elsewhere
+from .elsewhere import LedElsewhere
 from .failures import Failures
 from .permitting import Permitted
 from .rationing import Pace
@@ -95,7 +95,7 @@ class UpdateStream:
         self._failure: BaseException | None = None
         """Why no more is read."""
         self._order: dict[PolicyKey, list[Request]] = {}
-        self._elsewhere = Elsewhere()
+        self._elsewhere = LedElsewhere()
         self._open: dict[Request, Namespace] = {}
         """Changes that were submitted and have no result, and where."""
         self._waiting: dict[asyncio.Task[None], Request] = {}
