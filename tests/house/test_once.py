@@ -16,6 +16,7 @@ pytestmark = [
 _ROOT = Path(__file__).resolve().parents[2]
 _BEGIN = """
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def test_tests_are_collected_once_and_run_by_processes_of_different_numbers_and_
         """
 @pytest.mark.parametrize("number", range(8))
 def test_noted(number, tmp_path):
+    assert threading.main_thread().native_id == threading.get_native_id() == os.getpid()
     note(tmp_path)
     deadline = time.monotonic() + 30
     while len({line.split()[1] for line in (HERE / "noted").read_text().splitlines()}) < 2:

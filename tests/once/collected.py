@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,6 +64,8 @@ class _Asked:
                     if child == 0:
                         self._listening.close()
                         os.close(self._needed)
+                        # Before 3.13 a forked process's one thread has the number of the process that it was forked from.
+                        threading.current_thread()._set_native_id()  # type: ignore[attr-defined]
                         asking.detach()  # who asked waits for its end, which is that of this process
                         return streams
                     children.append(child)
