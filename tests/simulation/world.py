@@ -50,6 +50,8 @@ class Journal:
         self._context = context
         self._knows = knows
         self._erased: dict[PolicyKey, Placed] = {}
+        self._remembered: set[PolicyKey] = set()
+        """Keys that began anew behind a deletion that the log does not tell any more, and somebody still knows."""
         """Deleted keys of which the log tells nothing any more, each with the last that it told."""
         self._states: dict[PolicyKey, KeyState] = {}
 
@@ -79,14 +81,19 @@ class Journal:
         if event is None:
             return
         gone = self._erased.pop(event.key, None)
-        if gone is not None and not self._knows(gone.partition, gone.position):
-            del self._states[event.key]
-            self.counts["keys that everybody had forgotten"] += 1
+        if gone is not None:
+            if self._knows(gone.partition, gone.position):
+                self._remembered.add(event.key)
+            else:
+                del self._states[event.key]
+                self.counts["keys that everybody had forgotten"] += 1
         state = self._states.setdefault(event.key, KeyState())
         folded = fold(state, placed, self._context)
         self._due.setdefault(event.key, []).append((placed.published_at, state.due))
         if state.due:
             self.misleading.add((placed.partition, placed.position))
+        else:
+            self._remembered.discard(event.key)
         counts = self.counts
         counts[f"events {folded.status.value}"] += 1
         counts["events of a stale base"] += folded.stale
@@ -94,7 +101,11 @@ class Journal:
         counts["events ambiguous"] += folded.ambiguous
         if folded.changed:
             if state.due and state.document is not None:
-                self.stale.append(placed)
+                # A leader that reads the log behind such a deletion can't tell of its request. Whoever knows it does, in a repair.
+                if event.key in self._remembered and state.document == event.document:
+                    counts["allowed because a deletion was compacted away: its request is not told of by what follows"] += 1
+                else:
+                    self.stale.append(placed)
             request_id = event.stamp.request_id if event.stamp is not None else ""
             document = document_of(state.document)
             self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id))
