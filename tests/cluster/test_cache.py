@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from topicpolicies_server.cluster.cache import Cache, Known, NewestAnswers
+from topicpolicies_server.cluster.cache import MOST_LEFT, Cache, Known, NewestAnswers
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -151,6 +151,24 @@ async def test_a_question_that_has_its_place_goes_on_for_nobody(asked: Asked) ->
     asked.answering.set()
     await turns_of_the_loop()
     assert cache.peek("one") == "one"
+
+
+async def test_of_many_questions_that_everybody_has_left_the_last_ones_go_on(cache: Cache[str, str], asked: Asked) -> None:
+    kept = asyncio.create_task(cache.get("0"))
+    for number in range(1_000):
+        leaver = asyncio.create_task(cache.get(str(number)))
+        await turns_of_the_loop()
+        leaver.cancel()
+    back = asyncio.create_task(cache.get("999"))
+    await turns_of_the_loop()
+    assert len(asked.questions) == 1_000
+    assert len(cache._asking) == MOST_LEFT + 1
+    assert list(cache._left) == [str(number) for number in range(1_000 - MOST_LEFT, 999)], "one is waited for again"
+    asked.answering.set()
+    assert [await kept, await back] == ["0", "999"]
+    await turns_of_the_loop()
+    assert not cache._asking
+    assert not cache._left
 
 
 async def test_whoever_joins_as_a_question_is_given_up_has_an_answer(line: Cache[str, str], asked: Asked) -> None:

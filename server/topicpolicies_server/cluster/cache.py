@@ -3,7 +3,8 @@
 Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
 its waiting. A question that waits for its place is given up with the last of those who wait for it, so that callers who go away leave
 nothing in the line. One that has its place goes on, and so does one that nobody had to wait for (it refreshes what is known): callers
-with little time would learn nothing otherwise. A question ends in one of these ways:
+with little time would learn nothing otherwise. But no more than ``MOST_LEFT`` that everybody has left go on, those that were left last. A
+question ends in one of these ways:
 
 =====================================  =======================================  ===================================
 what it comes to                       what is remembered                       what those who wait have
@@ -15,7 +16,8 @@ another ``PolicyError``                what was, as an older answer             
 an error that nobody foresaw, or that  what was, as an older answer; a line     the error
 what it awaited was cancelled          stands in the log
 its last caller goes away before it    what was                                 (nobody)
-has its place
+has its place, or ``MOST_LEFT`` are
+left by theirs after it
 ``close`` ends it                      what was                                 ``PolicyError``: SHUTTING_DOWN
 =====================================  =======================================  ===================================
 """
@@ -33,6 +35,8 @@ from typing import Generic, NamedTuple, TypeVar
 from ..core.errors import PolicyError, stopping
 from ..tasks import asked_to_end
 
+MOST_LEFT = 64
+"""So many questions that nobody waits for any more are asked on."""
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -117,6 +121,8 @@ class Cache(Generic[_Key, _Value]):
         self._answers: NewestAnswers[_Key, _Value] = NewestAnswers(most)
         self._places = places
         self._asking: dict[_Key, _Question[_Value]] = {}
+        self._left: OrderedDict[_Key, _Question[_Value]] = OrderedDict()
+        """Those of them in their places that nobody waits for any more; the first was left first."""
         self._failing = False
         """Whether the last question failed in a way that nobody foresaw: that is logged once."""
         self._closed = False
@@ -161,10 +167,12 @@ class Cache(Generic[_Key, _Value]):
         if stale and old is not None:
             if question is not None:
                 question.beside = True
+                self._left.pop(key, None)
             return old.value
         if question is None:
             raise stopping()
         question.waiting += 1
+        self._left.pop(key, None)
         try:
             return await asyncio.shield(question.task)
         except asyncio.CancelledError as error:
@@ -173,8 +181,8 @@ class Cache(Generic[_Key, _Value]):
             raise stopping() from None  # nobody but ``close`` cancels a question that somebody waits for
         finally:
             question.waiting -= 1
-            if not (question.waiting or question.beside or question.placed):
-                self._give_up(key, question)
+            if not (question.waiting or question.beside or question.task.done()):
+                self._leave(key, question)
 
     async def close(self) -> None:
         """Ends what is being asked. Nothing is asked from now on."""
@@ -189,6 +197,15 @@ class Cache(Generic[_Key, _Value]):
         question = self._asking[key] = _Question(task)
         task.add_done_callback(lambda _: self._end(key, question))
         return question
+
+    def _leave(self, key: _Key, question: _Question[_Value]) -> None:
+        """The last of those who waited for a question has gone away."""
+        if not question.placed:
+            self._give_up(key, question)
+        elif self._asking.get(key) is question:
+            self._left[key] = question
+            if len(self._left) > MOST_LEFT:
+                self._give_up(*self._left.popitem(last=False))
 
     def _give_up(self, key: _Key, question: _Question[_Value]) -> None:
         """Nobody waits for a question: whoever asks from now on has another one."""
@@ -218,6 +235,7 @@ class Cache(Generic[_Key, _Value]):
     def _end(self, key: _Key, question: _Question[_Value]) -> None:
         if self._asking.get(key) is question:
             del self._asking[key]
+            self._left.pop(key, None)
         task = question.task
         if not task.cancelled():
             error = task.exception()  # whoever waits has it; nobody may
