@@ -256,3 +256,8 @@ def test_whatever_is_in_the_environment_is_a_configuration_or_sentences(environm
         made(environment={name: value for name, value in environment.items() if "\0" not in value})
     except ConfigError as error:
         assert error.problems
+
+
+def test_a_path_of_the_record_of_calls_that_is_too_long_is_told_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"can't be kept in .*: File name too long"):
+        made(environment={"TOPICPOLICIES_CALL_RECORD_FILE": "x" * 5_000})

@@ -25,6 +25,11 @@ class CallRecordConfig:
 
     def problems(self) -> list[str]:
         """What is wrong with it."""
-        if self.path is not None and self.path.is_dir():
-            return [f'The record of calls can\'t be kept in "{self.path}", which is a folder: name a file.']
+        if self.path is None:
+            return []
+        try:
+            if self.path.is_dir():
+                return [f'The record of calls can\'t be kept in "{self.path}", which is a folder: name a file.']
+        except OSError as error:
+            return [f'The record of calls can\'t be kept in "{self.path}": {error.strerror}.']
         return []
