@@ -6,7 +6,10 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import TypeAlias
 
+Signature: TypeAlias = tuple[int, int, int, int, int]
+"""Of a file its device, number, size, and when its contents, and anything about it, changed (ns)."""
 _AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -33,6 +36,15 @@ def checked(path: Path) -> Path:
     """
     _check(path.stat(), path)
     return path
+
+
+def signature(path: Path) -> Signature | None:
+    """What is another one when a file was written since; None: it can't be looked at."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _opened(path: str, _flags: int) -> int:

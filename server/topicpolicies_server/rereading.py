@@ -41,6 +41,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from . import regular_file
 from .tasks import Kept
 from .threads import DaemonThreads
 
@@ -57,8 +58,8 @@ _MOST_SETTLING = 20
 _now = time.time_ns
 """The time of files."""
 _T = TypeVar("_T")
-_Signature: TypeAlias = tuple[tuple[int, int, int, int, int] | None, ...]
-"""Of each file its device, number, size, and when its contents, and anything about it, changed; None for one that can't be looked at."""
+_Signature: TypeAlias = tuple[regular_file.Signature | None, ...]
+"""Of each file its own; None for one that can't be looked at."""
 
 
 class _Reading(NamedTuple):
@@ -244,21 +245,13 @@ def _problem_of(step: Callable[[], None]) -> str:
 
 
 def _signatures(files: Sequence[Path]) -> _Signature:
-    return tuple(map(_signature, files))
+    return tuple(map(regular_file.signature, files))
 
 
 def _age(signature: _Signature) -> float:
     """How many seconds ago the youngest of files was changed, or, by its time, will be."""
     now = _now()
     return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)
-
-
-def _signature(path: Path) -> tuple[int, int, int, int, int] | None:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _placed(problem: str, files: Sequence[Path]) -> str:

@@ -12,8 +12,10 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from tests.rpc.slow import Slow
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
 
 TOPIC = "persistent://public/default/orders"
@@ -23,6 +25,18 @@ TOPIC = "persistent://public/default/orders"
 def log_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     """Where the embedded log is kept; None is in memory."""
     return None if request.param == "memory" else tmp_path / "policies.db"
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Decides in the servers of a test."""
+    made = Slow()
+
+    async def opened(*_: object) -> Slow:
+        return made
+
+    monkeypatch.setattr(servers, "open_authority", opened)
+    return made
 
 
 @pytest.fixture

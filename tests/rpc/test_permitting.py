@@ -11,10 +11,10 @@ import pytest
 
 from tests.rpc.callers import believe, of
 from tests.rpc.conftest import refused
+from tests.rpc.slow import Slow
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.access import Caller, Permission
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -26,58 +26,10 @@ PATIENCE = 20.0
 SLOW, FAST = "persistent://slow/space/t", "persistent://fast/space/t"
 
 
-class Slow:
-    """Knows at once what holds in ``fast/...``; of the rest, once it was told to know. It counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.knows = asyncio.Event()
-        self.asked = 0
-        self.looked = 0
-        self.allowed = True
-        self.problem: PolicyError | None = None
-        self.on_basis = None
-
-    def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
-        """As far as it is known."""
-        self.looked += 1
-        assert caller.principal == "admin"
-        if permission is Permission.SECRETS:
-            return False
-        return self.allowed if namespace.startswith("fast/") else None
-
-    async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
-        """Once it was told to know."""
-        assert caller.principal == "admin" and permission is not Permission.SECRETS and not namespace.startswith("fast/")
-        self.asked += 1
-        await self.knows.wait()
-        if self.problem is not None:
-            raise self.problem
-        return self.allowed
-
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """It remembers no answers."""
-        return {}
-
-    async def close(self) -> None:
-        """Nothing."""
-
-
 @pytest.fixture
-def authority(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """Decides in the server."""
-    made = Slow()
-
-    async def opened(*_: object) -> Slow:
-        return made
-
-    monkeypatch.setattr(servers, "open_authority", opened)
-    return made
-
-
-@pytest.fixture
-async def asking(authority: Slow) -> AsyncIterator[Server]:
+async def asking(slow: Slow) -> AsyncIterator[Server]:
     """A server that asks it."""
-    assert authority.asked == 0
+    assert slow.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server:
         server.calls.doors = (believe,)
@@ -109,14 +61,14 @@ async def results(stream: Any) -> AsyncIterator[service_pb2.PolicyChangeResult]:
             yield result
 
 
-async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub: AsyncStub, authority: Slow) -> None:
+async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub: AsyncStub, slow: Slow) -> None:
     stream = stub.UpdatePolicies(metadata=of("admin"))
     await stream.write(batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3), change(SLOW, 4)))
     come = results(stream)
     async with asyncio.timeout(PATIENCE):
         assert (await anext(come)).sequence == 2, "others do not wait for it"
         await stream.write(batch(change(SLOW, 5)))
-        authority.knows.set()
+        slow.knows.set()
         found = [await anext(come) for _ in range(4)]
         await stream.done_writing()
     assert [each.sequence for each in found] == [1, 3, 4, 5]
@@ -126,11 +78,11 @@ async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub
     assert got.documents[0].policies.max_producer_per_topic == 5
 
 
-async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub: AsyncStub, authority: Slow) -> None:
+async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub: AsyncStub, slow: Slow) -> None:
     stream = stub.UpdatePolicies(metadata=of("admin"))
     await stream.write(batch(change(SLOW, 1), change(SLOW, 2)))
-    authority.allowed = False
-    authority.knows.set()
+    slow.allowed = False
+    slow.knows.set()
     await stream.done_writing()
     async with asyncio.timeout(PATIENCE):
         found = [each async for each in results(stream)]
@@ -138,9 +90,9 @@ async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub
 
 
 @pytest.mark.parametrize("name", ["UpdatePolicy", "GetPolicy", "ListPolicies", "WatchPolicies", "UpdatePolicies"])
-async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncStub, authority: Slow, name: str) -> None:
-    authority.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
-    authority.knows.set()
+async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncStub, slow: Slow, name: str) -> None:
+    slow.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
+    slow.knows.set()
     if name == "UpdatePolicies":
         found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(SLOW, 1))]), metadata=of("admin")))]
         assert found[0].error.code == grpc.StatusCode.UNAVAILABLE.value[0]
@@ -156,18 +108,18 @@ async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncS
     assert (told.code, told.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
 
 
-async def test_what_is_known_is_not_asked_for(stub: AsyncStub, authority: Slow) -> None:
+async def test_what_is_known_is_not_asked_for(stub: AsyncStub, slow: Slow) -> None:
     await stub.UpdatePolicy(change(FAST, 1), metadata=of("admin"))
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=FAST), metadata=of("admin"))
     found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(FAST, 2))]), metadata=of("admin")))]
     assert found[0].HasField("updated")
-    assert (authority.asked, authority.looked) == (0, 6), "a permission and the secrets, for each"
+    assert (slow.asked, slow.looked) == (0, 6), "a permission and the secrets, for each"
 
 
-async def test_what_is_wrong_with_a_request_is_told_before_anybody_is_asked(stub: AsyncStub, authority: Slow) -> None:
+async def test_what_is_wrong_with_a_request_is_told_before_anybody_is_asked(stub: AsyncStub, slow: Slow) -> None:
     told = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
     assert told.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert (authority.asked, authority.looked) == (0, 0)
+    assert (slow.asked, slow.looked) == (0, 0)
 
 
 class Facts:

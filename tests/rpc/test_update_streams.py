@@ -23,7 +23,6 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.logs.memory.log import MemoryNamespaceLog
 from topicpolicies_server.rpc import requests, streaming
-from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.decoding import Batch
 from topicpolicies_server.rpc.elsewhere import MOST_ELSEWHERE
@@ -36,25 +35,14 @@ from topicpolicies_server.rpc.tracing import Tracing
 from topicpolicies_server.telemetry.spans import CHANGE_SECONDS, Ended
 
 from .callers import believe, of
-from .test_permitting import FAST, PATIENCE, SLOW, Slow, batch, change, results
+from .slow import Slow
+from .test_permitting import FAST, PATIENCE, SLOW, batch, change, results
 
 
 @pytest.fixture
-def authority(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """Decides in the server."""
-    made = Slow()
-
-    async def opened(*_: object) -> Slow:
-        return made
-
-    monkeypatch.setattr(servers, "open_authority", opened)
-    return made
-
-
-@pytest.fixture
-async def server(authority: Slow, tmp_path: Path) -> AsyncIterator[Server]:
+async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
     """A server that asks it, and records its calls."""
-    assert authority.asked == 0
+    assert slow.asked == 0
     record = CallRecordConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
     config = ServerConfig(
         log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
@@ -65,7 +53,7 @@ async def server(authority: Slow, tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_followed_as_given_up(
-    server: Server, authority: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[object] = []
     monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: sent.append(event))
@@ -78,7 +66,7 @@ async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_f
         await stream.write(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)))
         async with asyncio.timeout(PATIENCE):
             await stream.read()
-            while not (sent and authority.asked):  # noqa: ASYNC110 (nobody tells)
+            while not (sent and slow.asked):  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.01)
             await asyncio.sleep(CHANGE_SECONDS * 1.1)  # one of the changes of so much time is followed
             await stream.write(batch(change(FAST, 3)))
@@ -98,12 +86,12 @@ async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_f
 
 
 async def test_a_change_whose_permission_is_given_up_by_what_was_asked_is_told_that_it_is_our_fault(
-    server: Server, authority: Slow, monkeypatch: pytest.MonkeyPatch
+    server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def may(*_: object) -> bool:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(authority, "may", may)
+    monkeypatch.setattr(slow, "may", may)
     async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
         stream = async_stub(channel).UpdatePolicies(iter([batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))]), metadata=of("admin"))
         found = {each.sequence: each.error.code async for each in results(stream)}

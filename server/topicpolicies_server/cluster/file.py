@@ -61,7 +61,7 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         """``path``: of the file, which is read when it is first needed."""
         self._path = path
-        self._stamp: tuple[int, ...] | None = None
+        self._stamp: regular_file.Signature | None = None
         self._contents: _Contents | None = None
 
     async def cluster(self) -> ClusterFacts:
@@ -99,8 +99,7 @@ class FileSource:
 
     def _contents_now(self) -> _Contents:
         try:
-            found = self._path.stat()
-            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            stamp = regular_file.signature(self._path)
             if self._contents is None or stamp != self._stamp:
                 self._contents, self._stamp = parse(regular_file.read(self._path).decode()), stamp
         except (OSError, ValueError) as error:

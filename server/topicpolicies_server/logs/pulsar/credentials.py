@@ -154,16 +154,8 @@ class LiveContext:
         _LOG.info("TLS towards Pulsar: read anew, and in force")
         return True
 
-    def _look(self) -> list[tuple[int, int, int, int] | None]:
-        return [_signature(each) for each in self._files]
-
-
-def _signature(path: Path) -> tuple[int, int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    def _look(self) -> list[regular_file.Signature | None]:
+        return [regular_file.signature(each) for each in self._files]
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
