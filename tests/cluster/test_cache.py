@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from topicpolicies_server.cluster.cache import MOST_LEFT, Cache, Known, NewestAnswers
+from topicpolicies_server.cluster.cache import MOST_BESIDE, MOST_LEFT, Cache, Known, NewestAnswers
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -208,6 +208,32 @@ async def test_what_keeps_an_answer_known_is_asked_although_nobody_waits(asked: 
     assert await before == "before"
     await turns_of_the_loop()
     assert asked.questions == ["one", "before", "one"]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+async def test_a_newcomer_stands_behind_few_of_the_questions_that_keep_answers_known(asked: Asked, stale: bool) -> None:
+    now = 0.0
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=1_000, now=lambda: now, places=asyncio.Semaphore(1))
+    asked.answering.set()
+    known = [str(number) for number in range(200)]
+    for key in known:
+        await cache.get(key)
+    asked.answering.clear()
+    asked.questions.clear()
+    now = 11.0 if stale else 6.0
+    for key in known:
+        assert await cache.get(key, stale=stale) == key
+    newcomer = asyncio.create_task(cache.get("newcomer"))
+    await turns_of_the_loop()
+    asked.answering.set()
+    assert await newcomer == "newcomer"
+    assert asked.questions == [*known[:MOST_BESIDE], "newcomer"]
+    for _ in range(len(known)):
+        for key in known:
+            assert await cache.get(key, stale=stale) == key
+        await turns_of_the_loop()
+    assert set(asked.questions) == {*known, "newcomer"}, "later uses ask what was left out"
+    assert len(asked.questions) == len(known) + 1, "once"
 
 
 async def test_a_place_that_came_to_a_question_as_it_was_given_up_is_anothers(asked: Asked) -> None:

@@ -1,5 +1,9 @@
 """Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed.
 
+An answer that is used in the second half of its time is asked for anew while it still holds, and so is an old one that will do. Nobody
+waits for these questions, and no more than ``MOST_BESIDE`` are asked at a time: a newcomer's question stands behind few of them, and a
+later use asks what was left out.
+
 Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
 its waiting. A question that waits for its place is given up with the last of those who wait for it, so that callers who go away leave
 nothing in the line. One that has its place goes on, and so does one that nobody had to wait for (it refreshes what is known): callers
@@ -37,6 +41,8 @@ from ..tasks import asked_to_end
 
 MOST_LEFT = 64
 """So many questions that nobody waits for any more are asked on."""
+MOST_BESIDE = 8
+"""So many questions are asked beside, for what is known to stay known."""
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -123,6 +129,8 @@ class Cache(Generic[_Key, _Value]):
         self._asking: dict[_Key, _Question[_Value]] = {}
         self._left: OrderedDict[_Key, _Question[_Value]] = OrderedDict()
         """Those of them in their places that nobody waits for any more; the first was left first."""
+        self._beside = 0
+        """How many of them are asked for what is known to stay known."""
         self._failing = False
         """Whether the last question failed in a way that nobody foresaw: that is logged once."""
         self._closed = False
@@ -143,8 +151,8 @@ class Cache(Generic[_Key, _Value]):
         age = self._now() - answer.at
         if age > self._fresh:
             return None
-        if age > self._fresh / 2 and key not in self._asking and not self._closed:
-            self._begin(key).beside = True
+        if age > self._fresh / 2 and key not in self._asking:
+            self._refresh(key)
         return answer.value
 
     async def get(self, key: _Key, *, stale: bool = False) -> _Value:
@@ -160,17 +168,15 @@ class Cache(Generic[_Key, _Value]):
         fresh = self.peek(key)
         if fresh is not None:
             return fresh
-        question = self._asking.get(key)
-        if question is None and not self._closed:
-            question = self._begin(key)
         old = self._answers.of(key)
         if stale and old is not None:
-            if question is not None:
-                question.beside = True
-                self._left.pop(key, None)
+            self._refresh(key)
             return old.value
+        question = self._asking.get(key)
         if question is None:
-            raise stopping()
+            if self._closed:
+                raise stopping()
+            question = self._begin(key)
         question.waiting += 1
         self._left.pop(key, None)
         try:
@@ -197,6 +203,18 @@ class Cache(Generic[_Key, _Value]):
         question = self._asking[key] = _Question(task)
         task.add_done_callback(lambda _: self._end(key, question))
         return question
+
+    def _refresh(self, key: _Key) -> None:
+        """Has it asked anew what is known, if that can be now."""
+        question = self._asking.get(key)
+        if question is None:
+            if self._closed or self._beside >= MOST_BESIDE:
+                return
+            question = self._begin(key)
+        if not question.beside:
+            question.beside = True
+            self._beside += 1
+            self._left.pop(key, None)
 
     def _leave(self, key: _Key, question: _Question[_Value]) -> None:
         """The last of those who waited for a question has gone away."""
@@ -233,6 +251,7 @@ class Cache(Generic[_Key, _Value]):
         return value
 
     def _end(self, key: _Key, question: _Question[_Value]) -> None:
+        self._beside -= question.beside
         if self._asking.get(key) is question:
             del self._asking[key]
             self._left.pop(key, None)

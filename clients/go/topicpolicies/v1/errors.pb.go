@@ -202,8 +202,8 @@ const (
 	ErrorReason_ERROR_REASON_NOT_APPENDED ErrorReason = 81
 	// Nothing was to be written, as far as is known here, and where the log ends could not be told in time. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_NOT_CONFIRMED ErrorReason = 82
-	// Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. UNAVAILABLE. Repeat: yes. Metadata:
-	// namespace, leader.
+	// Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
+	// in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
 	ErrorReason_ERROR_REASON_NOT_LEADER ErrorReason = 83
 	// Too many changes of one topic wait already. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
 	ErrorReason_ERROR_REASON_TOO_MANY_UPDATES ErrorReason = 84

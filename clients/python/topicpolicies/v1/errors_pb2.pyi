@@ -214,8 +214,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_NOT_CONFIRMED: _ErrorReason.ValueType  # 82
     """Nothing was to be written, as far as is known here, and where the log ends could not be told in time. UNAVAILABLE. Repeat: yes."""
     ERROR_REASON_NOT_LEADER: _ErrorReason.ValueType  # 83
-    """Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. UNAVAILABLE. Repeat: yes. Metadata:
-    namespace, leader.
+    """Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
+    in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
     """
     ERROR_REASON_TOO_MANY_UPDATES: _ErrorReason.ValueType  # 84
     """Too many changes of one topic wait already. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope."""
@@ -577,8 +577,8 @@ ERROR_REASON_NOT_APPENDED: ErrorReason.ValueType  # 81
 ERROR_REASON_NOT_CONFIRMED: ErrorReason.ValueType  # 82
 """Nothing was to be written, as far as is known here, and where the log ends could not be told in time. UNAVAILABLE. Repeat: yes."""
 ERROR_REASON_NOT_LEADER: ErrorReason.ValueType  # 83
-"""Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. UNAVAILABLE. Repeat: yes. Metadata:
-namespace, leader.
+"""Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
+in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
 """
 ERROR_REASON_TOO_MANY_UPDATES: ErrorReason.ValueType  # 84
 """Too many changes of one topic wait already. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope."""

@@ -610,8 +610,8 @@ export enum ErrorReason {
   NOT_CONFIRMED = 82,
 
   /**
-   * Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. UNAVAILABLE. Repeat: yes. Metadata:
-   * namespace, leader.
+   * Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
+   * in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
    *
    * @generated from enum value: ERROR_REASON_NOT_LEADER = 83;
    */
