@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -225,6 +225,12 @@ def install(profile: str) -> None:
     installed = read_stamp()
     if any(installed.get(name) == fingerprint(name) for name in {profile, "dev"}):
         return
+    with generators() if profile == "dev" else contextlib.nullcontext():
+        install_profile(profile)
+
+
+def install_profile(profile: str) -> None:
+    """Makes ``.venv`` hold what a profile's lock files say, and this project in place."""
     make_venv()
     STAMP.unlink(missing_ok=True)
     # Modules are compiled when they are imported first: most of what is installed never is.
@@ -237,6 +243,14 @@ def install(profile: str) -> None:
     heading("installing topicpolicies in place")
     quietly(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
     STAMP.write_text(json.dumps({profile: fingerprint(profile)}))
+
+
+@contextlib.contextmanager
+def generators() -> Iterator[None]:
+    """Has the generators of other languages fetched beside Python's packages; the inspection that needs them says what is not to be had."""
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen((sys.executable, "-m", "proto.tools"), cwd=ROOT, stdin=nothing, stdout=nothing, stderr=nothing):
+        yield
 
 
 def install_locked(file: Path, pip: Command) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from proto import tools
+from proto import compiler
 
 PROTO = Path(__file__).resolve().parent
 """The root of the definitions."""
@@ -23,7 +23,7 @@ def read(definitions: Path = PROTO) -> FileDescriptorSet:
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "set.binpb"
         options = ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}"]
-        if not tools.compiled(definitions, options, tools.definitions(definitions)):
+        if not compiler.compiled(definitions, options, compiler.definitions(definitions)):
             raise ValueError("the definitions did not compile")
         return FileDescriptorSet.FromString(out.read_bytes())
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 if not __package__:  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from proto import generate_go, generate_reference, generate_typescript, tools
+from proto import compiler, generate_go, generate_reference, generate_typescript
 from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
@@ -43,7 +43,7 @@ def generate(out: Path, proto: Path = _PROTO) -> None:
     Raises:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
-    files = tools.definitions(proto)
+    files = compiler.definitions(proto)
     service = [file for file in files if file.endswith(f"/{_SERVICE}")]
     _run(proto, [f"--python_out={out}", _plugin("mypy"), f"--mypy_out=quiet:{out}"], files)
     _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], service)
@@ -70,7 +70,7 @@ def write(language: Language, fresh: Path) -> None:
 
 
 def _run(proto: Path, options: list[str], files: list[str]) -> None:
-    if not tools.compiled(proto, options, files):
+    if not compiler.compiled(proto, options, files):
         raise ValueError(f"{', '.join(files)} did not compile")
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from proto import coordinates, tools
+from proto import compiler, coordinates, tools
 
 OUT = tools.ROOT / "clients" / "go"
 """Where the committed code is."""
 PATTERN = "topicpolicies/v1/*.pb.go"
 """Which files there are generated."""
-_MESSAGES = ("google.golang.org/protobuf/cmd/protoc-gen-go", "v1.36.12")
-_SERVICES = ("google.golang.org/grpc/cmd/protoc-gen-go-grpc", "v1.6.2")
 
 
 def generate(out: Path, proto: Path) -> None:
@@ -25,8 +23,8 @@ def generate(out: Path, proto: Path) -> None:
         ToolMissingError: Go is not to be had here.
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
-    plugins = [f"--plugin=protoc-gen-{name}={tools.go_tool(*tool)}" for name, tool in (("go", _MESSAGES), ("go-grpc", _SERVICES))]
+    plugins = [f"--plugin=protoc-gen-{name}={tools.go_tool(*tool)}" for name, tool in tools.GO_GENERATORS.items()]
     module = coordinates.wanted()["go.module"]
     options = [f"--go_out={out}", f"--go_opt=module={module}", f"--go-grpc_out={out}", f"--go-grpc_opt=module={module}"]
-    if not tools.compiled(proto, [*plugins, *options], tools.definitions(proto)):
+    if not compiler.compiled(proto, [*plugins, *options], compiler.definitions(proto)):
         raise ValueError("the definitions did not compile for Go")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from proto import tools
+from proto import compiler, tools
 
 OUT = tools.TYPESCRIPT / "src" / "generated"
 """Where the committed code is."""
@@ -27,5 +27,5 @@ def generate(out: Path, proto: Path) -> None:
     """
     plugin = tools.node_modules() / ".bin" / "protoc-gen-es"
     options = [f"--plugin=protoc-gen-es={plugin}", f"--es_out={out}", "--es_opt=target=ts,import_extension=js"]
-    if not tools.compiled(proto, options, [*tools.definitions(proto), *_DETAILS]):
+    if not compiler.compiled(proto, options, [*compiler.definitions(proto), *_DETAILS]):
         raise ValueError("the definitions did not compile for TypeScript")

@@ -1,4 +1,7 @@
-"""The programs of other languages that generating and testing need, pinned, and found or refused with a sentence that says what to do."""
+"""The programs of other languages that generating and testing need, pinned, and found or refused with a sentence that says what to do.
+
+Standard library only: ``python -m proto.tools`` has the generators at hand before anything of Python is installed.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
-from importlib import resources
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPESCRIPT = ROOT / "clients" / "typescript"
+GO_GENERATORS = {
+    "go": ("google.golang.org/protobuf/cmd/protoc-gen-go", "v1.36.12"),
+    "go-grpc": ("google.golang.org/grpc/cmd/protoc-gen-go-grpc", "v1.6.2"),
+}
+"""By the names that protoc has for them: package and version."""
 _GO_TOOLS = ROOT / ".cache" / "go-tools"
 _GO_NEEDED = (1, 24)
 _NODE_NEEDED = (20, 0)
@@ -24,22 +31,6 @@ _STAMP = TYPESCRIPT / "node_modules" / ".installed"
 
 class ToolMissingError(Exception):
     """A program is not to be had here; the message says what to do."""
-
-
-def definitions(root: Path) -> list[str]:
-    """The definitions below a root, by their paths from there, in order."""
-    return sorted(path.relative_to(root).as_posix() for path in (root / "topicpolicies").rglob("*.proto"))
-
-
-def imported() -> tuple[Path, ...]:
-    """Where the definitions are that ours import: Protobuf's own, and ``google.rpc``."""
-    return Path(str(resources.files("grpc_tools") / "_proto")), Path(str(resources.files("google.rpc") / "status.proto")).parents[2]
-
-
-def compiled(root: Path, options: Sequence[str], files: Sequence[str]) -> bool:
-    """Runs protoc on definitions below a root, or on those that they import; whether they compile. If not, standard error says why."""
-    paths = [f"--proto_path={path}" for path in (root, *imported())]
-    return bool(protoc.main(["protoc", *paths, *options, *files]) == 0)
 
 
 def go() -> str:
@@ -127,3 +118,17 @@ def _quietly(command: Sequence[str], directory: Path, environment: dict[str, str
         text=True,
         check=False,
     )
+
+
+def main() -> int:
+    """Has all generators of other languages at hand; 1 if one is not to be had."""
+    with ThreadPoolExecutor() as threads:
+        had = [threads.submit(node_modules), *(threads.submit(go_tool, *generator) for generator in GO_GENERATORS.values())]
+    missing = [str(error) for error in (each.exception() for each in had) if error is not None]
+    for problem in missing:
+        print(problem, file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

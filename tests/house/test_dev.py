@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,36 @@ def test_what_tests_need_is_enough_for_the_demo_but_not_the_reverse(installed: l
     done = len(installed)
     dev.install("server")
     assert len(installed) == done
+
+
+def test_generators_of_other_languages_are_fetched_while_packages_are_installed(
+    installed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "proto").mkdir()
+    (tmp_path / "proto" / "tools.py").write_text("import pathlib\npathlib.Path('began').touch()\ninput()\n")
+
+    def install(*command: object) -> None:
+        end = time.monotonic() + 20
+        while not (tmp_path / "began").exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        installed.append(str(command[-1]))
+
+    monkeypatch.setattr(dev, "quietly", install)
+    dev.install("dev")
+    assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)], "what can't be fetched is no reason to install nothing"
+    (tmp_path / "began").unlink()
+    (tmp_path / "pyproject.toml").write_text("changed = true")
+    monkeypatch.setattr(dev, "quietly", lambda *command: installed.append(str(command[-1])))
+    dev.install("server")
+    assert str(dev.REQUIREMENTS / "server.txt") in installed
+    assert not (tmp_path / "began").exists(), "a server needs none"
+
+
+def test_fetching_generators_needs_nothing_but_the_standard_library() -> None:
+    script = "import sys; import proto.tools; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    answer = subprocess.run([sys.executable, "-S", "-c", script], cwd=_ROOT, capture_output=True, text=True, check=True)
+    assert set(answer.stdout.split()) <= {"__main__", "proto"}
 
 
 _LOCK = (_ROOT / "requirements" / "dev.txt").read_text()
