@@ -22,6 +22,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar.ids import place_of
 from topicpolicies_server.logs.pulsar.reading import patience
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
 
 one_process = pytest.mark.xdist_group("a broker that is stopped")
 
@@ -377,6 +378,36 @@ async def test_a_log_that_was_replaced_behind_a_quiet_reader_is_noticed_soon(fol
     await recorder.until(lambda: bool(recorder.losses))
     assert recorder.losses[0].reason in ("LOG_DELETED", "LOG_REPLACED")
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+@pytest.mark.parametrize("written", ["here", "elsewhere"])
+async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former_ones(
+    following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Existence, "due", lambda *_: False)  # it is looked after too late
+    if partitions:
+        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    for n in range(6):
+        recorder.append(log, an_update(a_key(namespace, n)))
+    await recorder.until_settled(6)
+    former, identity = recorder.ids(), log.identity
+    await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
+    if partitions:
+        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
+    event = an_update(a_key(namespace), event_id="later")
+    if written == "here":
+        recorder.append(log, event)  # the library connects again, where the next log is
+    else:
+        await asyncio.to_thread(following.foreign().write, namespace, event)
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason == "LOG_REPLACED"
+    assert recorder.ids() == former
+    again, second = await following.open(namespace, change_log)
+    assert second.ids() == ["later"]
+    assert again.identity != identity
 
 
 async def test_a_log_that_gets_more_partitions_is_lost(following: Following, partitioned_namespace: str) -> None:

@@ -22,7 +22,7 @@ from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
-from topicpolicies_server.logs.pulsar.reading import patience
+from topicpolicies_server.logs.pulsar.reading import patience, questions, receiving
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
@@ -51,8 +51,12 @@ class Reading:
         recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
         not_handed_over: set[MessageId] | None = None,
         successors: Sequence[FakeReader | LogError] | None = None,
+        replaced: Sequence[LogError | None] = (),
     ) -> None:
-        """``successors``: the readers that are opened in place of the first one, in turn."""
+        """``successors``: the readers that are opened in place of the first one, in turn.
+
+        ``replaced``: whether the log is another one by now, in turn; what says ``PULSAR_ADMIN_UNREACHABLE`` is no answer.
+        """
 
         async def all_sent(last: MessageId) -> bool:
             self.broker_asked += 1
@@ -92,8 +96,16 @@ class Reading:
                 raise successor
             return successor
 
+        self.replaced = list(replaced)
+
+        async def another() -> LogError | None:
+            error = self.replaced.pop(0)
+            if error is not None and error.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
+                raise error
+            return error
+
         self.continuity = Continuity(opening, not_handed_over)
-        self.questions = Questions(compaction, skipped, recall)
+        self.questions = Questions(compaction, skipped, recall, another if replaced else None)
         goal = Goal(last, all_sent, patience, fresh_ledger)
         entries = Entries(2, schemas, "standalone")
         again = None if successors is None else reopen
@@ -187,6 +199,41 @@ async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does
     await reading.stop()
 
 
+ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
+NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+
+
+@pytest.mark.parametrize("beginning", [True, False])
+async def test_of_a_new_ledger_nothing_is_handed_over_before_it_is_known_to_be_the_same_logs(
+    monkeypatch: pytest.MonkeyPatch, beginning: bool
+) -> None:
+    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.01)
+    handle = FakeReader(*updates(0, 1))
+    later = [a_message(0, an_update(KEY, 2, event_id="2"), ledger=8), a_message(1, an_update(KEY, 3, event_id="3"), ledger=8)]
+    last = MessageId(8, 0) if beginning else MessageId(7, 1)
+    reading = Reading(handle, last, replaced=[NO_ANSWER, None, ANOTHER])
+    for message in later:
+        handle.feed(message)
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
+    assert len(reading.replaced) == (3 if beginning else 1), "it is asked until there is an answer, once for a ledger"
+    if beginning:
+        reading.replaced[:] = [ANOTHER]
+    handle.feed(a_message(2, an_update(KEY, 4, event_id="4"), ledger=8))
+    handle.feed(a_message(0, an_update(KEY, 5, event_id="5"), ledger=9))
+    assert await lost(reading) == "LOG_REPLACED"
+    assert reading.ids == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("fresh", [6, None])
+async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: int | None) -> None:
+    handle = FakeReader()
+    reading = Reading(handle, None, fresh_ledger=fresh, replaced=[ANOTHER])
+    await reading.until(lambda: reading.caught_up_after == [0])
+    handle.feed(updates(0)[0])
+    assert await lost(reading) == "LOG_REPLACED"
+    assert reading.ids == []
+
+
 async def test_an_empty_partition_is_caught_up_at_once() -> None:
     reading = Reading(FakeReader(), None)
     await reading.until(lambda: reading.caught_up_after == [0])
@@ -211,7 +258,7 @@ async def test_a_library_that_says_yes_for_ever_is_overruled_by_the_broker() -> 
 
 
 async def test_of_a_library_that_does_not_answer_the_broker_is_asked_before_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(receiving, "_ANSWER_SECONDS", 0.3)
     handle = FakeReader(*updates(0, 1))
     handle.silent = True
     reading = Reading(handle, MessageId(7, 5), sent=lambda: True, patience=2.0)

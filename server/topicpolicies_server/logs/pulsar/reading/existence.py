@@ -4,8 +4,10 @@ pulsar-client does not say so: it connects again for ever, and where the topic w
 So the broker is asked, from time to time, after each interruption of the connection, and when a new ledger has begun, as one does in a
 new topic.
 
-Ledgers are numbered once and for all, and a topic that is deleted and created again begins with a new one. So where the end stands in a
-ledger of which nothing was read, it is asked first whether the log is still there; likewise if nobody serves it.
+Ledgers are numbered once and for all, and a topic that is deleted and created again begins with a new one. So what comes from a new
+ledger is handed on when the broker has said since that the log is the same (``partition``): an entry of the next log never joins what was
+read of this one. And where the end stands in a ledger of which nothing was read, it is asked first whether the log is still there; likewise
+if nobody serves it.
 """
 
 from __future__ import annotations
@@ -13,12 +15,36 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ....core.policies.events import Position
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..access import Access
-from .following import Following
+from ..admin.topics import Layout, Topics
+
+if TYPE_CHECKING:
+    from .following import Following
+
+
+async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | None:
+    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is, or nobody may know.
+
+    Raises:
+        LogError: there is no answer.
+    """
+    name = f"The change log of {layout.namespace}"
+    try:
+        found = await topics.creation(layout)
+    except LogError as error:
+        if error.reason in (Reason.PULSAR_ADMIN_REFUSED, Reason.NAMESPACE_NOT_FOUND):
+            return None if error.reason == Reason.PULSAR_ADMIN_REFUSED else LogError(Reason.LOG_DELETED, f"{name} was deleted.")
+        raise
+    if creation in (found, ""):
+        return None
+    if not found:
+        return LogError(Reason.LOG_DELETED, f"{name} was deleted.")
+    return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it has to be opened anew.")
 
 
 class Existence:
@@ -97,9 +123,7 @@ class Existence:
                 Reason.LOG_REPARTITIONED,
                 f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it has to be opened anew.",
             )
-        if opened.creation and await topics.creation(layout) not in (opened.creation, ""):
-            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it has to be opened anew.")
-        return None
+        return await replaced(topics, layout, opened.creation)
 
     def _not_reconnected(self) -> LogError | None:
         """The library waits longer and longer between attempts; when brokers answer again, opening anew is quicker."""

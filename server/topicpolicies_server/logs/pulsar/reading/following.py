@@ -23,6 +23,7 @@ from .acknowledged import Acknowledged
 from .beginning import Beginning, beginnings
 from .continuity import Continuity
 from .entries import Entries
+from .existence import replaced
 from .partition import Goal, PartitionReader
 from .questions import Questions
 from .receiving import Received
@@ -96,15 +97,22 @@ class Following:
         Raises:
             LogError: some could not be connected, and none is.
         """
-        await schemas.refresh()
+        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
+        _, creation = await asyncio.gather(schemas.refresh(), access.topics.creation(layout))
         begun = await beginnings(access, layout, start) if start is not None else None
+
+        async def another() -> LogError | None:
+            return await replaced(access.topics, layout, creation)
+
         connecting = [
-            asyncio.ensure_future(_connect(access, schemas, layout, partition, ours, begun[partition] if begun is not None else None))
+            asyncio.ensure_future(
+                _connect(access, schemas, layout, partition, ours, another, begun[partition] if begun is not None else None)
+            )
             for partition, ours in enumerate(acknowledged)
         ]
         try:
             parts = await asyncio.gather(*connecting)
-            creation = await access.topics.creation(layout)
+            creation = creation or await access.topics.creation(layout)
         except BaseException as error:
             for task in connecting:
                 if not task.cancel() and not task.cancelled() and task.exception() is None:
@@ -206,7 +214,13 @@ class Following:
 
 
 async def _connect(
-    access: Access, schemas: Schemas, layout: Layout, partition: int, acknowledged: Acknowledged, begun: Beginning | None
+    access: Access,
+    schemas: Schemas,
+    layout: Layout,
+    partition: int,
+    acknowledged: Acknowledged,
+    another: Callable[[], Awaitable[LogError | None]],
+    begun: Beginning | None,
 ) -> tuple[PartitionReader, End]:
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
@@ -227,7 +241,7 @@ async def _connect(
     goal = Goal(end.last, source.has_sent, access.limits.stuck_seconds, end.fresh_ledger)
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
-    questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between)
+    questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between, another)
     entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.stood, acknowledged)
     continuity = Continuity(compaction, not_handed_over, entries.last)
     return PartitionReader(handle, entries, goal, continuity, questions, recalled, source.reopen), end

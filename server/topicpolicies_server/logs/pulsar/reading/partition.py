@@ -12,6 +12,9 @@ taken for read.
 come either: a marker, an entry that compaction was faster to remove, a ledger without entries. So if nothing comes while something should,
 the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
 
+**A new ledger** may be that of another log, which was created in the place of this one. So before anything of it is handed over, the broker
+is asked whether the log is still the same.
+
 **A broker that sends nothing** though there is something to send is given another reader (``quiet``), which goes on where this one stands.
 So is one that would now send much of what was just read as it was, because a compaction had erased it.
 """
@@ -30,7 +33,6 @@ from ....core.policies.events import Placed, Position
 from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
 from ...change_log import LogError
-from ..client import OK, Inbox
 from ..ids import NOWHERE, MessageId, border_of
 from .continuity import Continuity, State
 from .entries import Entries
@@ -41,7 +43,6 @@ from .receiving import SLICE_SECONDS, Received, Receiver, Slices
 _log = logging.getLogger(__name__)
 
 _QUIET_SECONDS = 0.1
-_ANSWER_SECONDS = 5.0
 _OVERDUE_SECONDS = 0.7
 _WORTH_A_READER = 1_000
 """If so many entries were read beside the reader, it is faster to open it anew behind them than to have it given what is left of them."""
@@ -122,6 +123,8 @@ class PartitionReader:
         """The furthest place of what came."""
         self._expected = NOWHERE
         """The furthest end of the partition that was told of."""
+        self._ledger = goal.fresh_ledger if goal.last is None else goal.last.ledger
+        """The last one that is known to be this log's; None: there is none."""
 
     @property
     def connected(self) -> bool:
@@ -235,8 +238,8 @@ class PartitionReader:
         return self._caught_up
 
     async def _is_at_end(self) -> bool:
-        """Whether nothing more is to come, asked while nothing comes. A library that does not answer is taken to say that there is more."""
-        if await self._library_has_more():
+        """Whether nothing more is to come, asked while nothing comes."""
+        if await self._receiver.has_more():
             if not self._patience.broker_is_due(time.monotonic()):
                 return False
             try:
@@ -271,18 +274,6 @@ class PartitionReader:
         except LogError as error:
             _log.info("A reader can't be opened anew: %s", error.message)
 
-    async def _library_has_more(self) -> bool:
-        answered = asyncio.Event()
-        inbox: Inbox[tuple[Any, bool]] = Inbox(asyncio.get_running_loop(), answered.set)
-        self.handle.has_message_available_async(lambda result, more: inbox.put((result, more)))
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                await answered.wait()
-        except TimeoutError:
-            return True
-        result, more = inbox.items.popleft()
-        return result != OK or bool(more)
-
     def _in_order(self, batch: Sequence[Received]) -> Sequence[Received]:
         """What was received, and before it what was recalled that goes before it."""
         recalled = self._recalled
@@ -296,13 +287,23 @@ class PartitionReader:
         return merged
 
     async def _hand_over(self, batch: Iterable[Received], deliver: _Delivery, *, sure: bool = False) -> None:
-        """Hands messages over, and before each what is missing there; ``sure``: nothing is."""
+        """Hands messages over, and before each what is missing there; ``sure``: nothing is.
+
+        Raises:
+            LogError: something was missed, or the log is another one by now.
+        """
         placed: list[Any] = []
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
         entry_of = entries.entry if deliver.unopened is None else entries.sealed
         until = clock() + SLICE_SECONDS
         for place, message in batch:
+            if self._ledger is None or place[0] > self._ledger:
+                if placed:
+                    deliver(placed)
+                    placed = []
+                await self._questions.still_the_same()
+                self._ledger = place[0]
             if not sure and not goes_on(place):
                 if placed:
                     deliver(placed)

@@ -36,17 +36,20 @@ class Questions:
         compaction: Callable[[], Awaitable[Compaction]],
         skipped: Callable[[MessageId, MessageId], Awaitable[MessageId | None]],
         recall: Recall | None = None,
+        replaced: Callable[[], Awaitable[LogError | None]] | None = None,
     ) -> None:
-        """The first two ask the broker, and may raise ``LogError``.
+        """All but ``recall`` ask the broker, and may raise ``LogError``.
 
         Args:
             compaction: for its compaction.
             skipped: for the first message between two entries.
             recall: reads entries in the ledgers; None: they can't be had.
+            replaced: whether the log is another one by now (``existence``); None: it never is.
         """
         self._compaction = compaction
         self._skipped = skipped
         self._recall = recall
+        self._replaced = replaced
 
     async def ask(self, continuity: Continuity) -> Sequence[Received]:
         """Asks what continuity has to know in its state, and tells it, but for entries: those are told of when they are delivered.
@@ -76,6 +79,15 @@ class Questions:
             case State.WHOLE:
                 pass
         return ()
+
+    async def still_the_same(self) -> None:
+        """Makes sure that the log is the one that was opened.
+
+        Raises:
+            LogError: it is not.
+        """
+        if self._replaced is not None and (error := await _answer(self._replaced)) is not None:
+            raise error
 
     async def keep_up(self, continuity: Continuity) -> MessageId:
         """Learns of compactions.

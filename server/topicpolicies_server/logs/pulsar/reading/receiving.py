@@ -28,6 +28,7 @@ from ...change_log import LogError
 from ..client import OK, Inbox, next_at_once
 from ..ids import NOWHERE, MessageId
 
+_ANSWER_SECONDS = 5.0
 _BATCH = 64
 _FIRST_LOOK_SECONDS = 0.05
 _LONGEST_LOOK_SECONDS = 10.0
@@ -160,6 +161,19 @@ class Receiver:
                 self._look()
                 look = min(4 * look, _LONGEST_LOOK_SECONDS)
         return True
+
+    async def has_more(self) -> bool:
+        """Whether the library says that there is more to be read; one that does not answer is taken to say so."""
+        answered = asyncio.Event()
+        inbox: Inbox[tuple[Any, bool]] = Inbox(self._loop, answered.set)
+        self._handle.has_message_available_async(lambda result, more: inbox.put((result, more)))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            return True
+        result, more = inbox.items.popleft()
+        return result != OK or bool(more)
 
     def _look(self) -> None:
         """Looks into the queue beside which somebody waits."""
