@@ -27,10 +27,9 @@ from rich.table import Table
 
 from bench.embedded_log import Waiting
 from bench.figures.conditions import here
-from bench.figures.filling import policies
+from bench.figures.filling import an_update
 from bench.figures.processors import seconds_of
 from bench.harness.targets import Program
-from bench.sidecar_events import Events
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
@@ -38,7 +37,6 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.routing import message_key
@@ -170,10 +168,7 @@ async def _fill(path: Path, names: list[str], topics: int) -> None:
 
 def _events(namespace: str, topics: int) -> Iterator[Event]:
     """An update of each topic, as a sidecar writes it."""
-    events = Events()
-    for number in range(topics):
-        event = events.of_sidecar(PolicyKey(_topic(namespace, number), Scope.LOCAL), number)
-        yield event._replace(document=split(policies(number)))
+    return (an_update(_topic(namespace, number), number) for number in range(topics))
 
 
 def _on_pulsar(broker: Broker, options: argparse.Namespace) -> list[str]:

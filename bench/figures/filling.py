@@ -27,7 +27,12 @@ _PENDING = 64 * _TURN
 def documents(topics: int, remembered: int = 0) -> Iterator[Event]:
     """An update of each topic, whose event tells of so many requests before it."""
     for number in range(topics):
-        yield Event(PolicyKey(topic(number), Scope.LOCAL), Action.UPDATE, split(policies(number)), _stamp(number, remembered))
+        yield an_update(topic(number), number, remembered)
+
+
+def an_update(of: str, number: int, remembered: int = 0) -> Event:
+    """An update of a topic without a document, whose event says all that it changes: a server that loads it has nothing to repair."""
+    return Event(PolicyKey(of, Scope.LOCAL), Action.UPDATE, split(policies(number)), _stamp(number, remembered))
 
 
 def topic(number: int) -> str:

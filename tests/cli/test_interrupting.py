@@ -70,7 +70,8 @@ def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(reco
             begun, give_up = out.stat().st_size, time.monotonic() + 20
 
             def written(begun: int = begun, give_up: float = give_up) -> None:
-                while out.stat().st_size == begun and time.monotonic() < give_up:
+                while out.stat().st_size == begun:
+                    assert time.monotonic() < give_up, "nothing was written"
                     time.sleep(0.001)
                 time.sleep(chance.uniform(0, 0.01))
 
@@ -88,15 +89,16 @@ def test_terminated_it_keeps_its_place(recorded: Terminal, tmp_path: Path) -> No
     fill(recorded, 3)
     place, out = tmp_path / "token", tmp_path / "out.jsonl"
     with out.open("ab") as file:
-        ended = programs.interrupted(watching(place), recorded.environment, file, lambda: until(out, b"synced"), signal.SIGTERM)
+        ended = programs.interrupted(watching(place), recorded.environment, file, lambda: until(out, b"SYNCED"), signal.SIGTERM)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines()) == []
 
 
 def until(file: Path, text: bytes) -> None:
-    give_up = time.monotonic() + 30
-    while text not in file.read_bytes() and time.monotonic() < give_up:
-        time.sleep(0.001)
+    give_up = time.monotonic() + 60
+    while text not in file.read_bytes():
+        assert time.monotonic() < give_up, f"{text!r} was not written"
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
