@@ -1,0 +1,54 @@
+"""Beside a real broker: a change that meets another log, in the place of the one that it was computed from, brings nothing of that one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import grpc
+import pytest
+
+from tests.broker.admin import CHANGE_EVENTS
+from tests.broker.change_events import ChangeEvents
+from tests.broker.pulsar_broker import Broker
+from tests.logs.pulsar.conftest import eventually
+from tests.stubs import async_stub, one, reading
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.config import PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.rpc.server import Server
+
+FIRST, LATER = TopicPolicies(message_ttl_in_seconds=302), TopicPolicies(max_producer_per_topic=402)
+
+
+async def test_what_a_change_was_computed_from_stays_with_the_log_that_was_deleted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Existence, "due", lambda *_: False)  # the log is looked after too late
+    config = ServerConfig(
+        log=PulsarLogConfig(service_url=broker.service_url, admin_url=broker.admin_url),
+        listen=parse_address("127.0.0.1:0"),
+        missing_topics=True,
+    )
+    with broker.admin() as admin:
+        namespace = admin.create_namespace()
+        topic = f"persistent://{namespace}/orders"
+
+        def stored() -> list[Mapping[str, bytes] | None]:
+            with ChangeEvents(broker.service_url, namespace) as log:
+                return [entry.event().document for entry in log.read()]
+
+        async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+            stub = async_stub(channel)
+            first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=FIRST))
+            await asyncio.to_thread(admin.call, "DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}", force="true")
+            later = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=LATER))
+            assert one(await stub.GetPolicy(reading(topic))).policies == LATER
+            assert later.document.version != first.document.version
+
+            async def are_right() -> bool:
+                return (await asyncio.to_thread(stored))[-1] == split(LATER)
+
+            await eventually(are_right)
+            former = split(TopicPolicies(message_ttl_in_seconds=302, max_producer_per_topic=402))
+            assert (await asyncio.to_thread(stored))[0] == former, "it was computed from the former log, and is repaired"
