@@ -1,18 +1,20 @@
-"""What tests cost: processor time and time by room, printed at the end of a run.
+"""What tests cost: processor time and time by room, and of the dearest modules, printed at the end of a run.
 
-``pytest --costs`` prints the table, with or without xdist; ``dev.py`` asks for it. A room is a folder below ``tests``. Processor time is
+``pytest --costs`` prints the tables, with or without xdist; ``dev.py`` asks for it. A room is a folder below ``tests``. Processor time is
 that of the test process and of the processes that it started and that ended with the test; brokers and other servers that serve a whole
 session outlive the tests and are in no row.
 """
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 _KEY = "costs"
+_MODULES = 25
+"""So many modules are told of."""
 
 
 @dataclass
@@ -23,6 +25,14 @@ class _Cost:
     elapsed: float = 0.0
     own: float = 0.0
     children: float = 0.0
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Adds one phase of one test."""
+        self.tests += report.when == "call"
+        self.elapsed += report.duration
+        for own, children in (value for key, value in report.user_properties[-1:] if key == _KEY and isinstance(value, list)):
+            self.own += own
+            self.children += children
 
 
 def _children() -> float:
@@ -65,41 +75,41 @@ class Meter:
         return report  # type: ignore[return-value]
 
 
-class Table:
+class Tables:
     """Sums the reports up and prints them."""
 
     def __init__(self) -> None:
         """No test has run yet."""
         self._rooms: dict[str, _Cost] = {}
+        self._modules: dict[str, _Cost] = {}
+        self._all = _Cost()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds one phase of one test to its room."""
-        parts = report.nodeid.split("::")[0].split("/")
-        cost = self._rooms.setdefault(parts[1] if len(parts) > 2 else "-", _Cost())
-        cost.tests += report.when == "call"
-        cost.elapsed += report.duration
-        for own, children in (value for key, value in report.user_properties[-1:] if key == _KEY and isinstance(value, list)):
-            cost.own += own
-            cost.children += children
+        """Adds one phase of one test to its room and its module."""
+        module = report.nodeid.split("::")[0].removeprefix("tests/")
+        room = module.partition("/")[0] if "/" in module else "-"
+        for cost in (self._rooms.setdefault(room, _Cost()), self._modules.setdefault(module, _Cost()), self._all):
+            cost.add(report)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints one line a room, the dearest first."""
-        total = _Cost()
+        """Prints one line a room, those that took longest first, and then one of each of the modules that take most processor time."""
         terminalreporter.section("costs in seconds")
-        terminalreporter.line(f"{'room':<14}{'tests':>7}{'time':>9}{'own cpu':>10}{'children':>10}")
-        for name, cost in sorted(self._rooms.items(), key=lambda item: -item[1].elapsed):
-            _line(terminalreporter, name, cost)
-            total = _Cost(total.tests + cost.tests, total.elapsed + cost.elapsed, total.own + cost.own, total.children + cost.children)
-        _line(terminalreporter, "all", total)
+        rooms = sorted(self._rooms.items(), key=lambda item: -item[1].elapsed)
+        _print(terminalreporter, "room", [*rooms, ("all", self._all)])
+        modules = sorted(self._modules.items(), key=lambda item: -(item[1].own + item[1].children))
+        _print(terminalreporter, "module", modules[:_MODULES])
 
 
-def _line(reporter: pytest.TerminalReporter, name: str, cost: _Cost) -> None:
-    reporter.line(f"{name:<14}{cost.tests:>7}{cost.elapsed:>9.1f}{cost.own:>10.1f}{cost.children:>10.1f}")
+def _print(reporter: pytest.TerminalReporter, heading: str, rows: Sequence[tuple[str, _Cost]]) -> None:
+    width = max(len(name) for name, _ in [(heading, None), *rows])
+    reporter.line(f"{heading:<{width}}{'tests':>7}{'time':>9}{'own cpu':>10}{'children':>10}")
+    for name, cost in rows:
+        reporter.line(f"{name:<{width}}{cost.tests:>7}{cost.elapsed:>9.1f}{cost.own:>10.1f}{cost.children:>10.1f}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Makes ``--costs`` an option."""
-    parser.addoption("--costs", action="store_true", help="print what the tests of each room cost, at the end")
+    parser.addoption("--costs", action="store_true", help="print what the tests of each room and of the dearest modules cost, at the end")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -110,4 +120,4 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker or not config.getoption("numprocesses", default=None):
         config.pluginmanager.register(Meter())
     if not worker:
-        config.pluginmanager.register(Table())
+        config.pluginmanager.register(Tables())
