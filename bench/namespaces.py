@@ -47,6 +47,8 @@ _PENDING = 900
 _PATIENCE_SECONDS = 1_800.0
 _ASKED = 1_000
 _SETTLED_SECONDS = 5.0
+_HEAP_MB = 8_000
+"""The broker keeps all policies of all topics in memory, and a million of them do not fit into 1,000."""
 
 
 class Found(NamedTuple):
@@ -78,7 +80,7 @@ def main() -> None:
     print(here().line)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        broker = stack.enter_context(OwnBroker()) if options.pulsar else None
+        broker = stack.enter_context(OwnBroker(heap_mb=_HEAP_MB)) if options.pulsar else None
         began = time.perf_counter()
         names = _on_pulsar(broker, options) if broker is not None else _embedded(folder / "policies.db", options)
         print(f"{len(names):,} namespaces of {options.topics:,} topics, written in {time.perf_counter() - began:.0f} s", flush=True)
