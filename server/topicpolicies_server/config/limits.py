@@ -91,6 +91,9 @@ class Limits:
     """After this long without watches and requests a namespace is dropped from memory."""
     bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0, serving=True)
     """Time between two bookmarks of a watch that does not ask for another."""
+    max_confirmations_per_second: float = _bounded(50.0, 1.0, 10_000.0, serving=True)
+    """Questions to brokers about where watched change logs end, in all namespaces together. Each is asked twice in a
+    ``bookmark_interval_seconds``, or, where that would be more, in turn: its bookmarks then confirm what was so longer ago."""
     log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
     """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``LOG_UNREACHABLE``)
     instead of waiting for it."""

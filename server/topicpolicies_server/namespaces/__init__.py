@@ -27,6 +27,7 @@
 - ``restating``: what makes brokers show the heads
 - ``repairs``: when that is published
 - ``gate``: what every repair passes
+- ``rate``: so many a second of what all do together
 - ``shrinking``: what nobody has to do with is made small
 - ``usage``: who uses it
 - ``activity``: what happens, counted, and kept for operators

@@ -18,6 +18,7 @@ from .capacity import Capacity
 from .complaints import Complaints
 from .gate import Gate
 from .listeners import Record
+from .rate import Rate
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Common:
     """Told of what happens."""
     capacity: Capacity
     """What may be kept in memory."""
+    confirmations: Rate
+    """How often it is asked where logs end that are watched."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, repairs only told of."""
     complaints: Complaints = field(default_factory=Complaints)

@@ -3,6 +3,8 @@
 A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
 somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
 its connection looks like. A question that fails in any other way is told, and asked again (``tasks.Kept``).
+
+All namespaces together ask so many times in a second (``max_confirmations_per_second``): where more are watched, each is asked more rarely.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
 from ..tasks import Kept
+from .rate import Rate
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,17 +25,19 @@ _LOG = logging.getLogger(__name__)
 class Freshness:
     """The questions of one namespace."""
 
-    def __init__(self, now: Callable[[], int], seconds: float, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+    def __init__(self, now: Callable[[], int], seconds: float, rate: Rate, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
         """Asks nothing before a log serves.
 
         Args:
             now: milliseconds since 1970.
-            seconds: time between two questions, and how long one may take.
+            seconds: the least time between two questions, and how long one may take.
+            rate: of the questions of all namespaces.
             shared: whether others may write the log.
             wanted: whether anybody watches.
         """
         self._now = now
         self._seconds = seconds
+        self._rate = rate
         self._shared = shared
         self._wanted = wanted
         self._log: NamespaceLog | None = None
@@ -84,6 +89,9 @@ class Freshness:
         self._asking = None
 
     async def _ask(self, log: NamespaceLog) -> None:
+        pause = max(self._rate.take(asyncio.get_running_loop().time()) for _ in range(log.partitions))
+        if pause:
+            await asyncio.sleep(pause)
         asked_at = self._now()
         try:
             async with asyncio.timeout(self._seconds):

@@ -13,9 +13,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from ..core.names import PolicyKey
-
-BURST_SECONDS = 1.0
-"""So many seconds' worth of repairs may pass at once after a quiet time."""
+from .rate import Rate
 
 
 class Visitor(Protocol):
@@ -37,11 +35,8 @@ class Gate:
             paused: whether to begin shut.
         """
         self._loop = loop
-        self._interval = 1 / per_second
-        self._tolerance = max(BURST_SECONDS - self._interval, 0.0)
+        self._rate = Rate(per_second)
         self._paused = paused
-        self._next = 0.0
-        """When the next repair would pass if they came evenly."""
         self._waiting: OrderedDict[tuple[Visitor, PolicyKey], None] = OrderedDict()  # a dict is slow to find its first entry
         self._timer: asyncio.TimerHandle | None = None
 
@@ -82,13 +77,13 @@ class Gate:
     def _admit(self) -> None:
         while self._waiting and not self._paused and self._timer is None:
             now = self._loop.time()
-            early = self._next - self._tolerance - now
+            early = self._rate.early(now)
             if early > 1e-9:
                 self._timer = self._loop.call_later(early, self._on_time)
                 return
             (visitor, key), _ = self._waiting.popitem(last=False)
             if visitor.proceed(key):
-                self._next = max(self._next, now) + self._interval
+                self._rate.take(now)
 
     def _on_time(self) -> None:
         self._timer = None

@@ -68,7 +68,8 @@ class Namespace:
         self._life = Life(pauses.ask)
         self._updates = Updates(name, common, self._life, self._usage, chance)
         self._restating = Restating(name, common, self._life, self._updates, chance)
-        self._freshness = Freshness(common.now, limits.bookmark_interval_seconds / 2, self._updates.shared, self._usage.is_watched)
+        seconds = limits.bookmark_interval_seconds / 2
+        self._freshness = Freshness(common.now, seconds, common.confirmations, self._updates.shared, self._usage.is_watched)
         self._versions = Versions(name, limits.update_timeout_seconds, self._usage)
         self._loader = Loader(
             name,

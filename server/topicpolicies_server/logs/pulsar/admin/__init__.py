@@ -1,6 +1,6 @@
 """What the brokers' admin API says.
 
-- ``api``: how it is asked; ``answer``: what comes of that
+- ``api``: how it is asked; ``line``: how much at a time; ``answer``: what comes of that
 - ``topics``: of a change log's topic; ``schemas``: of its schemas; ``facts``: of the cluster
 """
 

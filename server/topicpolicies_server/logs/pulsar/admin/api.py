@@ -26,9 +26,10 @@ from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
+from .line import Line, NoPlaceError
 
 _READ_SECONDS = 5.0
-"""How long an attempt may wait for a connection, and for each piece of an answer."""
+"""How long an attempt may wait for its connection, and for each piece of an answer."""
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, with its redirects and all of its answer."""
 _TOTAL_SECONDS = 15.0
@@ -68,14 +69,15 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = _Connections.of(self._tls.context)
+        self._line = Line(_CONNECTIONS)
         self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
-        """What the broker answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found".
+        """What the broker answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found". As many are asked as have a connection.
 
         Args:
             path: the segments of the path, unquoted.
-            seconds: how long to go on trying; the last attempt may take 10 s more.
+            seconds: how long to go on trying, and to wait behind others; the last attempt may take 10 s more.
 
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
@@ -158,15 +160,14 @@ class Admin:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         while True:
-            base = self._bases[0]
             try:
-                return await self._ask(base, resource)
-            except _PassingFaultError as fault:
+                async with self._line.place(deadline - time.monotonic()):
+                    return await self._ask(self._bases[0], resource)
+            except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
                         Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}."
                     ) from fault
-                self._turn_from(base)
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -187,7 +188,11 @@ class Admin:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 return await self._followed(base, resource)
         except TimeoutError:
+            self._turn_from(base)
             raise _PassingFaultError(f"no whole answer in {_ATTEMPT_SECONDS:g} s") from None
+        except _PassingFaultError:
+            self._turn_from(base)
+            raise
 
     async def _followed(self, base: str, resource: str, *, reaching: bool = False) -> Answer | None:
         url = base + resource

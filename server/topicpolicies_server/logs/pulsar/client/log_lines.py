@@ -20,6 +20,8 @@ _PIPES = Path("/dev/fd")
 _LINE = re.compile(r"^[\d-]+ [\d:.]+ +[A-Z]+ +\[\d+\] ([^|]*)\| (.*)$")
 _SECRETS = re.compile(r"(?i)\beyJ[\w-]+\.[\w-]+\.[\w-]*|(?<=bearer )\S+|(?<=token:)\S+")
 _LONGEST_LINE = 2_000
+_NOTHING_WRONG = "Cancel the pending reconnection due to the start timeout"
+"""Said of whatever was connected at once, when its time to connect is over: the client begins to count it when that was stopped already."""
 
 
 @functools.cache
@@ -36,7 +38,7 @@ def _forward(read_end: int) -> None:
     with open(read_end, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             # What is an error to the client, such as one refused connection, is a warning here: the log itself says what is lost.
-            _log.warning("%s", legible(line))
+            _log.log(logging.DEBUG if _NOTHING_WRONG in line else logging.WARNING, "%s", legible(line))
 
 
 def legible(line: str) -> str:
