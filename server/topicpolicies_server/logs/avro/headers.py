@@ -19,7 +19,7 @@ from .envelope import Envelope, Heading
 from .schema import varint
 
 CACHED_KEYS = 16_384
-CACHED_NAMESPACES = 64
+CACHED_NAMESPACES = 1_024
 _PLAIN = re.compile(r"[^/\x00-\x1f\x7f\ud800-\udfff]+")
 _PARTITION = "-partition-"
 

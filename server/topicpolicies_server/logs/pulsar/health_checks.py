@@ -45,13 +45,16 @@ _PLACE_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
 """How long a check may take."""
 _CONNECTION_CHECK_SECONDS = 0.08
+_CONNECTIONS_PER_SECOND = 2_500
+"""Looks at connections, of all logs together: of more than 200 logs each is looked at more rarely."""
+_RAREST_CHECK_SECONDS = 1.0
 
 
 class Checked(Protocol):
     """A log that is looked after."""
 
     def check_connection(self) -> None:
-        """Takes a quick look, at most a tenth of a second after the last one."""
+        """Takes a quick look: a tenth of a second after the last one, or a second where there are very many logs."""
 
     def close_idle(self) -> None:
         """Closes what was not used for a while."""
@@ -132,7 +135,9 @@ class HealthChecks:
     async def _run(self) -> None:
         next_round = time.monotonic() + self._every
         while True:
-            await asyncio.sleep(min(_CONNECTION_CHECK_SECONDS, self._every))
+            logs = list(self._logs())
+            often = max(_CONNECTION_CHECK_SECONDS, min(len(logs) / _CONNECTIONS_PER_SECOND, _RAREST_CHECK_SECONDS))
+            await asyncio.sleep(min(often, self._every))
             logs = list(self._logs())
             now = time.monotonic()
             whole = now >= next_round

@@ -62,7 +62,7 @@ class Existence:
         """Whether nothing but time has made it due, when that was asked last: then it may wait for others."""
 
     def check_connection(self) -> None:
-        """Looks at the connection; called often enough to see it interrupted for a tenth of a second."""
+        """Looks at the connection; called often enough to see nearly every interruption, where there are not very many logs."""
         connected = self._following.connected
         partly = connected or self._following.partly_connected
         self._access.contacts.seen(self._following.layout.namespace, connected=connected, partly=partly)

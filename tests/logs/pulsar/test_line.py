@@ -1,0 +1,133 @@
+"""Questions to the admin API stand in a line: as many are asked as have a connection, and a long line costs nothing.
+
+The others wait in their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.admin.api import _CONNECTIONS
+from topicpolicies_server.logs.pulsar.admin.line import Line, NoPlaceError
+
+
+class Broker:
+    """Answers as soon as a test lets it, and counts how many it is asked at a time."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.most = 0
+        self.answering = asyncio.Event()
+        self._open = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                while (await reader.readline()).strip():
+                    pass
+                self.asked.append(line.decode().split()[1].rpartition("/")[2])
+                self._open += 1
+                self.most = max(self.most, self._open)
+                await self.answering.wait()
+                await asyncio.sleep(0.001)  # others come meanwhile
+                self._open -= 1
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def asking(broker: Broker) -> AsyncIterator[Admin]:
+    listening = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    async with listening:
+        admin = Admin(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
+        try:
+            yield admin
+        finally:
+            broker.answering.set()
+            await admin.close()
+
+
+async def _all(admin: Admin, count: int) -> float:
+    """Asks so many questions at once; the processor time that one took."""
+    began = time.process_time()
+    await asyncio.gather(*(admin.get("a", str(number), seconds=60.0) for number in range(count)))
+    return (time.process_time() - began) / count
+
+
+async def test_of_very_many_questions_at_once_so_many_are_asked_at_a_time_and_none_takes_longer() -> None:
+    broker = Broker()
+    broker.answering.set()
+    async with asking(broker) as admin:
+        await _all(admin, 100)
+        few = min([await _all(admin, 200) for _ in range(3)])
+        broker.asked.clear()
+        many = await _all(admin, 3_000)
+    assert broker.most == _CONNECTIONS
+    assert len(broker.asked) == 3_000
+    assert many < 3 * few, "the library's own line takes some thirty times as long"
+
+
+async def test_who_has_no_place_in_time_is_told_so_and_leaves_the_line() -> None:
+    broker = Broker()
+    async with asking(broker) as admin:
+        hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(_CONNECTIONS)]
+        while len(broker.asked) < _CONNECTIONS:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        with pytest.raises(LogError, match="so many others are asked before it") as refused:
+            await admin.get("a", "late", seconds=0.2)
+        assert refused.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        gone = asyncio.create_task(admin.get("a", "gone"))
+        last = asyncio.create_task(admin.get("a", "last"))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        broker.answering.set()
+        assert await asyncio.gather(*hanging) == [{}] * _CONNECTIONS
+        assert await last == {}
+    assert broker.asked[_CONNECTIONS:] == ["last"]
+
+
+async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None:
+    broker = Broker()
+    async with asking(broker) as admin:
+        tasks = [asyncio.create_task(admin.get("a", str(number))) for number in range(3 * _CONNECTIONS)]
+        while len(broker.asked) < _CONNECTIONS:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(10):
+            await admin.close()
+            for had in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(had, LogError) and "was closed" in had.message
+    assert len(broker.asked) == _CONNECTIONS
+
+
+async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
+    line = Line(1)
+    async with line.place(-1.0):
+        with pytest.raises(NoPlaceError):
+            async with line.place(0.01):
+                pass
+    async with line.place(0.0):
+        pass
+
+
+async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+    line, had = Line(2), list[int]()
+
+    async def wait(number: int) -> None:
+        async with line.place(10.0):
+            had.append(number)
+            await asyncio.sleep(0.001 * (number % 3))
+
+    tasks = [asyncio.create_task(wait(number)) for number in range(50)]
+    await asyncio.sleep(0)
+    tasks[20].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert had == [number for number in range(50) if number != 20]
