@@ -1,0 +1,73 @@
+"""A watch of very many namespaces: what happens in one of them costs what it does in a watch of two."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.core.policies import documents
+from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
+from topicpolicies_server.rpc.watching.desk import Desk
+from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.stream import WatchStream
+
+NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    looked: Counter[str] = Counter()
+    taking, synced = Part.take, Part.synced.fget
+    assert synced is not None
+
+    def take(part: Part) -> list[bytes]:
+        looked[part.name] += 1
+        return taking(part)
+
+    def is_synced(part: Part) -> bool:
+        looked["synced"] += 1
+        return synced(part)
+
+    monkeypatch.setattr(Part, "take", take)
+    monkeypatch.setattr(Part, "synced", property(is_synced))
+
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES, end_when_synced=ends)
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        told: list[service_pb2.WatchEvent] = []
+
+        async def write(message: bytes) -> None:
+            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+            await asyncio.sleep(0.0001 * random.Random(len(told)).random())
+
+        task = bench.loop.create_task(stream.tell(write))
+        try:
+            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in told) < len(NAMES):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert {event.namespace for event in told} == set(NAMES)
+            assert looked.total() < 12 * len(NAMES), "not of all of them whenever one has something"
+            if ends:
+                async with asyncio.timeout(1):
+                    await task
+                return
+            await asyncio.sleep(60)
+            looked.clear()
+            told.clear()
+            for value in range(2, 52):
+                await bench.set(value)
+                await asyncio.sleep(0.01)
+            assert [event.change.document.policies.max_producer_per_topic for event in told] == list(range(2, 52))
+            assert looked.total() <= 3 * 50 and set(looked) == {NAMESPACE}
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await stream.close()
+
+    simulate(scenario)
