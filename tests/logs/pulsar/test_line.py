@@ -16,7 +16,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.api import _CONNECTIONS
-from topicpolicies_server.logs.pulsar.admin.line import Line, NoPlaceError
+from topicpolicies_server.logs.pulsar.admin.line import NoPlaceError, QuestionLine
 
 
 class Broker:
@@ -109,7 +109,7 @@ async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None
 
 
 async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
-    line = Line(1)
+    line = QuestionLine(1)
     async with line.place(-1.0):
         with pytest.raises(NoPlaceError):
             async with line.place(0.01):
@@ -119,7 +119,7 @@ async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    line, had = Line(2), list[int]()
+    line, had = QuestionLine(2), list[int]()
 
     async def wait(number: int) -> None:
         async with line.place(10.0):

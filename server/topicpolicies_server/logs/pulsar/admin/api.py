@@ -26,7 +26,7 @@ from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
-from .line import Line, NoPlaceError
+from .line import NoPlaceError, QuestionLine
 
 _READ_SECONDS = 5.0
 """How long an attempt may wait for its connection, and for each piece of an answer."""
@@ -69,7 +69,7 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = _Connections.of(self._tls.context)
-        self._line = Line(_CONNECTIONS)
+        self._line = QuestionLine(_CONNECTIONS)
         self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:

@@ -18,7 +18,7 @@ class NoPlaceError(Exception):
         return "so many others are asked before it"
 
 
-class Line:
+class QuestionLine:
     """Those of one client."""
 
     def __init__(self, places: int) -> None:
