@@ -83,7 +83,13 @@ class Following:
 
     @classmethod
     async def connect(
-        cls, access: Access, schemas: Schemas, layout: Layout, acknowledged: Sequence[Acknowledged], start: Start | None = None
+        cls,
+        access: Access,
+        schemas: Schemas,
+        layout: Layout,
+        creation: str,
+        acknowledged: Sequence[Acknowledged],
+        start: Start | None = None,
     ) -> Following:
         """Connects a reader to each of a log's topics, and creates those that don't exist.
 
@@ -91,14 +97,13 @@ class Following:
             access: the ways to the brokers.
             schemas: of the log.
             layout: its topics.
+            creation: tells which creation of them this is, as was just asked; "" if they don't exist.
             acknowledged: by partition, what was written here and not read yet.
             start: the place of this very log up to which everything is known; None: nothing is.
 
         Raises:
-            LogError: some could not be connected, and none is.
+            LogError: some could not be connected, or they are those of another log by now, and none is.
         """
-        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
-        _, creation = await asyncio.gather(schemas.refresh(), access.topics.creation(layout))
         begun = await beginnings(access, layout, start) if start is not None else None
 
         async def another() -> LogError | None:
@@ -112,7 +117,10 @@ class Following:
         ]
         try:
             parts = await asyncio.gather(*connecting)
-            creation = creation or await access.topics.creation(layout)
+            connected_to = await access.topics.creation(layout)
+            if not connected_to or creation not in ("", connected_to):  # where it ends was perhaps told of the next one
+                raise LogError(Reason.LOG_LOST, f"The change log of {layout.namespace} was deleted while it was opened. Try again.")
+            creation = connected_to
         except BaseException as error:
             for task in connecting:
                 if not task.cancel() and not task.cancelled() and task.exception() is None:

@@ -181,9 +181,10 @@ class Reading:
         return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
 
     async def _follow(self, layout: Layout, start: Start | None = None) -> None:
-        creation = await self._access.topics.creation(layout) if start is not None else ""
+        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
+        _, creation = await asyncio.gather(self._schemas.refresh(), self._access.topics.creation(layout))
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
-        following = await Following.connect(self._access, self._schemas, layout, self.acknowledged, known)
+        following = await Following.connect(self._access, self._schemas, layout, creation, self.acknowledged, known)
         if self._over:
             await following.close()
             raise closed(layout.namespace)
