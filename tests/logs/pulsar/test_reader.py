@@ -20,7 +20,7 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
-from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
 from topicpolicies_server.logs.pulsar.reading import patience, questions, receiving
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
@@ -232,6 +232,24 @@ async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: 
     handle.feed(updates(0)[0])
     assert await lost(reading) == "LOG_REPLACED"
     assert reading.ids == []
+
+
+async def test_a_beginning_whose_end_does_not_come_because_its_log_is_gone_is_not_taken_for_read() -> None:
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[NO_ANSWER, ANOTHER])
+    assert await lost(reading) == "LOG_REPLACED"
+    assert (reading.ids, reading.caught_up_after) == (["0", "1"], [])
+    tombstones = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[None])  # a compaction has removed the rest
+    await tombstones.until(lambda: bool(tombstones.caught_up_after))
+    await tombstones.stop()
+
+
+async def test_an_end_that_does_not_come_because_its_log_is_gone_is_not_taken_for_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.02)
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), sent=lambda: True, replaced=[ANOTHER])
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.reader.end(MessageId(7, 5)) == border_of(MessageId(7, 5))
+    assert await lost(reading) == "LOG_REPLACED"
+    assert reading.continuity.whole == MessageId(7, 5), "asked last"
 
 
 async def test_an_empty_partition_is_caught_up_at_once() -> None:
