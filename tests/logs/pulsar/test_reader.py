@@ -55,7 +55,7 @@ class Reading:
     ) -> None:
         """``successors``: the readers that are opened in place of the first one, in turn.
 
-        ``replaced``: whether the log is another one by now, in turn; what says ``PULSAR_ADMIN_UNREACHABLE`` is no answer.
+        ``replaced``: whether the log is another one by now, in turn; that the admin API does not answer, or refuses to, is no answer.
         """
 
         async def all_sent(last: MessageId) -> bool:
@@ -100,7 +100,7 @@ class Reading:
 
         async def another() -> LogError | None:
             error = self.replaced.pop(0)
-            if error is not None and error.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
+            if error is not None and error.reason in (Reason.PULSAR_ADMIN_UNREACHABLE, Reason.PULSAR_ADMIN_REFUSED):
                 raise error
             return error
 
@@ -201,6 +201,7 @@ async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does
 
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
 NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
 
 
 @pytest.mark.parametrize("beginning", [True, False])
@@ -232,6 +233,18 @@ async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: 
     handle.feed(updates(0)[0])
     assert await lost(reading) == "LOG_REPLACED"
     assert reading.ids == []
+
+
+async def test_whoever_is_refused_the_answer_for_long_loses_the_log_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(questions, "_REFUSED_SECONDS", 0.1)
+    handle = FakeReader(*updates(0))
+    reading = Reading(handle, MessageId(7, 0), replaced=[REFUSED, None, *[NO_ANSWER] * 6, *[REFUSED] * 6])
+    handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
+    await reading.until(lambda: reading.ids == ["0", "1"])  # its token had expired
+    handle.feed(a_message(0, an_update(KEY, 2, event_id="2"), ledger=9))
+    assert await lost(reading) == "LOG_ACCESS_DENIED"
+    assert (reading.ids, len(reading.replaced) < 6) == (["0", "1"], True)
 
 
 async def test_a_beginning_whose_end_does_not_come_because_its_log_is_gone_is_not_taken_for_read() -> None:

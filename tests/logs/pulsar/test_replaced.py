@@ -21,6 +21,7 @@ from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.reading.existence import replaced
 from topicpolicies_server.logs.pulsar.reading.whole_log import Reading
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
@@ -131,3 +132,14 @@ async def test_a_log_that_is_gone_when_its_readers_are_connected_is_not_followed
     with pytest.raises(LogError) as refused:
         await log.start()
     assert refused.value.reason == Reason.LOG_LOST
+
+
+@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
+async def test_who_does_not_say_whether_it_is_the_same_has_not_said_that_it_is(reason: Reason) -> None:
+    broker = Broker()
+    topics = Topics(cast("Admin", broker), LOCAL)
+    assert await replaced(topics, LAYOUT, "monday") is None
+    broker.replace()
+    broker.answers[CREATION] = LogError(reason, "no")
+    with pytest.raises(LogError, match="no"):
+        await replaced(topics, LAYOUT, "monday")

@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 
 
 async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | None:
-    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is, or nobody may know.
+    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is.
 
     Raises:
         LogError: there is no answer.
     """
     name = f"The change log of {layout.namespace}"
-    try:
-        found = await topics.creation(layout)
-    except LogError as error:
-        if error.reason in (Reason.PULSAR_ADMIN_REFUSED, Reason.NAMESPACE_NOT_FOUND):
-            return None if error.reason == Reason.PULSAR_ADMIN_REFUSED else LogError(Reason.LOG_DELETED, f"{name} was deleted.")
-        raise
+    found = await topics.creation(layout)
     if creation in (found, ""):
         return None
     if not found:
