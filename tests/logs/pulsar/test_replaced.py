@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.logs.pulsar.fakes import FakeAdmin, FakeReader, a_message
+from tests.logs.pulsar.conftest import eventually
+from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader, a_message
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import Reason
@@ -34,41 +35,43 @@ LAYOUT = Layout(NAMESPACE, LOCAL, 0)
 class Broker(FakeAdmin):
     """Has one log, and another one in its place when a question was answered, or when a reader is there."""
 
-    def __init__(self, *, upon: str = "", times: int = 1) -> None:
-        """``upon``: behind so many answers to this question there is another log."""
-        super().__init__(a_log(7, 3, "monday"))
+    def __init__(self, *, upon: str = "", partitions: int = 0) -> None:
+        """``upon``: behind an answer to this question there is another log."""
+        super().__init__({f"{TOPIC}/partitions": {"partitions": partitions}})
         self.readers: list[FakeReader] = []
-        self._ledger, self._entries = 7, 3
-        self._upon, self._times = upon, times
+        self._ledgers: dict[str, int] = {}
+        self._upon = upon
+        for topic in Layout(NAMESPACE, LOCAL, partitions).topics:
+            self.make(topic, 7, "monday")
 
     async def get(self, *path: str, seconds: float = 0) -> Any:
         answer = await super().get(*path, seconds=seconds)
-        if self.asked[-1] == self._upon and self.asked.count(self._upon) == self._times:
-            self.replace()
+        if self.asked[-1] == self._upon and self.asked.count(self._upon) == 1:
+            self.make(LOCAL, 9, "tuesday")
         return answer
 
-    def replace(self) -> None:
-        """There is another log."""
-        self._ledger, self._entries = 9, 6
-        self.answers = a_log(9, 6, "tuesday")
+    def make(self, topic: str, ledger: int, created: str) -> None:
+        """Makes a topic, with an entry for each day."""
+        stats = {
+            "lastConfirmedEntry": f"{ledger}:{ledger - 1}",
+            "ledgers": [{"ledgerId": ledger, "entries": 0}],
+            "cursors": {"__compaction": {"markDeletePosition": f"{ledger}:-1"}},
+        }
+        path = f"persistent/{NAMESPACE}/{topic}"
+        self.answers |= {f"{path}/internal-info": {"creationDate": created}, f"{path}/internalStats": stats}
+        self._ledgers[topic] = ledger
 
-    async def create_reader(self, *_args: Any, **_options: Any) -> FakeReader:
-        reader = FakeReader(
-            *(a_message(n, an_update(a_key(NAMESPACE), n, event_id=f"{n}"), ledger=self._ledger) for n in range(self._entries))
-        )
+    def message(self, topic: str, entry: int) -> FakeMessage:
+        """What stands in a topic."""
+        return a_message(entry, an_update(a_key(NAMESPACE), entry, event_id=f"{entry}"), ledger=self._ledgers[topic])
+
+    async def create_reader(self, name: str, *_args: Any, **_options: Any) -> FakeReader:
+        topic = name.rsplit("/", 1)[1]
+        reader = FakeReader(*(self.message(topic, entry) for entry in range(self._ledgers[topic])))
         self.readers.append(reader)
         if self._upon == "reader":
-            self.replace()
+            self.make(LOCAL, 9, "tuesday")
         return reader
-
-
-def a_log(ledger: int, entries: int, created: str) -> dict[str, Any]:
-    stats = {
-        "lastConfirmedEntry": f"{ledger}:{entries - 1}",
-        "ledgers": [{"ledgerId": ledger, "entries": 0}],
-        "cursors": {"__compaction": {"markDeletePosition": f"{ledger}:-1"}},
-    }
-    return {f"{TOPIC}/partitions": {"partitions": 0}, CREATION: {"creationDate": created}, f"{TOPIC}/internalStats": stats}
 
 
 class Listening:
@@ -90,16 +93,16 @@ class Listening:
         self.losses.append(error)
 
 
-def reading(broker: Broker) -> tuple[Reading, Listening]:
+def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[Reading, Listening]:
     admin, listening = cast("Admin", broker), Listening()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
     access = Access(cast("PulsarClient", broker), admin, Topics(admin, LOCAL), facts, PulsarLimits())
-    return Reading(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), LAYOUT, listening), listening
+    return Reading(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
 
 
 def a_place() -> Start:
     """Where somebody had read all of Monday's log."""
-    return Start(f"{IDENTITY}monday", (position_of(MessageId(7, 2)),), ("2",), in_place=False)
+    return Start(f"{IDENTITY}monday", (position_of(MessageId(7, 6)),), ("6",), in_place=False)
 
 
 async def test_a_log_that_is_there_is_gone_on_with() -> None:
@@ -139,7 +142,35 @@ async def test_who_does_not_say_whether_it_is_the_same_has_not_said_that_it_is(r
     broker = Broker()
     topics = Topics(cast("Admin", broker), LOCAL)
     assert await replaced(topics, LAYOUT, "monday") is None
-    broker.replace()
+    broker.make(LOCAL, 9, "tuesday")
     broker.answers[CREATION] = LogError(reason, "no")
     with pytest.raises(LogError, match="no"):
         await replaced(topics, LAYOUT, "monday")
+
+
+async def test_of_one_partition_that_is_replaced_by_itself_nothing_is_read_as_the_former_ones() -> None:
+    layout = Layout(NAMESPACE, LOCAL, 3)
+    broker = Broker(partitions=3)
+    log, listening = reading(broker, layout)
+    await log.start()
+    await eventually(lambda: len(listening.entries) == 3 * 7)
+    identity = log.identity
+    place = Start(identity, (position_of(MessageId(7, 6)),) * 3, ("6",) * 3, in_place=False)
+    again, _ = reading(broker, layout)
+    assert await again.start(place)
+    assert again.identity == identity
+    broker.make(layout.topics[1], 9, "tuesday")
+    for number, topic in enumerate(layout.topics):
+        broker._ledgers[topic] = 9
+        broker.readers[number].feed(broker.message(topic, 0))
+    await eventually(lambda: bool(listening.losses))
+    assert [loss.reason for loss in listening.losses] == [Reason.LOG_REPLACED]
+    assert [placed.partition for placed in listening.entries[3 * 7 :]] == [0, 2], "theirs is a new ledger of the same log"
+    trouble = await again.trouble()
+    assert trouble is not None
+    assert trouble.reason == Reason.LOG_REPLACED
+    third, _ = reading(broker, layout)
+    assert not await third.start(place)
+    assert third.identity != identity
+    for each in (log, again, third):
+        await each.close()

@@ -10,7 +10,7 @@ from ....core.reasons import Reason
 from ...change_log import LogError, Start, closed
 from ..access import Access
 from ..admin.schemas import Schemas
-from ..admin.topics import Layout
+from ..admin.topics import Layout, creation_of
 from ..ids import directly_follows, message_id_of
 from .acknowledged import Acknowledged
 from .existence import Existence, LogEnd
@@ -182,9 +182,10 @@ class Reading:
 
     async def _follow(self, layout: Layout, start: Start | None = None) -> None:
         # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
-        _, creation = await asyncio.gather(self._schemas.refresh(), self._access.topics.creation(layout))
+        _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
+        creation = creation_of(creations)
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
-        following = await Following.connect(self._access, self._schemas, layout, creation, self.acknowledged, known)
+        following = await Following.connect(self._access, self._schemas, layout, creations, self.acknowledged, known)
         if self._over:
             await following.close()
             raise closed(layout.namespace)
