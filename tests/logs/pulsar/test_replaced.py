@@ -174,3 +174,29 @@ async def test_of_one_partition_that_is_replaced_by_itself_nothing_is_read_as_th
     assert third.identity != identity
     for each in (log, again, third):
         await each.close()
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+async def test_a_log_that_came_into_being_and_was_compacted_before_it_was_found_is_opened_anew(compacted: bool) -> None:
+    broker = Broker()
+    log, listening = reading(broker)  # at its opening there was none
+    if compacted:
+        broker.answers[f"{TOPIC}/internalStats"] |= {
+            "compactedLedger": {"ledgerId": 8},
+            "cursors": {"__compaction": {"markDeletePosition": "7:3"}},
+        }
+        with pytest.raises(LogError, match="compacted"):
+            await log.trouble()
+        await eventually(lambda: bool(listening.losses))
+        assert [loss.reason for loss in listening.losses] == [Reason.LOG_COMPACTED]
+        assert (listening.entries, log.is_there) == ([], False)
+        assert all(reader.closed for reader in broker.readers)
+        log, listening = reading(broker)
+        await log.start()
+        assert log.complete_after(0) == position_of(MessageId(7, 3))
+    else:
+        assert await log.trouble() is None
+        await eventually(lambda: len(listening.entries) == 7)
+        assert log.complete_after(0) == ""
+        assert listening.losses == []
+    await log.close()

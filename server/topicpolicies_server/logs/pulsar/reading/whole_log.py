@@ -109,8 +109,7 @@ class Reading:
                     f"The change log of {namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
                     " it has to be opened anew.",
                 )
-                asyncio.get_running_loop().call_soon(self._listener.lost, error)
-                raise error
+                raise self._losing(error)
             await self._follow(layout)
 
     async def end(self, partition: int) -> Position:
@@ -177,6 +176,11 @@ class Reading:
         if self.following is not None:
             await self.following.close()
 
+    def _losing(self, error: LogError) -> LogError:
+        """The log can't be followed by this opening."""
+        asyncio.get_running_loop().call_soon(self._listener.lost, error)
+        return error
+
     def _identity(self, layout: Layout, creation: str) -> str:
         return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
 
@@ -189,6 +193,11 @@ class Reading:
         if self._over:
             await following.close()
             raise closed(layout.namespace)
+        if not self._existed and any(following.complete_after):
+            what = f"The change log of {layout.namespace} came into being and was compacted before it was found; it has to be opened anew."
+            error = self._losing(LogError(Reason.LOG_COMPACTED, what))
+            await following.close()
+            raise error
         self.layout = layout
         self.following = following
         self._existence = Existence(self._access, following)
