@@ -95,6 +95,7 @@ class FakeReader:
         self.on_its_way_seconds = 0.0
         """How long what was waited for is on its way through another thread."""
         self.asked_for_more = 0
+        self.closed = False
         self._pending: Callable[[Any, Any], None] | None = None
 
     def read_next_async(self, callback: Callable[[Any, Any], None]) -> None:
@@ -121,6 +122,7 @@ class FakeReader:
         return True
 
     def close_async(self, callback: Callable[[Any], None]) -> None:
+        self.closed = True
         self.fail(Result.AlreadyClosed)
         callback(OK)
 

@@ -46,8 +46,11 @@ class FakeExistence:
         self.answer = trouble
         self.asked = 0
 
-    async def trouble(self) -> LogError | None:
+    async def trouble(self, *, surely: bool = False) -> LogError | None:
         self.asked += 1
+        if self.answer is not None and self.answer.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
+            assert surely, "no answer is not the same as no trouble"
+            raise self.answer
         return self.answer
 
 
@@ -83,6 +86,16 @@ async def test_a_log_that_is_only_on_its_way_to_another_broker_is_not_lost() -> 
     with pytest.raises(LogError, match="nobody has it"):
         await asking.end(0)
     assert (existence.asked, losses) == (1, [])
+
+
+async def test_where_nobody_says_whether_it_is_the_same_logs_end_there_is_none() -> None:
+    silent = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
+    asking, existence, losses = ending(MessageId(9, -1), silent)
+    with pytest.raises(LogError, match="no answer"):
+        await asking.end(0)
+    existence.answer = None
+    assert await asking.end(0) == border_of(MessageId(9, -1))
+    assert (existence.asked, losses) == (2, [])
 
 
 async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> None:

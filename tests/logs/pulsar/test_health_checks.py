@@ -94,6 +94,26 @@ async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: 
     )
 
 
+@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
+@pytest.mark.parametrize("question", ["partitions", "internal-info"])
+async def test_whoever_has_to_know_is_told_that_there_is_no_answer(reason: Reason, question: str) -> None:
+    existence, following = watching({**THERE, f"{TOPIC}/{question}": LogError(reason, "no")})
+    with pytest.raises(LogError, match="no"):
+        await existence.trouble(surely=True)
+    assert following.kept_up == 0
+
+
+async def test_what_was_not_answered_is_asked_again_soon_and_in_turn_with_others() -> None:
+    existence, _ = watching({f"{TOPIC}/partitions": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no")})
+    assert await existence.trouble() is None
+    now = time.monotonic()
+    assert [existence.due(now + seconds) for seconds in (1, 3)] == [False, True]
+    assert existence.by_clock
+    existence, _ = watching(THERE)
+    assert await existence.trouble() is None
+    assert not existence.due(time.monotonic() + 3)
+
+
 async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     existence, following = watching(THERE)
     following.connected = False

@@ -17,14 +17,22 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
+from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.logs.change_log import LogError, Start, anchor_of
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.ids import place_of
 from topicpolicies_server.logs.pulsar.reading import patience
 from topicpolicies_server.logs.pulsar.reading.existence import Existence
 
 one_process = pytest.mark.xdist_group("a broker that is stopped")
+
+
+def place_in(log: PulsarNamespaceLog, entries: list[Placed]) -> Start:
+    """Where whoever has read some entries of a log has come to."""
+    last = {placed.partition: placed for placed in entries}
+    there = [last[partition] for partition in range(log.partitions)]
+    return Start(log.identity, tuple(placed.position for placed in there), tuple(map(anchor_of, there)), log.in_place)
+
 
 # Coming into being
 
@@ -408,6 +416,40 @@ async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former
     again, second = await following.open(namespace, change_log)
     assert second.ids() == ["later"]
     assert again.identity != identity
+
+
+@pytest.mark.parametrize("written", ["here", "elsewhere", "nothing"])
+async def test_one_partition_that_is_deleted_by_itself_makes_another_log(
+    following: Following, partitioned_namespace: str, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = partitioned_namespace
+    change_log = following.start()
+    log, recorder = await following.open(namespace, change_log)
+    keys = [a_key(namespace, n) for n in range(12)]
+    for key in keys:
+        recorder.append(log, an_update(key))
+    await recorder.until_settled(12)
+    former, identity = recorder.ids(), log.identity
+    (key, *_) = hit = [key for key in keys if log.partition_of(key) == 1]
+    place = place_in(log, recorder.entries)
+    if written != "nothing":
+        monkeypatch.setattr(Existence, "due", lambda *_: False)  # it is looked after too late
+    await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}-partition-1", force="true")
+    event = an_update(key, event_id="later")
+    if written == "here":
+        recorder.append(log, event)
+    elif written == "elsewhere":
+        await asyncio.to_thread(following.foreign().write, namespace, event)
+    await recorder.until(lambda: bool(recorder.losses))
+    assert recorder.losses[0].reason in ("LOG_DELETED", "LOG_REPLACED")
+    assert recorder.ids() == former
+    again = Recorder()
+    following.recorders.append(again)
+    opened = await change_log.open(namespace, again, place)
+    await again.until_caught_up()
+    assert not opened.resumed
+    assert opened.identity != identity
+    assert len(again.ids()) == len(former) - len(hit) + (written != "nothing")
 
 
 async def test_a_log_that_gets_more_partitions_is_lost(following: Following, partitioned_namespace: str) -> None:

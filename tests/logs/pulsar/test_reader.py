@@ -20,7 +20,7 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
-from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
 from topicpolicies_server.logs.pulsar.reading import patience, questions, receiving
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
@@ -55,7 +55,7 @@ class Reading:
     ) -> None:
         """``successors``: the readers that are opened in place of the first one, in turn.
 
-        ``replaced``: whether the log is another one by now, in turn; what says ``PULSAR_ADMIN_UNREACHABLE`` is no answer.
+        ``replaced``: whether the log is another one by now, in turn; that the admin API does not answer, or refuses to, is no answer.
         """
 
         async def all_sent(last: MessageId) -> bool:
@@ -100,7 +100,7 @@ class Reading:
 
         async def another() -> LogError | None:
             error = self.replaced.pop(0)
-            if error is not None and error.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
+            if error is not None and error.reason in (Reason.PULSAR_ADMIN_UNREACHABLE, Reason.PULSAR_ADMIN_REFUSED):
                 raise error
             return error
 
@@ -201,6 +201,7 @@ async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does
 
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
 NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
 
 
 @pytest.mark.parametrize("beginning", [True, False])
@@ -232,6 +233,36 @@ async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: 
     handle.feed(updates(0)[0])
     assert await lost(reading) == "LOG_REPLACED"
     assert reading.ids == []
+
+
+async def test_whoever_is_refused_the_answer_for_long_loses_the_log_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(questions, "_REFUSED_SECONDS", 0.1)
+    handle = FakeReader(*updates(0))
+    reading = Reading(handle, MessageId(7, 0), replaced=[REFUSED, None, *[NO_ANSWER] * 6, *[REFUSED] * 6])
+    handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
+    await reading.until(lambda: reading.ids == ["0", "1"])  # its token had expired
+    handle.feed(a_message(0, an_update(KEY, 2, event_id="2"), ledger=9))
+    assert await lost(reading) == "LOG_ACCESS_DENIED"
+    assert (reading.ids, len(reading.replaced) < 6) == (["0", "1"], True)
+
+
+async def test_a_beginning_whose_end_does_not_come_because_its_log_is_gone_is_not_taken_for_read() -> None:
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[NO_ANSWER, ANOTHER])
+    assert await lost(reading) == "LOG_REPLACED"
+    assert (reading.ids, reading.caught_up_after) == (["0", "1"], [])
+    tombstones = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[None])  # a compaction has removed the rest
+    await tombstones.until(lambda: bool(tombstones.caught_up_after))
+    await tombstones.stop()
+
+
+async def test_an_end_that_does_not_come_because_its_log_is_gone_is_not_taken_for_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.02)
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), sent=lambda: True, replaced=[ANOTHER])
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert reading.reader.end(MessageId(7, 5)) == border_of(MessageId(7, 5))
+    assert await lost(reading) == "LOG_REPLACED"
+    assert reading.continuity.whole == MessageId(7, 5), "asked last"
 
 
 async def test_an_empty_partition_is_caught_up_at_once() -> None:

@@ -8,7 +8,7 @@ partitions that brokers would give it.
 stands for that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over
 by whoever has it open, and reading alone locks nobody out of a log that others write.
 
-**A log that was deleted** is lost (``reading/existence``). Its identity holds the time of its creation: the next one is another.
+**A log that was deleted** is lost (``reading/existence``). Its identity tells when its topics were created: the next one is another.
 """
 
 from __future__ import annotations

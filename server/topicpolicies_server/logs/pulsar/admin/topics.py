@@ -8,7 +8,9 @@ are, and the others are for a log that exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
@@ -43,6 +45,10 @@ class Layout(NamedTuple):
     def full_names(self) -> list[str]:
         """The same, as clients name them."""
         return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
+
+    def part(self, partition: int) -> Layout:
+        """One of them by itself."""
+        return Layout(self.namespace, self.topics[partition], 0)
 
 
 class Compaction(NamedTuple):
@@ -113,14 +119,22 @@ class Topics:
         return Layout(namespace, self._local, default_partitions)
 
     @understood
-    async def creation(self, layout: Layout) -> str:
-        """Tells one creation of a log from the next after it was deleted; the same for as long as it exists.
+    async def creations(self, layout: Layout) -> tuple[str, ...]:
+        """Tells one creation of each of a log's topics from the next after it was deleted; "" where it is not there.
 
         Raises:
             LogError: there is no answer.
         """
-        info = await self._ask(layout.namespace, layout.topics[0], "internal-info")
-        return "" if info is None else str(info.get("creationDate") or "")
+        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
+        return tuple("" if info is None else str(info.get("creationDate") or "") for info in infos)
+
+    async def creation(self, layout: Layout) -> str:
+        """The same of all of them together: any may be deleted by itself. "" if one is not there.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        return creation_of(await self.creations(layout))
 
     @understood
     async def end(self, namespace: str, topic: str) -> End:
@@ -262,6 +276,13 @@ class Topics:
 
     async def _ask(self, namespace: str, topic: str, question: str) -> Any:
         return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
+
+
+def creation_of(creations: Sequence[str]) -> str:
+    """Tells one creation of a log from the others, by those of its topics; "" if one of them is not there."""
+    if len(creations) == 1 or not all(creations):
+        return creations[0] if all(creations) else ""
+    return hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
 
 
 def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:

@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 
 
 async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | None:
-    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is, or nobody may know.
+    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is.
 
     Raises:
         LogError: there is no answer.
     """
     name = f"The change log of {layout.namespace}"
-    try:
-        found = await topics.creation(layout)
-    except LogError as error:
-        if error.reason in (Reason.PULSAR_ADMIN_REFUSED, Reason.NAMESPACE_NOT_FOUND):
-            return None if error.reason == Reason.PULSAR_ADMIN_REFUSED else LogError(Reason.LOG_DELETED, f"{name} was deleted.")
-        raise
+    found = await topics.creation(layout)
     if creation in (found, ""):
         return None
     if not found:
@@ -58,6 +53,8 @@ class Existence:
         self._asked = self._connected = time.monotonic()
         self._ledgers = following.ledgers
         self._interrupted = False
+        self._answered = True
+        """Whether there was an answer when it was asked last."""
         self.by_clock = False
         """Whether nothing but time has made it due, when that was asked last: then it may wait for others."""
 
@@ -84,7 +81,7 @@ class Existence:
             or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
         )
         self.by_clock = not happened
-        return happened or since >= limits.check_seconds
+        return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
     def given_up(self, now: float) -> LogError | None:
         """The end of waiting for a connection, whatever the broker would say."""
@@ -93,12 +90,21 @@ class Existence:
             return LogError(Reason.LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
         return None
 
-    async def trouble(self) -> LogError | None:
-        """Asks; what is wrong with the log, if anything is known to be."""
+    async def trouble(self, *, surely: bool = False) -> LogError | None:
+        """Asks; what is wrong with the log, if anything is known to be.
+
+        Args:
+            surely: whether it has to be known that nothing is.
+
+        Raises:
+            LogError: there is no answer, and it has to be known; or none that is understood.
+        """
         self._asked = time.monotonic()
         self._interrupted = not self._following.connected
+        self._answered = False
         try:
             trouble = await self._difference() or self._not_reconnected()
+            self._answered = True
             if trouble is None and self._following.connected:
                 await self._following.keep_up()
             return trouble
@@ -107,7 +113,7 @@ class Existence:
                 return LogError(error.reason, f"The namespace {self._following.layout.namespace} was deleted.", kind=error.kind)
             if error.reason == Reason.PULSAR_ADMIN_REFUSED and not self._following.connected:
                 return LogError(Reason.LOG_ACCESS_DENIED, error.message)
-            if error.reason not in (Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE):
+            if surely or error.reason not in (Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE):
                 raise
             return None
         finally:
@@ -162,7 +168,7 @@ class LogEnd:
         return self._following.end(partition, last)
 
     async def _make_sure(self) -> None:
-        trouble = await self._presence.trouble()
+        trouble = await self._presence.trouble(surely=True)
         if trouble is not None:
             asyncio.get_running_loop().call_soon(self._lost, trouble)
             await asyncio.sleep(0)  # whoever hears of it asks the next opening, and nobody this one

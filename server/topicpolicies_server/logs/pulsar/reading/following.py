@@ -15,7 +15,7 @@ from ....tasks import Owned, asked_to_end
 from ...change_log import LogError, Start
 from ..access import Access
 from ..admin.schemas import Schemas
-from ..admin.topics import End, Layout
+from ..admin.topics import End, Layout, creation_of
 from ..client import PulsarClientError, close_handle, close_quietly
 from ..client.refusals import refusal
 from ..ids import NOWHERE, MessageId
@@ -83,7 +83,13 @@ class Following:
 
     @classmethod
     async def connect(
-        cls, access: Access, schemas: Schemas, layout: Layout, acknowledged: Sequence[Acknowledged], start: Start | None = None
+        cls,
+        access: Access,
+        schemas: Schemas,
+        layout: Layout,
+        creations: Sequence[str],
+        acknowledged: Sequence[Acknowledged],
+        start: Start | None = None,
     ) -> Following:
         """Connects a reader to each of a log's topics, and creates those that don't exist.
 
@@ -91,28 +97,38 @@ class Following:
             access: the ways to the brokers.
             schemas: of the log.
             layout: its topics.
+            creations: tells which creation of each this is, as was just asked; "" if it does not exist.
             acknowledged: by partition, what was written here and not read yet.
             start: the place of this very log up to which everything is known; None: nothing is.
 
         Raises:
-            LogError: some could not be connected, and none is.
+            LogError: some could not be connected, or they are those of another log by now, and none is.
         """
-        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
-        _, creation = await asyncio.gather(schemas.refresh(), access.topics.creation(layout))
         begun = await beginnings(access, layout, start) if start is not None else None
 
-        async def another() -> LogError | None:
-            return await replaced(access.topics, layout, creation)
+        async def another(partition: int) -> LogError | None:
+            return await replaced(access.topics, layout.part(partition), connected_to[partition])
 
         connecting = [
             asyncio.ensure_future(
-                _connect(access, schemas, layout, partition, ours, another, begun[partition] if begun is not None else None)
+                _connect(
+                    access,
+                    schemas,
+                    layout,
+                    partition,
+                    ours,
+                    functools.partial(another, partition),
+                    begun[partition] if begun is not None else None,
+                )
             )
             for partition, ours in enumerate(acknowledged)
         ]
         try:
             parts = await asyncio.gather(*connecting)
-            creation = creation or await access.topics.creation(layout)
+            connected_to = await access.topics.creations(layout)
+            if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
+                # where it ends was perhaps told of the next one
+                raise LogError(Reason.LOG_LOST, f"The change log of {layout.namespace} was deleted while it was opened. Try again.")
         except BaseException as error:
             for task in connecting:
                 if not task.cancel() and not task.cancelled() and task.exception() is None:
@@ -124,7 +140,9 @@ class Following:
         async def last(partition: int) -> MessageId:
             return await access.topics.last(layout.namespace, layout.topics[partition])
 
-        return cls(layout, creation, [end for _, end in parts], [reader for reader, _ in parts], last, resumed=begun is not None)
+        return cls(
+            layout, creation_of(connected_to), [end for _, end in parts], [reader for reader, _ in parts], last, resumed=begun is not None
+        )
 
     @property
     def connected(self) -> bool:

@@ -13,7 +13,7 @@ come either: a marker, an entry that compaction was faster to remove, a ledger w
 the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
 
 **A new ledger** may be that of another log, which was created in the place of this one. So before anything of it is handed over, the broker
-is asked whether the log is still the same.
+is asked whether the log is still the same. So it is where an end counts as reached though it did not come: it may be gone with its log.
 
 **A broker that sends nothing** though there is something to send is given another reader (``quiet``), which goes on where this one stands.
 So is one that would now send much of what was just read as it was, because a compaction had erased it.
@@ -212,8 +212,7 @@ class PartitionReader:
             return
         if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
             return
-        self.continuity.ended(expected)
-        await self._make_sure(deliver)
+        await self._ended(expected, deliver)
 
     async def keep_up(self) -> None:
         """Learns of compactions (``continuity``); called from time to time. One may have overtaken the reader, and left nothing to come.
@@ -228,14 +227,20 @@ class PartitionReader:
         """Whether the beginning is over, and no compaction has moved its end; from then on, what was compacted away is missed."""
         end = max(self.entries.last, target)
         if end is not NOWHERE:
-            self.continuity.ended(end)
-            await self._make_sure(deliver)
+            await self._ended(end, deliver)
         elif self._goal.fresh_ledger is not None:
             self.continuity.fresh(self._goal.fresh_ledger)
         self._caught_up = self.continuity.begun
         if self._caught_up:
             deliver.unopened = None
         return self._caught_up
+
+    async def _ended(self, end: MessageId, deliver: _Delivery) -> None:
+        """Nothing more comes up to an entry: makes sure of what stands there, and that nothing is because it is another log's place."""
+        self.continuity.ended(end)
+        await self._make_sure(deliver)
+        if self.entries.last < end:
+            await self._questions.still_the_same()
 
     async def _is_at_end(self) -> bool:
         """Whether nothing more is to come, asked while nothing comes."""

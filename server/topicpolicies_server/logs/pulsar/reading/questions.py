@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
+from ....core.reasons import Reason
 from ...change_log import LogError
 from ..admin.topics import Compaction
 from ..ids import NOWHERE, MessageId
@@ -21,6 +24,8 @@ _PAUSES = (0.5, 1.0, 2.0, 4.0)
 """After each of them entries that did not come are asked for once more, in seconds."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+_REFUSED_SECONDS = 30.0
+"""For so long it is waited for an answer where all are refused: a token may have expired, and another one be on its way."""
 _T = TypeVar("_T")
 
 Recall: TypeAlias = Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]]
@@ -137,12 +142,21 @@ class Questions:
 
 
 async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """The broker's answer, which reading has to wait for."""
+    """The broker's answer, which reading has to wait for.
+
+    Raises:
+        LogError: it is refused (``LOG_ACCESS_DENIED``), and goes on being so.
+    """
     pause = _FIRST_PAUSE
+    refused_until = math.inf
     while True:
         try:
             return await ask()
         except LogError as error:
+            now = time.monotonic()
+            refused_until = min(refused_until, now + _REFUSED_SECONDS) if error.reason == Reason.PULSAR_ADMIN_REFUSED else math.inf
+            if now >= refused_until:
+                raise LogError(Reason.LOG_ACCESS_DENIED, error.message) from error
             _log.warning("Reading a change log waits to hear whether something is missing: %s", error.message)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

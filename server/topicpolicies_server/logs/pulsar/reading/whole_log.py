@@ -10,7 +10,7 @@ from ....core.reasons import Reason
 from ...change_log import LogError, Start, closed
 from ..access import Access
 from ..admin.schemas import Schemas
-from ..admin.topics import Layout
+from ..admin.topics import Layout, creation_of
 from ..ids import directly_follows, message_id_of
 from .acknowledged import Acknowledged
 from .existence import Existence, LogEnd
@@ -109,8 +109,7 @@ class Reading:
                     f"The change log of {namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
                     " it has to be opened anew.",
                 )
-                asyncio.get_running_loop().call_soon(self._listener.lost, error)
-                raise error
+                raise self._losing(error)
             await self._follow(layout)
 
     async def end(self, partition: int) -> Position:
@@ -177,16 +176,28 @@ class Reading:
         if self.following is not None:
             await self.following.close()
 
+    def _losing(self, error: LogError) -> LogError:
+        """The log can't be followed by this opening."""
+        asyncio.get_running_loop().call_soon(self._listener.lost, error)
+        return error
+
     def _identity(self, layout: Layout, creation: str) -> str:
         return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
 
     async def _follow(self, layout: Layout, start: Start | None = None) -> None:
-        creation = await self._access.topics.creation(layout) if start is not None else ""
+        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
+        _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
+        creation = creation_of(creations)
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
-        following = await Following.connect(self._access, self._schemas, layout, self.acknowledged, known)
+        following = await Following.connect(self._access, self._schemas, layout, creations, self.acknowledged, known)
         if self._over:
             await following.close()
             raise closed(layout.namespace)
+        if not self._existed and any(following.complete_after):
+            what = f"The change log of {layout.namespace} came into being and was compacted before it was found; it has to be opened anew."
+            error = self._losing(LogError(Reason.LOG_COMPACTED, what))
+            await following.close()
+            raise error
         self.layout = layout
         self.following = following
         self._existence = Existence(self._access, following)
