@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -176,6 +177,16 @@ def test_a_module_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
     ran = _run(tmp_path, "raise ValueError('no module')\n")
     assert ran.returncode != 0
     assert "ValueError: no module" in ran.stdout
+
+
+@pytest.mark.parametrize("end", ["os._exit(7)", "os.kill(os.getpid(), 9)"])
+def test_a_module_that_ends_the_process_that_imports_it_is_told(tmp_path: Path, end: str) -> None:
+    ran = _run(tmp_path, f"{end}\n")
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    assert re.search(
+        r"ERROR: the process that collects the tests has ended, with (7|-9), before it had all of them", ran.stdout + ran.stderr
+    )
+    assert "Traceback" not in ran.stdout + ran.stderr
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Generator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -53,6 +55,16 @@ class _Collected:
         self._needed.write(json.dumps(told).encode() + b"\n")
         self._needed.flush()
 
+    def refuse_if_ended(self) -> None:
+        """Is to be asked when xdist did not get an answer.
+
+        Raises:
+            pytest.UsageError: it can't give any.
+        """
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(1)
+            raise pytest.UsageError(f"the process that collects the tests has ended, with {status}, before it had all of them")
+
     def close(self) -> None:
         """Lets it end, with those that were forked from it. Where it has not come so far it has nothing to end."""
         self._needed.close()
@@ -68,22 +80,33 @@ class _Collected:
 class _Starting:
     """What is asked by xdist where test processes are forked."""
 
-    _collected: _Collected
+    _collected: _Collected | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, config: pytest.Config, specs: list[Any]) -> None:
         """Starts the process that collects, with what every test process is told."""
         node = SimpleNamespace(workerinput={"workerid": "all", "workercount": len(specs), "testrunuid": "", "mainargv": sys.argv})
         config.hook.pytest_configure_node(node=node)
-        self._collected = _Collected(config, node.workerinput)
-        config.add_cleanup(self._collected.close)
+        self._collected = collected = _Collected(config, node.workerinput)
+        config.add_cleanup(collected.close)
         for spec in specs:
-            spec.python = shlex.join([sys.executable, "-I", "-S", asking.__file__, self._collected.address])
+            spec.python = shlex.join([sys.executable, "-I", "-S", asking.__file__, collected.address])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_newgateway(self) -> None:
         """A test process was forked."""
+        assert self._collected is not None
         self._collected.has_answered = True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionstart(self) -> Generator[None]:
+        """Says in a sentence why no test process is there, where one of the tests has ended the one that imported it."""
+        try:
+            return (yield)
+        except (EOFError, OSError):
+            if self._collected is not None:
+                self._collected.refuse_if_ended()
+            raise
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_getremotemodule(self) -> ModuleType:
