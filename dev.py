@@ -8,18 +8,22 @@ only. Older Pythons must be able to read this file as far as the sentence that r
 import argparse
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, Any, NoReturn
 
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("Python 3.11 or newer is needed; this is Python {}.{}.".format(*sys.version_info))
@@ -41,14 +45,23 @@ INDEXES = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_CONFIG_F
 BROKERS = ("4.2.4", "4.0.0")
 NOTHING_IS_MISSING_S = 3.0
 """Brokers that could not be run by then are being resolved, or never will be for another reason than a program that is missing."""
+PATIENCE_S = 10.0
+"""So long a command that was interrupted by Ctrl-C may take to end before it is told once more; three times that, and it is killed."""
 
 Command = tuple[str | Path, ...]
 Steps = dict[str, Command]
 """Commands by what they are called."""
+RUNNING: set[subprocess.Popen[Any]] = set()
+"""What we have started."""
+INTERRUPTED = threading.Event()
 
 
 class Failure(Exception):
     """Ends the command; the message says why."""
+
+
+class Interruption(KeyboardInterrupt):
+    """Ends the command, because of a signal, whose number it has."""
 
 
 def main(arguments: list[str]) -> int:
@@ -63,6 +76,8 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 1
+    except Interruption as interruption:
+        return 128 + int(interruption.args[0])
     except KeyboardInterrupt:
         return 130
 
@@ -231,7 +246,22 @@ def install(profile: str) -> None:
 
 def install_profile(profile: str) -> None:
     """Makes ``.venv`` hold what a profile's lock files say, and this project in place."""
-    make_venv()
+    # What is there of an interrupted installation looks like a good one, to pip and uv as well, though files of it are missing.
+    installing = ROOT / ".cache" / "installing"
+    interrupted = installing.exists()
+    installing.parent.mkdir(exist_ok=True)
+    installing.touch()
+    try:
+        make_venv(anew=interrupted)
+        install_into_venv(profile)
+    except Failure:
+        installing.unlink()
+        raise
+    installing.unlink()
+
+
+def install_into_venv(profile: str) -> None:
+    """Installs what a profile's lock files say, and this project, into the ``.venv`` that is there."""
     STAMP.unlink(missing_ok=True)
     # Modules are compiled when they are imported first: most of what is installed never is.
     pip = (PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-compile")
@@ -249,7 +279,7 @@ def install_profile(profile: str) -> None:
 def generators() -> Iterator[None]:
     """Has the generators of other languages fetched beside Python's packages; the inspection that needs them says what is not to be had."""
     nothing = subprocess.DEVNULL
-    with subprocess.Popen((sys.executable, "-m", "proto.tools"), cwd=ROOT, stdin=nothing, stdout=nothing, stderr=nothing):
+    with started(sys.executable, "-m", "proto.tools", stdin=nothing, stdout=nothing, stderr=nothing):
         yield
 
 
@@ -292,7 +322,7 @@ def install_brokers() -> None:
     """Has brokers to test with, or refuses to test without; and what the profile `dev` has."""
     resolve = [sys.executable, "-m", "tests.broker.jars", *BROKERS]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
-        with subprocess.Popen(resolve, cwd=ROOT, stdout=told, stderr=subprocess.STDOUT) as brokers:
+        with started(*resolve, stdout=told, stderr=subprocess.STDOUT) as brokers:
             # Both wait for the network most of their time. Where Java or Maven is missing nothing is installed.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 brokers.wait(NOTHING_IS_MISSING_S)
@@ -305,14 +335,14 @@ def install_brokers() -> None:
         raise Failure("The tests run against real Pulsar brokers, and none can be run here; nothing was tested.")
 
 
-def make_venv() -> None:
-    """A virtual environment of this Python's version; one of another version is replaced."""
+def make_venv(*, anew: bool) -> None:
+    """A virtual environment of this Python's version; one of another version is replaced, and any if it is to be made ``anew``."""
     version = "import sys; print(sys.version_info[:2])"
     try:
         found = subprocess.run([PYTHON, "-c", version], capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         found = ""
-    if found == str(sys.version_info[:2]):
+    if found == str(sys.version_info[:2]) and not anew:
         return
     heading("making .venv")
     quietly(sys.executable, "-m", "venv", "--clear", VENV)
@@ -342,15 +372,54 @@ def heading(text: str) -> None:
 
 def run(*command: str | Path, told: IO[str] | None = None) -> int:
     """Runs a command in the project's directory, with our input and output, or with a file for what it says."""
-    return subprocess.run(command, cwd=ROOT, stdout=told, stderr=told and subprocess.STDOUT, check=False).returncode
+    with started(*command, stdout=told, stderr=told and subprocess.STDOUT) as process:
+        return process.wait()
+
+
+@contextlib.contextmanager
+def started(*command: str | Path, **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Starts a command in the project's directory. It has ended behind this, in its own way, also where we are interrupted."""
+    process = subprocess.Popen(command, cwd=ROOT, **options)
+    RUNNING.add(process)
+    if INTERRUPTED.is_set():  # meanwhile, and it was not told
+        process.terminate()
+    try:
+        yield process
+    finally:
+        process.wait()
+        RUNNING.discard(process)
+
+
+def listen() -> None:
+    """Has signals end what runs before they end us; those that are ignored, as behind ``nohup``, stay so."""
+    for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+
+
+def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    """Ctrl-C reaches from a terminal all that run, who are not told twice unless they do not end; another signal reaches us alone."""
+    patience = PATIENCE_S if number == signal.SIGINT and not INTERRUPTED.is_set() else 0.0
+    INTERRUPTED.set()
+    for seconds, end in ((patience, subprocess.Popen.terminate), (3 * PATIENCE_S, subprocess.Popen.kill)):
+        timer = threading.Timer(seconds, tell, [end])
+        timer.daemon = True
+        timer.start()
+    raise Interruption(number)
+
+
+def tell(end: Callable[[subprocess.Popen[Any]], None]) -> None:
+    """Tells all that run."""
+    for process in RUNNING.copy():
+        end(process)
 
 
 def quietly(*command: str | Path) -> None:
     """Runs a command that talks too much: its newest line on a terminal, all of it if it fails."""
     began = time.monotonic()
     lines = []
-    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        for line in process.stdout or ():
+    with started(*command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process, process.stdout or io.StringIO() as said:
+        for line in said:
             lines.append(line)
             if sys.stdout.isatty():
                 print(f"\r\x1b[K{line.strip()[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
@@ -371,4 +440,5 @@ def hand_over(program: Path, *arguments: str, folder: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
+    listen()
     sys.exit(main(sys.argv[1:]))

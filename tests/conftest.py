@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.broker.shared",  # before those who import it
     "tests.broker.fixtures",
     "tests.costs",
+    "tests.ending",
     "tests.evidence",
     "tests.once.plugin",
     "tests.order",

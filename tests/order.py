@@ -16,6 +16,12 @@ def _rank(item: pytest.Item) -> int:
     return 0 if item.get_closest_marker("broker") else 1
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Without pytest-xdist, which declares the mark, all tests are one process's."""
+    if not config.pluginmanager.has_plugin("xdist"):
+        config.addinivalue_line("markers", "xdist_group: tests of one group share a process")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorts the tests; the sort is stable."""

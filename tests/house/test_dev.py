@@ -1,8 +1,11 @@
 """The one way in: it refuses what it cannot run on, installs once, and never passes over the broker."""
 
 import ast
+import contextlib
 import io
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -28,7 +31,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(dev, "REQUIREMENTS", tmp_path / "requirements")
     monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "installed.json")
     noted: list[str] = []
-    monkeypatch.setattr(dev, "make_venv", lambda: None)
+    monkeypatch.setattr(dev, "make_venv", lambda **_: None)
     monkeypatch.setattr(dev, "quietly", lambda *command: noted.append(str(command[-1])))
     return noted
 
@@ -171,6 +174,40 @@ def test_an_installation_that_failed_is_not_taken_for_a_good_one(installed: list
     assert len(installed) > before
 
 
+@pytest.mark.parametrize("interrupted", ["as .venv is made", "as packages are installed", "never"])
+def test_what_an_interrupted_installation_has_left_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], tmp_path: Path, interrupted: str
+) -> None:
+    monkeypatch.undo()
+    for name, path in (("ROOT", ""), ("REQUIREMENTS", "requirements"), ("VENV", ".venv"), ("STAMP", ".venv/installed.json")):
+        monkeypatch.setattr(dev, name, tmp_path / path)
+    monkeypatch.setattr(dev, "PYTHON", sys.executable)
+    monkeypatch.setattr(dev, "generators", contextlib.nullcontext)
+    asked: list[str] = []
+
+    def quietly(*command: object) -> None:
+        words = list(map(str, command))
+        asked.append("venv" if "venv" in words else "pip")
+        if (interrupted, asked) in (("as .venv is made", ["venv"]), ("as packages are installed", ["pip"])):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(dev, "quietly", quietly)
+    if interrupted == "as .venv is made":
+        with monkeypatch.context() as missing:
+            missing.setattr(dev, "PYTHON", tmp_path / "no python")
+            assert dev.main(["lint"]) == 130
+    elif interrupted == "as packages are installed":
+        assert dev.main(["lint"]) == 130
+    asked.clear()
+    interrupted_then, interrupted = interrupted, "never"
+    dev.install("dev")
+    assert asked == (["pip", "pip"] if interrupted_then == "never" else ["venv", "pip", "pip"])
+    asked.clear()
+    (tmp_path / "pyproject.toml").write_text("changed = true")
+    dev.install("dev")
+    assert asked == ["pip", "pip"], "what was installed to the end stays"
+
+
 def test_a_failing_command_shows_all_that_it_said(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(dev.Failure, match=r"(?s)first\nsecond\n.*This failed: "):
         dev.quietly(sys.executable, "-c", "print('first'); print('second'); raise SystemExit(3)")
@@ -282,6 +319,70 @@ def test_further_evidence_goes_on_where_the_first_seeds_end_and_leaves_none_out(
     assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", told)) == {str(part) for part in range(parts)}
     seeds = [seed for part in range(parts) for seed in seeds_of(part, 30, 70)]
     assert seeds == list(range(30, 30 + 70 * parts))
+
+
+_INTERRUPTED = """
+import signal, sys
+import dev
+
+dev.install = lambda _: None
+dev.inspect = lambda _: []
+dev.keep_what_is_compiled = lambda: None
+dev.PATIENCE_S = float(sys.argv[1])
+dev.PYTHON = sys.executable
+run = dev.run
+dev.run = lambda *_: run(sys.executable, "-c", sys.argv[2])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+dev.listen()
+sys.exit(dev.main(["check"]))
+"""
+_ENDING_IN_ORDER = """
+import pathlib, signal, time
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
+signal.signal(signal.SIGTERM, interrupt)
+try:
+    pathlib.Path(FOLDER, "begun").touch()
+    time.sleep(60)
+finally:
+    time.sleep(1)
+    pathlib.Path(FOLDER, "taken down").touch()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are other signals")
+@pytest.mark.parametrize(
+    ("number", "whom", "patience", "status"),
+    [
+        (signal.SIGINT, "all", 20, 130),
+        (signal.SIGINT, "dev.py", 1, 130),
+        (signal.SIGTERM, "dev.py", 20, 143),
+        (signal.SIGHUP, "dev.py", 20, 129),
+    ],
+)
+def test_what_it_runs_takes_down_what_it_has_made_and_ends_before_it_is_ended_itself(
+    tmp_path: Path, number: signal.Signals, whom: str, patience: float, status: int
+) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED, str(patience), _ENDING_IN_ORDER.replace("FOLDER", repr(str(tmp_path)))]
+    process = subprocess.Popen(command, cwd=_ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        if whom == "all":
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(30) == status
+        assert (tmp_path / "taken down").exists()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

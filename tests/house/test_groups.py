@@ -1,5 +1,6 @@
 """Tests of a group share one process."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_a_run_that_would_split_groups_is_refused(request: pytest.FixtureRequest
     item.add_marker(pytest.mark.xdist_group("some"))
     with pytest.raises(pytest.UsageError, match=r"does not read the group of .*test_a_run_that"):
         order.refuse_if_split([item])
+
+
+@pytest.mark.slow
+def test_without_xdist_groups_are_nothing_special(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    (tmp_path / "test_some.py").write_text("import pytest\n@pytest.mark.xdist_group('some')\ndef test_of_a_group():\n    pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.order", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "1 passed" in ran.stdout, ran.stdout

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,9 +35,16 @@ def note(tmp_path):
     with (HERE / "noted").open("a") as noted:
         noted.write(f"{os.environ['PYTEST_XDIST_WORKER']} {os.getpid()} {tmp_path.parent}\\n")
 """
+_INTERRUPTIBLE = """
+import signal, sys
+import pytest
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+sys.exit(pytest.main())
+"""
 
 
-def _run(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _command(folder: Path, module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """What runs a module's tests, and its environment."""
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
     (folder / "test_module.py").write_text(_BEGIN + module)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | {"PYTHONPATH": str(_ROOT)}
@@ -41,13 +52,57 @@ def _run(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProc
         "-p",
         "tests.stretches",
         "-p",
+        "tests.ending",
+        "-p",
         "tests.once.plugin",
         "--numprocesses=2",
         "--dist=loadgroup",
         f"--basetemp={folder / 'temporary'}",
     )
-    command = [sys.executable, "-m", "pytest", *options, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return [sys.executable, "-m", "pytest", *options, *arguments], environment
+
+
+def _run(folder: Path, module: str, *arguments: str, within: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    command, environment = _command(folder, module, *arguments)
+    environment |= variables
+    return subprocess.run(command, cwd=folder / within, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _left(session: int) -> list[str]:
+    """The processes of a session that have not ended."""
+    told = subprocess.check_output(["ps", "-e", "-o", "sid=,pid=,stat=,args="], text=True)
+    return [line for line in told.splitlines() if line.split()[0] == str(session) and not line.split()[2].startswith("Z")]
+
+
+def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> tuple[int, str]:
+    """Sends a signal when the module says that it may come: the exit status, and what was told. Nothing is left behind."""
+    command, environment = _command(folder, module)
+    command[1:3] = ["-c", _INTERRUPTIBLE]
+    (folder / "made").mkdir()
+    environment["TMPDIR"] = str(folder / "made")
+    with (folder / "told").open("w") as told:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+        )
+    try:
+        _await(lambda: (folder / "now").exists() or process.poll() is not None, "the moment of the signal")
+        if whom == "all":
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        status = process.wait(30)
+        _await(lambda: not _left(process.pid), "the end of all processes", 30)
+    finally:
+        subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
+    assert not list((folder / "made").iterdir()), "nothing is left behind"
+    return status, (folder / "told").read_text()
+
+
+def _await(happened: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
 
 
 def _lines(path: Path) -> list[list[str]]:
@@ -124,6 +179,16 @@ def test_a_module_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
     assert "ValueError: no module" in ran.stdout
 
 
+@pytest.mark.parametrize("end", ["os._exit(7)", "os.kill(os.getpid(), 9)"])
+def test_a_module_that_ends_the_process_that_imports_it_is_told(tmp_path: Path, end: str) -> None:
+    ran = _run(tmp_path, f"{end}\n")
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    assert re.search(
+        r"ERROR: the process that collects the tests has ended, with (7|-9), before it had all of them", ran.stdout + ran.stderr
+    )
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     ran = _run(tmp_path, "", "elsewhere")
     assert ran.returncode != 0
@@ -148,3 +213,65 @@ def pytest_configure(config):
     ran = _run(tmp_path, "def test_told(pytestconfig):\n    assert pytestconfig.was_told == 'by the one that runs all'\n")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 passed" in ran.stdout
+
+
+def test_arguments_are_those_of_the_folder_in_which_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "within").mkdir()
+    (tmp_path / "within" / "test_within.py").write_text(
+        "from pathlib import Path\ndef test_folder():\n    assert Path.cwd() == Path(__file__).parent\n"
+    )
+    for arguments in (["test_within.py"], ["."], []):
+        ran = _run(tmp_path, "def test_elsewhere():\n    raise AssertionError\n", *arguments, within="within")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert "1 passed" in ran.stdout
+
+
+def test_very_many_arguments_are_given_on(tmp_path: Path) -> None:
+    ran = _run(
+        tmp_path, "def test_one():\n    pass\n", *[f"--deselect=test_module.py::test_{'other' * 20}_{number}" for number in range(1200)]
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
+
+
+def test_a_folder_of_a_long_name_for_what_is_temporary_is_none_too_long(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    ran = _run(tmp_path, "def test_one():\n    pass\n", TMPDIR=str(folder))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("whom", ["all", "the first"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_interrupts_while_tests_are_collected_waits_for_nothing_and_nothing_is_left(
+    tmp_path: Path, number: signal.Signals, whom: str
+) -> None:
+    began = time.monotonic()
+    status, told = _ended(tmp_path, '(HERE / "now").touch()\ntime.sleep(40)\ndef test_one():\n    pass\n', number, whom=whom)
+    assert time.monotonic() - began < 30
+    assert status == 2
+    assert "KeyboardInterrupt" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("whom", ["all", "the first"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_interrupts_tests_sees_what_they_have_made_taken_down(tmp_path: Path, number: signal.Signals, whom: str) -> None:
+    module = """
+@pytest.fixture
+def made():
+    yield
+    (HERE / f"taken down {os.getpid()}").touch()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_one(made, number):
+    (HERE / f"begun {os.getpid()}").touch()
+    if len(list(HERE.glob("begun *"))) == 2:
+        (HERE / "now").touch()
+    time.sleep(60)
+"""
+    status, told = _ended(tmp_path, module, number, whom=whom)
+    assert status == 2
+    assert len(list(tmp_path.glob("taken down *"))) == 2
+    assert "Traceback" not in told

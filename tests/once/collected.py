@@ -1,16 +1,16 @@
 """Collects all tests as a test process of xdist does, and is forked for each one that is to run some.
 
-``python -m tests.once.collected`` is told by ``plugin`` how. What it would say to xdist until then is kept, and each process that is forked
+``plugin`` starts it, and tells it how. What it would say to xdist until then is kept, and each process that is forked
 says it. Nothing else may run in it when it is forked: its one Python thread waits for whoever asks. Libraries that have threads of their
 own by then (numpy, pyarrow) know what to do when they are forked.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
+import struct
 import sys
 import threading
 import warnings
@@ -50,13 +50,13 @@ class _Asked:
     def forked(self) -> list[int]:
         """Returns in what was forked, with the input and output that it is to have.
 
-        The process itself ends here: when its own input ends, and with the last one that was forked from it.
+        The process itself ends here: when its own input ends, and with the last one that was forked from it. Who asks then is gone as well.
         """
         children = []
         try:
             while self._is_asked():
                 asking, _ = self._listening.accept()
-                _, streams, _, _ = socket.recv_fds(asking, 16, 2)
+                streams = self._streams(asking)
                 if len(streams) == 2:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # newer Pythons warn of threads, also of those of libraries
@@ -80,9 +80,13 @@ class _Asked:
 
     def _is_asked(self) -> bool:
         """Waits until somebody asks, or nobody will."""
-        listening = self._listening.fileno()
-        ready, _, _ = select.select([listening, self._needed], [], [])
-        return listening in ready
+        ready, _, _ = select.select([self._listening.fileno(), self._needed], [], [])
+        return self._needed not in ready
+
+    def _streams(self, asking: socket.socket) -> list[int]:
+        """What this user's program hands over; any program of the machine may know the socket's name."""
+        _, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        return socket.recv_fds(asking, 16, 2)[1] if user == os.getuid() else []
 
 
 class _Forks:
@@ -101,6 +105,12 @@ class _Forks:
         self._fork()
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Of tests that nobody waits for any more nothing is to be said; ``pytest.exit`` is."""
+        if not self._is_forked and excinfo.errisinstance(KeyboardInterrupt):
+            os._exit(pytest.ExitCode.INTERRUPTED)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """If nothing could be collected each process says so."""
         if not self._is_forked:
@@ -116,7 +126,10 @@ class _Forks:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        channel = lent.take()
+        try:
+            channel = lent.take()
+        except (EOFError, OSError, KeyboardInterrupt):  # before anything was run
+            os._exit(pytest.ExitCode.INTERRUPTED)
         capturing.start_global_capturing()
         capturing.suspend_global_capture()
         self._become(channel)
@@ -138,27 +151,23 @@ class _Forks:
             channel.send(event)
 
 
-def main() -> None:
+def main(told: dict[str, Any]) -> None:
     """Begins as ``xdist.remote`` does; the exit status is of no interest to anybody."""
-    told = json.loads(sys.argv[2])
     asked = _Asked(socket.socket(fileno=int(sys.argv[1])))
-    sys.path[:] = told["path"]
     said = _Said()
-    config = _prepareconfig(told["arguments"], None)
-    import xdist.remote  # noqa: PLC0415  # not before pytest has taken it for one of its plugins
-
-    xdist.remote.setup_config(config, None)
-    config._parser.prog = "pytest"
-    config.workerinput = told["input"]  # type: ignore[attr-defined]
-    config.workeroutput = {}  # type: ignore[attr-defined]
-    interactor = xdist.remote.WorkerInteractor(config, said)
-    xdist.remote.interactor = interactor  # as where xdist executes that module
-    config.pluginmanager.register(_Forks(config, asked, said, interactor))
     try:
+        config = _prepareconfig(told["arguments"], None)
+        import xdist.remote  # noqa: PLC0415  # not before pytest has taken it for one of its plugins
+
+        xdist.remote.setup_config(config, None)
+        config._parser.prog = "pytest"
+        config.workerinput = told["input"]  # type: ignore[attr-defined]
+        config.workeroutput = {}  # type: ignore[attr-defined]
+        interactor = xdist.remote.WorkerInteractor(config, said)
+        xdist.remote.interactor = interactor  # as where xdist executes that module
+        config.pluginmanager.register(_Forks(config, asked, said, interactor))
         config.hook.pytest_cmdline_main(config=config)
+    except KeyboardInterrupt:
+        pass  # so are the others
     finally:
         lent.end()
-
-
-if __name__ == "__main__":
-    main()

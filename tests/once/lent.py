@@ -17,6 +17,7 @@ class _Lent:
 
     def __init__(self) -> None:
         self._channels = queue.SimpleQueue[Any]()
+        """Nothing, if there is no xdist any more."""
         self._over = threading.Event()
         self._serving: threading.Thread | None = None
 
@@ -26,14 +27,25 @@ class _Lent:
         self._over.wait()
 
     def take(self) -> Any:
-        """Answers xdist on this process's input and output until somebody has lent a channel."""
+        """Answers xdist on this process's input and output until somebody has lent a channel.
+
+        Raises:
+            EOFError: xdist is gone.
+        """
         with open(0, "rb", closefd=False) as given:
             given.readline()  # the program that is told to be one of xdist's processes; xdist says no more before it hears of that
         io = gateways.init_popen_io(gateways.get_execmodel(EXECUTING))
         io.write(b"1")
-        self._serving = threading.Thread(target=gateways.serve, args=(io, "forked"), name="answers xdist", daemon=True)
+        self._serving = threading.Thread(target=self._serve, args=[io], name="answers xdist", daemon=True)
         self._serving.start()
-        return self._channels.get()
+        channel = self._channels.get()
+        if channel is None:
+            raise EOFError
+        return channel
+
+    def _serve(self, io: gateways.IO) -> None:
+        gateways.serve(io, "forked")
+        self._channels.put(None)
 
     def end(self) -> None:
         """The session is over; xdist ends the rest."""
