@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from ....core.policies.events import Position
 from ....core.reasons import Reason
@@ -98,7 +99,8 @@ class Reading:
             namespace = self.layout.namespace
             layout = await self._access.topics.find(namespace)
             self._looked = time.monotonic()
-            if layout is None and create:
+            made = layout is None and create
+            if made:
                 base = f"persistent://{namespace}/{self.layout.local}"
                 layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
             if layout is None:
@@ -110,7 +112,7 @@ class Reading:
                     " it has to be opened anew.",
                 )
                 raise self._losing(error)
-            await self._follow(layout)
+            await self._follow(layout, made=made)
 
     async def end(self, partition: int) -> Position:
         """Asks the broker where a partition ends; of a log that did not exist, first whether it does now.
@@ -184,9 +186,13 @@ class Reading:
     def _identity(self, layout: Layout, creation: str) -> str:
         return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
 
-    async def _follow(self, layout: Layout, start: Start | None = None) -> None:
-        # Of a log that exists it is asked before anything is read: what is read of the next one then has another.
-        _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
+    async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> None:
+        """``made``: it comes into being as its readers connect, so there was none to be asked about (brokers may answer 500 then)."""
+        creations: Sequence[str] = [""] * len(layout.topics)
+        if made:
+            await self._schemas.refresh()
+        else:  # before anything is read: what is read of the next one then has another
+            _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
         creation = creation_of(creations)
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None
         following = await Following.connect(self._access, self._schemas, layout, creations, self.acknowledged, known)
