@@ -15,8 +15,8 @@ pytest_plugins = [
     "tests.ending",
     "tests.evidence",
     "tests.once.plugin",
+    "tests.stretches",  # before those who import it
     "tests.order",
-    "tests.stretches",
     "tests.spark.fixtures",
 ]
 

@@ -4,10 +4,16 @@ A group (``xdist_group``) is given to one process as a whole: what its tests sha
 version, is then started once, and not by each process. A long group that begins last leaves all other processes waiting for its end.
 The order of the tests of one group, and of all others, is that of their files.
 
+pytest-xdist writes the group behind a test's name (``test_it.py::test_one@group``). Nobody who runs tests knows that name, nor does pytest
+where it collects them: what failed in one run would not be found again by ``--lf`` in the next. So it is taken off where reports come
+together.
+
 Whether groups are kept depends on how pytest and pytest-xdist fit together. Where they do not, a run would only be slow, so it is refused.
 """
 
 import pytest
+
+from tests.stretches import group_of
 
 
 def _rank(item: pytest.Item) -> int:
@@ -23,9 +29,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorts the tests; the sort is stable."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sorts the tests; the sort is stable. Those of groups have failed before if they did without the group's name."""
     items.sort(key=_rank)
+    failed = getattr(config.pluginmanager.getplugin("lfplugin"), "lastfailed", {})
+    failed.update({item.nodeid: True for item in items if without_group(item.nodeid) in failed})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Takes the group off, where the report is another process's."""
+    if hasattr(report, "node"):
+        report.nodeid = without_group(report.nodeid)
+
+
+def without_group(name: str) -> str:
+    """A test's name, without the group that xdist has written behind it."""
+    group = group_of(name)
+    return name.removesuffix(f"@{group}") if group else name
 
 
 @pytest.hookimpl(trylast=True)

@@ -59,3 +59,30 @@ def test_without_xdist_groups_are_nothing_special(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "1 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.slow
+def test_what_failed_last_is_found_again_whoever_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\nfrom pathlib import Path\n"
+        "@pytest.mark.xdist_group('some')\n@pytest.mark.parametrize('number', range(3))\n"
+        "def test_of_a_group(number):\n    assert number != 1 or Path(__file__).with_name('mended').exists()\n"
+        "def test_of_none():\n    raise AssertionError\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
+
+    def run(*options: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.stretches", "-p", "tests.once.plugin", "-p", "tests.order", *options]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
+
+    several = ("--numprocesses=2", "--dist=loadgroup")
+    told = run(*several)
+    assert "2 failed, 2 passed" in told
+    assert "FAILED test_some.py::test_of_a_group[1] - " in told
+    assert "2 failed" in run("--lf", *several)
+    assert "2 failed" in run("--lf")
+    (tmp_path / "mended").touch()
+    assert "1 failed, 1 passed" in run("--lf", *several)
+    assert "1 failed in" in run("--lf")
