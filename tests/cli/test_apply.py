@@ -333,10 +333,12 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, st
 
 @pytest.fixture
 def heeded() -> Iterator[None]:
-    """SIGINT is not ignored, as it is where tests run in the background."""
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Signals do what they do in a program of its own: tests in the background ignore SIGINT, and a run of tests heeds SIGTERM itself."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, usual)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("heeded")

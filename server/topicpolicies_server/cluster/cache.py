@@ -1,8 +1,8 @@
 """Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed.
 
 An answer that is used in the second half of its time is asked for anew while it still holds, and so is an old one that will do. Nobody
-waits for these questions, and no more than ``MOST_BESIDE`` are asked at a time: a newcomer's question stands behind few of them, and a
-later use asks what was left out.
+waits for these questions. Where questions wait for places no more than ``MOST_BESIDE`` of them are asked at a time: a newcomer's question
+stands behind few of them, and a later use asks what was left out.
 
 Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
 its waiting. A question that waits for its place is given up with the last of those who wait for it, so that callers who go away leave
@@ -208,7 +208,7 @@ class Cache(Generic[_Key, _Value]):
         """Has it asked anew what is known, if that can be now."""
         question = self._asking.get(key)
         if question is None:
-            if self._closed or self._beside >= MOST_BESIDE:
+            if self._closed or (self._places is not None and self._beside >= MOST_BESIDE):
                 return
             question = self._begin(key)
         if not question.beside:

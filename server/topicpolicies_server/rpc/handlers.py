@@ -198,4 +198,6 @@ async def _tell_end(call: Call) -> NoReturn:
     if why is None:
         call.given_up = True
         raise asyncio.CancelledError
+    if call.code:  # its end was being told as it was cancelled: gRPC takes one, and goes on with that
+        raise asyncio.CancelledError
     await abort(call, why)

@@ -1,0 +1,60 @@
+"""A call is told one end, whatever comes while it is being told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import errors
+from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.handlers import _tell_end
+
+REFUSED = PolicyError(Kind.INVALID_ARGUMENT, Reason.UNKNOWN_SCOPE, "99 is no scope.")
+LATE = PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, "late")
+
+
+class Context:
+    """Sends an end for as long as a test wants; as gRPC does, it takes one."""
+
+    def __init__(self) -> None:
+        self.told: list[grpc.StatusCode] = []
+        self.sending = asyncio.Event()
+
+    async def abort(self, code: grpc.StatusCode, *_: Any) -> None:
+        if self.told:
+            raise RuntimeError("Abort already called!")
+        self.told.append(code)
+        await self.sending.wait()
+        raise grpc.aio.AbortError
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_call_whose_end_is_being_told_is_told_no_other(refused: bool) -> None:
+    context = Context()
+
+    async def answer() -> None:
+        call = calls[0]
+        try:
+            if refused:
+                await errors.abort(call, REFUSED)
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            context.sending.set()
+            await _tell_end(call)
+
+    async def begin() -> None:
+        calls.append(Call("ListHistory", context))
+        await answer()
+
+    calls: list[Call] = []
+    task = asyncio.create_task(begin())
+    await asyncio.sleep(0.01)
+    calls[0].expire(LATE)
+    with pytest.raises(asyncio.CancelledError if refused else grpc.aio.AbortError):
+        await task
+    assert context.told == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]
