@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,10 +52,13 @@ def go_tool(package: str, version: str) -> Path:
     directory = _GO_TOOLS / f"{package.rpartition('/')[2]}-{version}"
     program = directory / package.rpartition("/")[2]
     if not program.exists():
-        environment = {**os.environ, "GOBIN": str(directory), "GOFLAGS": "-mod=mod"}
-        done = _quietly((go(), "install", f"{package}@{version}"), ROOT, environment)
-        if done.returncode != 0:
-            raise ToolMissingError(f"go could not install {package}@{version}:\n{done.stdout[-2000:]}")
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_GO_TOOLS) as beside:  # whoever is interrupted leaves no half of a program in its place
+            environment = {**os.environ, "GOBIN": beside, "GOFLAGS": "-mod=mod"}
+            done = _quietly((go(), "install", f"{package}@{version}"), ROOT, environment)
+            if done.returncode != 0:
+                raise ToolMissingError(f"go could not install {package}@{version}:\n{done.stdout[-2000:]}")
+            (Path(beside) / program.name).replace(program)
     return program
 
 

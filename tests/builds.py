@@ -63,7 +63,10 @@ class Build:
             yield
 
     def _current(self) -> bool:
-        return self._stamp.is_file() and self._stamp.read_text() == self._state()
+        try:
+            return self._stamp.read_text() == self._state()
+        except FileNotFoundError:  # also if somebody removes it now, who builds
+            return False
 
     def _state(self) -> str:
         """What of the sources tells whether they have changed."""
