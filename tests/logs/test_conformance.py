@@ -393,6 +393,7 @@ async def test_behind_the_end_of_compaction_nothing_is_missing_and_before_it_no_
     assert any(told) or set(told) == {None}
 
 
+@pytest.mark.stages_compaction  # a log that is compacted before it is found is opened anew
 async def test_what_somebody_else_writes_is_read_and_not_acknowledged(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     key = a_key(namespace)
@@ -566,6 +567,7 @@ async def test_too_many_in_flight_are_refused_and_certainly_not_there(bench: Ben
     assert "refused" not in recorder.ids()
 
 
+@pytest.mark.stages_compaction  # of one key's events it leaves the last
 async def test_close_finishes_what_was_appended_and_then_is_silent(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)

@@ -49,6 +49,7 @@ def finds(message: Message, service_url: str, namespace: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.stages_compaction  # it looks for a tombstone, which it takes away
 async def test_what_an_old_broker_cannot_be_told_is_written_once_it_is_upgraded_and_nothing_is_missed(
     make_broker: MakeBroker, tmp_path: Path
 ) -> None:
