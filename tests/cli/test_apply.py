@@ -334,11 +334,11 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, st
 @pytest.fixture
 def heeded() -> Iterator[None]:
     """Signals do what they do in a program of its own: tests in the background ignore SIGINT, and a run of tests heeds SIGTERM itself."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminated = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGTERM, terminated)
 
 
 @pytest.mark.usefixtures("heeded")
