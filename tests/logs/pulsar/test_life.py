@@ -350,9 +350,8 @@ async def test_a_restarted_broker_costs_nothing_but_time(own_following: Followin
 # Ending
 
 
-@pytest.mark.parametrize("partitions", [0, 3])
-@pytest.mark.parametrize("what", ["topic", "namespace"])
-async def test_a_deleted_log_is_lost(following: Following, namespace: str, partitions: int, what: str) -> None:
+async def written_to(following: Following, namespace: str, partitions: int) -> tuple[PulsarLog, PulsarNamespaceLog, Recorder]:
+    """A log with so many partitions, or of one topic, that was opened, and in which there are six events."""
     if partitions:
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     change_log = following.start()
@@ -360,9 +359,21 @@ async def test_a_deleted_log_is_lost(following: Following, namespace: str, parti
     for n in range(6):
         recorder.append(log, an_update(a_key(namespace, n)))
     await recorder.until_settled(6)
+    return change_log, log, recorder
+
+
+async def delete(following: Following, namespace: str, partitions: int) -> None:
+    """Deletes the topic, or the topics, of a log."""
+    await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+@pytest.mark.parametrize("what", ["topic", "namespace"])
+async def test_a_deleted_log_is_lost(following: Following, namespace: str, partitions: int, what: str) -> None:
+    change_log, log, recorder = await written_to(following, namespace, partitions)
     identity = log.identity
     if what == "topic":
-        await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
+        await delete(following, namespace, partitions)
     else:
         await following.ask("DELETE", f"namespaces/{namespace}")
     await recorder.until(lambda: bool(recorder.losses))
@@ -394,15 +405,9 @@ async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former
     following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Existence, "due", lambda *_: False)  # it is looked after too late
-    if partitions:
-        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
-    change_log = following.start()
-    log, recorder = await following.open(namespace, change_log)
-    for n in range(6):
-        recorder.append(log, an_update(a_key(namespace, n)))
-    await recorder.until_settled(6)
+    change_log, log, recorder = await written_to(following, namespace, partitions)
     former, identity = recorder.ids(), log.identity
-    await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
+    await delete(following, namespace, partitions)
     if partitions:
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     event = an_update(a_key(namespace), event_id="later")

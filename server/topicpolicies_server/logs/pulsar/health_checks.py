@@ -134,8 +134,8 @@ class HealthChecks:
 
     async def _run(self) -> None:
         next_round = time.monotonic() + self._every
+        logs: list[Checked] = []
         while True:
-            logs = list(self._logs())
             often = max(_CONNECTION_CHECK_SECONDS, min(len(logs) / _CONNECTIONS_PER_SECOND, _RAREST_CHECK_SECONDS))
             await asyncio.sleep(min(often, self._every))
             logs = list(self._logs())

@@ -280,9 +280,9 @@ class Topics:
 
 def creation_of(creations: Sequence[str]) -> str:
     """Tells one creation of a log from the others, by those of its topics; "" if one of them is not there."""
-    if len(creations) == 1 or not all(creations):
-        return creations[0] if all(creations) else ""
-    return hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
+    if not all(creations):
+        return ""
+    return creations[0] if len(creations) == 1 else hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
 
 
 def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:
