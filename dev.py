@@ -33,6 +33,8 @@ VENV = ROOT / ".venv"
 PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = PROGRAMS / "python"
 STAMP = VENV / "installed.json"
+PLACE = "place"
+"""The path of ``.venv``, in the stamp. Programs in it name that path: a copy that stands elsewhere uses the former."""
 REQUIREMENTS = ROOT / "requirements"
 
 # What is installed for whom, in this order. `dev` contains all that `server` has, in the same versions.
@@ -238,7 +240,7 @@ def look(command: Command) -> tuple[int, str, float]:
 def install(profile: str) -> None:
     """Makes ``.venv`` hold what a profile's lock files say, and this project in place; at once if it does already."""
     installed = read_stamp()
-    if any(installed.get(name) == fingerprint(name) for name in {profile, "dev"}):
+    if installed.get(PLACE) == str(VENV) and any(installed.get(name) == fingerprint(name) for name in {profile, "dev"}):
         return
     with generators() if profile == "dev" else contextlib.nullcontext():
         install_profile(profile)
@@ -251,8 +253,9 @@ def install_profile(profile: str) -> None:
     interrupted = installing.exists()
     installing.parent.mkdir(exist_ok=True)
     installing.touch()
+    moved = read_stamp().get(PLACE, str(VENV)) != str(VENV)
     try:
-        make_venv(anew=interrupted)
+        make_venv(anew=interrupted or moved)
         install_into_venv(profile)
     except Failure:
         installing.unlink()
@@ -272,7 +275,7 @@ def install_into_venv(profile: str) -> None:
         install_locked(file, pip)
     heading("installing topicpolicies in place")
     quietly(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
-    STAMP.write_text(json.dumps({profile: fingerprint(profile)}))
+    STAMP.write_text(json.dumps({PLACE: str(VENV), profile: fingerprint(profile)}))
 
 
 @contextlib.contextmanager
@@ -357,7 +360,7 @@ def fingerprint(profile: str) -> str:
 
 
 def read_stamp() -> dict[str, str]:
-    """Which profiles were installed, with their fingerprints."""
+    """Which profiles were installed, with their fingerprints, and where."""
     try:
         stamp: dict[str, str] = json.loads(STAMP.read_text())
     except (OSError, ValueError):

@@ -29,6 +29,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     (tmp_path / ".venv").mkdir()
     monkeypatch.setattr(dev, "ROOT", tmp_path)
     monkeypatch.setattr(dev, "REQUIREMENTS", tmp_path / "requirements")
+    monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "installed.json")
     noted: list[str] = []
     monkeypatch.setattr(dev, "make_venv", lambda **_: None)
@@ -206,6 +207,23 @@ def test_what_an_interrupted_installation_has_left_is_made_anew(
     (tmp_path / "pyproject.toml").write_text("changed = true")
     dev.install("dev")
     assert asked == ["pip", "pip"], "what was installed to the end stays"
+
+
+def test_a_moved_or_copied_installation_is_made_anew(monkeypatch: pytest.MonkeyPatch, installed: list[str], tmp_path: Path) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(dev, "make_venv", lambda *, anew: asked.append(anew))
+    dev.install("dev")
+    dev.install("dev")
+    assert asked == [False]
+    there = tmp_path / "there"
+    dev.VENV.rename(there)
+    monkeypatch.setattr(dev, "VENV", there)
+    monkeypatch.setattr(dev, "STAMP", there / dev.STAMP.name)
+    before = len(installed)
+    dev.install("dev")
+    assert asked == [False, True] and len(installed) > before
+    dev.install("dev")
+    assert asked == [False, True]
 
 
 def test_a_failing_command_shows_all_that_it_said(capfd: pytest.CaptureFixture[str]) -> None:
