@@ -14,6 +14,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, f
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import WHOLE, join, whole_digest
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, StampKind
+from topicpolicies_server.core.reasons import Reason
 
 
 @pytest.fixture
@@ -232,6 +233,25 @@ def test_a_dry_run_tells_what_would_be_and_writes_nothing(bench: Bench) -> None:
     bench.land_all()
     assert bench.result(in_flight).outcome is Outcome.APPLIED
     assert bench.document() == TopicPolicies(max_producer_per_topic=2)
+
+
+def test_a_dry_run_with_an_etag_tells_of_the_document_that_the_etag_names(bench: Bench) -> None:
+    bench.set(1)
+    bench.land()
+    bench.set(2)
+    dry = bench.set(3, field="max_consumer_per_topic", etag="0001", validate_only=True)
+    result = bench.result(dry)
+    assert result.document is not None and result.before is not None and result.version == "0001"
+    assert join(result.before) == TopicPolicies(max_producer_per_topic=1), "another document is in flight"
+    assert join(result.document) == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=3)
+
+
+def test_a_dry_run_that_needs_an_absence_is_told_of_the_one_that_holds(bench: Bench) -> None:
+    bench.set(1)
+    dry = bench.set(2, must_not_exist=True, validate_only=True)
+    assert bench.result(dry).outcome is Outcome.WOULD_APPLY
+    bench.land()
+    assert bench.error(bench.set(2, must_not_exist=True, validate_only=True)).reason == Reason.DOCUMENT_EXISTS
 
 
 # Failures

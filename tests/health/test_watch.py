@@ -115,6 +115,23 @@ async def test_a_process_that_was_stopped_itself_does_not_blame_the_log(monkeypa
     await watching.stop()
 
 
+async def test_a_process_that_was_stopped_before_is_not_cut_off_when_it_is_stopped_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.3)
+    log = FakeLog()
+    watching = watch(log)
+    await watching.start()
+    for _ in range(3):
+        log.hangs = True
+        asked = log.asked
+        await eventually(lambda before=asked: log.asked > before)  # type: ignore[misc]
+        time.sleep(1.5)  # noqa: ASYNC251 - nothing runs, as if the process had been stopped
+        log.hangs = False
+        asked = log.asked
+        await eventually(lambda before=asked: log.asked > before + 1)  # type: ignore[misc]
+    assert watching.readiness.ready and watching.readiness.transitions == 1, "there were answers between the pauses"
+    await watching.stop()
+
+
 async def test_a_process_that_is_stopped_again_and_again_believes_that_the_log_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.05)
     monkeypatch.setattr("topicpolicies_server.health.watch._LATE_SECONDS", 0.05)

@@ -158,6 +158,17 @@ def test_all_who_come_while_a_question_is_asked_share_the_next_one() -> None:
     pair(scenario)
 
 
+def test_all_who_come_at_once_share_one_question() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.count_questions(seconds=0.1)
+        results = await asyncio.gather(*(both.mine.setting(1) for _ in range(50)))
+        assert {result.outcome for result in results} == {Outcome.UNCHANGED}
+        assert both.questions == 1
+
+    pair(scenario)
+
+
 def test_a_question_that_began_before_the_arrival_does_not_count_for_it() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)

@@ -55,3 +55,57 @@ def test_however_many_are_watched_brokers_are_asked_so_often_and_about_each_in_t
     assert len(times) == logs
     assert max(times.values()) - min(times.values()) <= 1, "in turn"
     assert min(times.values()) >= 10 * between / (between + SECONDS) - 1
+
+
+class GrowingLog:
+    """One that others write all the time; a test says where it ends."""
+
+    partitions = 1
+
+    def __init__(self) -> None:
+        self.ends: list[Position] = []
+        """Those that were told."""
+        self.next = 0
+
+    async def end(self, _: int) -> Position:
+        self.next += 1
+        self.ends.append(f"{self.next:04}")
+        return self.ends[-1]
+
+
+@pytest.mark.parametrize("behind", [1, 3])
+def test_a_view_that_is_always_behind_a_growing_log_is_confirmed_as_of_when_it_ended_there(behind: int) -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def watch() -> None:
+        log = GrowingLog()
+        fresh = Freshness(loop.milliseconds, SECONDS, Rate(50.0), lambda: True, lambda: True)
+        fresh.serve(cast("NamespaceLog", log), [""], 0)
+        for _ in range(20):
+            await asyncio.sleep(SECONDS)
+            if len(log.ends) > behind:
+                fresh.moved([log.ends[-1 - behind]])
+        age = loop.milliseconds() - fresh.confirmed_ms
+        assert 1_000 * SECONDS * behind <= age <= 1_000 * SECONDS * (2 * behind + 2)
+        fresh.stop()
+
+    loop.run(watch())
+
+
+def test_an_end_that_the_view_never_comes_to_does_not_keep_a_later_answer_from_confirming() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def watch() -> None:
+        log = GrowingLog()
+        fresh = Freshness(loop.milliseconds, SECONDS, Rate(50.0), lambda: True, lambda: True)
+        log.next = 100
+        fresh.serve(cast("NamespaceLog", log), [""], 0)
+        await asyncio.sleep(1)
+        assert log.ends == ["0101"] and fresh.confirmed_ms == 0
+        log.next = 4  # the log has found out that there is nothing behind the fifth entry
+        fresh.moved(["0005"])
+        await asyncio.sleep(SECONDS)
+        assert loop.milliseconds() - fresh.confirmed_ms <= 1_000 * SECONDS
+        fresh.stop()
+
+    loop.run(watch())

@@ -32,6 +32,7 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.refusals import invalid
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.namespaces import gathering
 from topicpolicies_server.rpc import journal as journal_module
 from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.journal import Journal
@@ -133,6 +134,15 @@ async def test_reads_are_recorded_when_asked_for(recording: Recording, client: A
         ("WatchPolicies", "GIVEN_UP", None, "public/default"),
         ("grpc.health.v1.Health/Check", "OK", None, None),
     ]
+
+
+async def test_a_change_whose_time_is_over_before_it_was_let_in_is_recorded_with_its_topic(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MANY", 0)
+    monkeypatch.setattr(gathering, "PATIENCE_SECONDS", PATIENCE)
+    assert (await refused(client.UpdatePolicy(update(1), timeout=0.3))).code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert [told(line, "topic", "outcome") for line in await recording.lines()] == [(TOPIC, "GIVEN_UP")]
 
 
 async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:

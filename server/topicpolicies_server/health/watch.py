@@ -86,8 +86,10 @@ class LogWatch:
             if not self._paused:
                 self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s."), asked, now)
         except PolicyError as error:
+            self._paused = False
             self.readiness.failed(error, asked, time.monotonic())
         else:
+            self._paused = False
             self.readiness.answered(time.monotonic())
 
     def _failed(self, error: BaseException) -> None:

@@ -73,7 +73,7 @@ class Ends:
             return
         partition = self._log.partition_of(request.key)
         self._waiting.setdefault(partition, []).append(request)
-        self._begin(partition)  # in a moment: who comes before that shares it
+        self._begin(partition)
 
     def serve(self, log: NamespaceLog, here: Sequence[Position]) -> None:
         """A log serves from now on, of which the view has come to ``here``. Ends of another opening mean nothing to it."""
@@ -113,10 +113,12 @@ class Ends:
 
     def _begin(self, partition: int) -> None:
         if partition not in self._asking and self._log is not None:
-            requests = self._waiting.pop(partition, [])
+            requests: list[Request] = []
             self._asking[partition] = self._tasks.begin(self._ask(self._log, partition, requests), "asking where the log ends"), requests
 
     async def _ask(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
+        # Also those that came in the same turn of the loop as the first one: this runs in the next.
+        requests += self._waiting.pop(partition, [])
         error: PolicyError | None = None
         end = ""
         try:

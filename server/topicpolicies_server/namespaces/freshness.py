@@ -42,8 +42,8 @@ class Freshness:
         self._wanted = wanted
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self._told: tuple[int, list[Position]] | None = None
-        """Where the log ended, and when that was asked; None: the view has come to there."""
+        self._ahead: list[tuple[int, list[Position]]] = []
+        """Ends of the log that the view has not come to, and when each was requested: the oldest and the newest."""
         self._confirmed = 0
         self._asking: Kept | None = None
 
@@ -72,14 +72,15 @@ class Freshness:
         """No log serves: nothing is confirmed."""
         if self._asking is not None:
             self._asking.cancel()
-        self._log = self._told = self._asking = None
+        self._log = self._asking = None
+        self._ahead = []
 
     def moved(self, here: Sequence[Position]) -> None:
         """The view has come further."""
         self._here = here
-        if self._told is not None and all(mine >= end for mine, end in zip(here, self._told[1], strict=True)):
-            self._confirmed = max(self._confirmed, self._told[0])
-            self._told = None
+        if self._ahead and (reached := [asked_at for asked_at, ends in self._ahead if _come_to(here, ends)]):
+            self._confirmed = max(self._confirmed, reached[-1])
+            self._ahead = [(asked_at, ends) for asked_at, ends in self._ahead if asked_at > reached[-1]]
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
@@ -99,5 +100,11 @@ class Freshness:
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
         else:
-            self._told = asked_at, ends
+            # The oldest stays: a view that is always behind comes to it, and might never come to one that moves.
+            self._ahead[1:] = [(asked_at, ends)]
             self.moved(self._here)
+
+
+def _come_to(here: Sequence[Position], ends: Sequence[Position]) -> bool:
+    """Whether a view that stands ``here`` has come to all ends, by partition."""
+    return all(mine >= end for mine, end in zip(here, ends, strict=True))

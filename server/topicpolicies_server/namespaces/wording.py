@@ -55,8 +55,8 @@ def _value(name: Setting, settings: Settings) -> str:
     if name == _CONFIDENTIAL or name.startswith(documents.EXTRA_PREFIX):
         return f"(digest {documents.digest(value)})"
     shown: Any = MessageToDict(documents.join({name: value}), preserving_proto_field_name=True)
-    while isinstance(shown, dict) and len(shown) == 1:
-        (shown,) = shown.values()  # the name has been said
+    for part in name.split("/", 1):  # the name, and the key of a map's entry, have been said
+        shown = shown.get(part, shown)
     return json.dumps(shown, separators=(",", ":"))
 
 

@@ -169,11 +169,11 @@ class Servicer:
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
+        context.target = message.topic
         gathering = self._gathering
         if (turn := gathering.come()) is not None:
             await gathering.wait(turn)
         try:
-            context.target = message.topic
             namespace, request = requests.read_update(message, asker_of(context))
             permitting = self._permitting
             known = permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._desk.wire

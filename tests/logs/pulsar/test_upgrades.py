@@ -18,10 +18,11 @@ from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Dialect
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
+from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.upgrades import Upgrades
 
 NAMESPACE = "public/default"
@@ -113,6 +114,35 @@ async def test_brokers_that_are_upgraded_while_a_log_is_opened_leave_none_that_w
         assert lost.value.reason == Reason.LOG_LOST
         again = await logs.open("public/other", Recorder())
         assert again.facts.dialect is Dialect.PREFIXED
+
+
+async def test_a_log_that_is_opened_while_a_failed_one_closes_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, PulsarLimits(creation_seconds=60, close_seconds=0.1, facts_seconds=600)) as (_, logs, recorder):
+        closing, go_on = asyncio.Event(), asyncio.Event()
+
+        class Slow(PulsarNamespaceLog):
+            """One that fails to start, and whose close takes its time."""
+
+            async def start(self, start: Start | None = None, *, exists: bool) -> None:
+                if not closing.is_set():
+                    raise LogError(Reason.LOG_LOST, "a failure")
+                await super().start(start, exists=exists)
+
+            async def close(self) -> None:
+                await super().close()
+                closing.set()
+                await go_on.wait()
+
+        monkeypatch.setattr(log_module, "PulsarNamespaceLog", Slow)
+        failing = asyncio.create_task(logs.open(NAMESPACE, Recorder()))
+        await closing.wait()
+        await logs.open(NAMESPACE, recorder)
+        go_on.set()
+        with pytest.raises(LogError, match="a failure"):
+            await failing
+        with pytest.raises(LogError) as refused:
+            await logs.open(NAMESPACE, Recorder())
+        assert refused.value.reason == Reason.LOG_OPEN
 
 
 async def test_a_sink_that_fails_keeps_no_other_log_from_being_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,7 +236,8 @@ class Sequencer:
         state = self._ground.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        before = chain.newest(head) if chain is not None else head
+        # An etag names the head's version, so the request is judged on the head, not on what is in flight behind it.
+        before = chain.newest(head) if chain is not None and not request.conditional else head
         answer, after = judged(request, before, version)
         return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)
 

@@ -51,7 +51,7 @@ _LIST_CHANGES: Mapping[int, ListChange | None] = {
 
 
 _EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
-"""Stands in a setting's bytes if an object in it has leaves of a newer broker. Found by chance elsewhere, it only costs some time."""
+"""Stands in the bytes of an object that has leaves of a newer broker. The bytes of a number may be the same by chance (``_has_extras``)."""
 
 
 _NOTHING = TopicPolicies()
@@ -104,7 +104,7 @@ class Change:
             after = dict(before)
         for setting, value in self._values.items():
             old = before.get(setting, b"")
-            _put(after, setting, self._edited(setting, old, violations) if _EXTRAS_TAG in old else value)
+            _put(after, setting, self._edited(setting, old, violations) if _has_extras(setting, old) else value)
         for setting, (list_change, operand) in self.operands.items():
             combine = documents.union if list_change is ListChange.UNION else documents.subtract
             _put(after, setting, combine(before.get(setting), operand))
@@ -120,7 +120,7 @@ class Change:
     def reads(self, settings: Settings | None) -> dict[Setting, str]:
         """What ``apply`` reads of a document, as digests by setting: its result holds only where these are the same (``Stamp.reads``)."""
         before: Settings = settings or {}
-        kept = [setting for setting in self._values if _EXTRAS_TAG in before.get(setting, b"")]
+        kept = [setting for setting in self._values if _has_extras(setting, before.get(setting, b""))]
         if not kept and not self.partial:
             return {}
         return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
@@ -227,6 +227,11 @@ def _operands(
             continue
         violations.append(Violation(f"list_operations.{format_path((shown,))}", reason, problem))
     return operands
+
+
+def _has_extras(setting: Setting, value: bytes) -> bool:
+    """Whether the value is an object with leaves of a newer broker. Of an object with such a number in it, this may be true by chance."""
+    return _EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
 
 
 def _has_unknown_fields(source: TopicPolicies) -> bool:

@@ -41,6 +41,8 @@ MAPS: frozenset[str] = frozenset(
     name for name, field in FIELDS.items() if field.message_type is not None and field.message_type.GetOptions().map_entry
 )
 LISTS: frozenset[str] = frozenset(name for name, field in FIELDS.items() if field.is_repeated and name not in MAPS)
+OBJECTS: frozenset[str] = frozenset(name for name, field in FIELDS.items() if field.message_type is not None)
+"""Fields of messages, maps and lists of messages included: those of which a newer broker may have leaves."""
 
 
 def family(setting: Setting) -> str:

@@ -86,10 +86,12 @@ class PulsarLog:
             raise already_open(namespace)
         self._logs[namespace] = None
         try:
-            return await self._opened(namespace, sink, start)
+            log, exists = await self._found(namespace, sink)
         except BaseException:
-            self._logs.pop(namespace, None)
+            del self._logs[namespace]
             raise
+        self._logs[namespace] = log  # from here on closing it gives the name back
+        return await self._started(log, start, exists=exists)
 
     async def reach(self) -> None:
         """Asks the cluster (see ``change_log.Reached``)."""
@@ -118,13 +120,17 @@ class PulsarLog:
         if self._admin is not None:
             await self._admin.close()
 
-    async def _opened(self, namespace: str, sink: LogSink, start: Start | None) -> PulsarNamespaceLog:
+    async def _found(self, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
+        """Returns the log of a namespace, not started, and whether it exists."""
         access = await self._access()
         layout = await access.topics.find(namespace)
         exists = layout is not None
         if layout is None:
             layout = await access.topics.expected(namespace, access.facts.default_partitions)
-        log = self._logs[namespace] = PulsarNamespaceLog(access, layout, sink, self._forget)
+        return PulsarNamespaceLog(access, layout, sink, self._forget), exists
+
+    async def _started(self, log: PulsarNamespaceLog, start: Start | None, *, exists: bool) -> PulsarNamespaceLog:
+        """Starts a log and returns it, or closes it."""
         self._starting.add(log)
         try:
             await log.start(start, exists=exists)
@@ -138,7 +144,7 @@ class PulsarLog:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if self._upgrades is not None and not self._upgrades.are_right_for(log.facts):
             await log.close()
-            raise _upgraded(namespace)
+            raise _upgraded(log.namespace)
         return log
 
     def _begin(self) -> None:
