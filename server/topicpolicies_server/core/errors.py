@@ -1,6 +1,6 @@
-"""The domain's errors. Each knows its kind, its machine-readable reason and a sentence that says what to do.
+"""The errors of the core. Each has a kind, a machine-readable reason and a message that says what to do.
 
-``rpc/errors.py`` is the one place that turns them into gRPC statuses.
+Only ``rpc/errors.py`` turns them into gRPC statuses.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from .reasons import Reason
 
 _LONGEST_MESSAGE = 1_000
-"""Bytes of the message of an error with violations: gRPC carries it in metadata, of which peers accept few kilobytes."""
+"""Most bytes of the message of an error with violations: gRPC sends it as metadata, of which peers accept only a few kilobytes."""
 
 
 class Kind(enum.Enum):
-    """The kinds of errors, by the names of gRPC's status codes."""
+    """The kind of an error, by the name of its gRPC status code."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
@@ -36,22 +36,23 @@ class Violation(NamedTuple):
     """One thing that is wrong with a request."""
 
     field: str
-    """The request's field, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
+    """The field of the request, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
     reason: Reason
-    """Machine-readable, such as ``UNKNOWN_PATH``."""
+    """The machine-readable reason, such as ``UNKNOWN_PATH``."""
     description: str
     """A sentence that says what is wrong and what to do."""
 
 
 class PolicyError(Exception):
-    """An error that a caller is told about.
+    """An error that is returned to a caller.
 
     Attributes:
         kind: the kind of error, by gRPC's name.
-        reason: machine-readable.
-        metadata: further facts for programs, such as the present version.
-        violations: all that is wrong with the request, or that stands against it.
-        retry_seconds: after which time a repeat may help; None: nobody knows, or none does.
+        reason: the machine-readable reason.
+        message: what is wrong and what to do, for people.
+        metadata: further values for programs, such as the present version.
+        violations: each thing that is wrong with the request, or that prevents it.
+        retry_seconds: after how many seconds a retry may succeed; None: not known, or no retry helps.
     """
 
     def __init__(
@@ -74,18 +75,18 @@ class PolicyError(Exception):
 
 
 def refusal(kind: Kind, mixed: Reason, *violations: Violation) -> PolicyError:
-    """One error for violations, of any kind; its reason is theirs if they agree, else ``mixed``."""
+    """Returns one error of a kind for violations. Its reason is that of the violations if they have the same, else ``mixed``."""
     reasons = {violation.reason for violation in violations}
     return PolicyError(kind, reasons.pop() if len(reasons) == 1 else mixed, _sentences(violations), violations=violations)
 
 
 def invalid(reason: Reason, *violations: Violation) -> PolicyError:
-    """An INVALID_ARGUMENT with all its violations; the message is the violations' own sentences, as many as people read."""
+    """Returns an INVALID_ARGUMENT for violations. Its message has their descriptions, as many as fit (``_LONGEST_MESSAGE``)."""
     return PolicyError(Kind.INVALID_ARGUMENT, reason, _sentences(violations), violations=violations)
 
 
 def stopping() -> PolicyError:
-    """What is told of whatever ends because the server stops (UNAVAILABLE): nothing was done."""
+    """Returns the error of a request that ends because the server stops (UNAVAILABLE): nothing was done."""
     return PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
 
 

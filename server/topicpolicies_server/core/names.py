@@ -1,6 +1,6 @@
 """Names of topics and namespaces, and the policy key.
 
-The forms are Pulsar's own (``org.apache.pulsar.common.naming.TopicName``, ``NamespaceName``).
+The names have Pulsar's own forms (``org.apache.pulsar.common.naming.TopicName``, ``NamespaceName``).
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from .reasons import Reason
 
 _PARTITION_SUFFIX = "-partition-"
 _MOST_PARTITIONS = 2**31
-"""Partitions are counted by a Java ``int``."""
+"""The index of a partition is a Java ``int``, below this."""
 _PART = re.compile(r"[-=:.\w]+", re.ASCII)
-"""What Pulsar allows in tenants and namespaces (``NamedEntity``)."""
+"""What Pulsar allows as the name of a tenant or namespace (``NamedEntity``)."""
 _DOMAINS = ("persistent", "non-persistent")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FULL = re.compile(r"(persistent|non-persistent)://([-=:.\w]+)/([-=:.\w]+)/([^/\x00-\x1f\x7f\ud800-\udfff]+)", re.ASCII)
-"""Full names without control characters, and without halves of characters, which are not Unicode."""
+"""Full names without control characters and without lone surrogates, which are not valid Unicode."""
 PERSISTENT = "persistent://"
-"""What full names of persistent topics begin with."""
+"""The prefix of the full names of persistent topics."""
 MAX_NAME_LENGTH = 1024
-"""Characters of a topic's full name that are accepted."""
+"""Most characters of the name of a topic or namespace that is accepted."""
 CHANGE_EVENTS = "__change_events"
-"""The local name of the change log's own topic."""
+"""The local name of the topic that is the change log of a namespace."""
 SYSTEM_READER = "__system_reader"
-"""What subscriptions of readers of system topics begin with (``SystemTopicNames.SYSTEM_READER_PREFIX``)."""
+"""The prefix of the subscriptions of readers of system topics (``SystemTopicNames.SYSTEM_READER_PREFIX``)."""
 
 
 class Scope(enum.IntEnum):
-    """In which clusters a document holds. The numbers are those of ``topicpolicies.v1.Scope``."""
+    """Where a document holds: this cluster, or every cluster of the namespace. The numbers are those of ``topicpolicies.v1.Scope``."""
 
     LOCAL = 1
     GLOBAL = 2
 
 
 class PolicyKey(NamedTuple):
-    """(topic, scope): the unit of sequencing and of versions."""
+    """A topic and a scope: updates are put in order, and versions compared, per policy key."""
 
     topic: str
     """The full name of the base topic: ``persistent://tenant/namespace/topic``."""
@@ -47,7 +47,7 @@ class PolicyKey(NamedTuple):
 
 
 class TopicName(NamedTuple):
-    """A topic's full name in parts; a partition's name means its base topic."""
+    """A topic's full name in parts. The name of a partition is parsed as that of its base topic."""
 
     domain: str
     tenant: str
@@ -67,7 +67,7 @@ def parse_topic(text: str, field: str = "topic") -> TopicName:
     """Reads ``persistent://tenant/namespace/topic``, with or without the domain; a partition's suffix is dropped.
 
     Raises:
-        InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``); ``field`` is the request's field to blame.
+        PolicyError: INVALID_ARGUMENT, the name is malformed (reason ``MALFORMED_NAME``); the violation names the request's ``field``.
     """
     match = _FULL.fullmatch(text) if len(text) <= MAX_NAME_LENGTH else None
     if match is not None:
@@ -116,11 +116,11 @@ def _parse_any(text: str, field: str) -> TopicName:
 
 
 def base_name(local: str) -> str:
-    """A topic's local name without a partition's suffix; also "" if it is nothing else.
+    """Returns a topic's local name without the suffix of a partition; "" if the name is only a suffix.
 
-    A partition's number is an ``int`` without a leading zero: ``orders-partition-01`` and ``orders-partition-99999999999`` are topics of
-    their own. Its digits may be those of every script, as long as each is one UTF-16 unit: ``TopicName.getPartitionIndex`` reads it with
-    ``Integer.parseInt``. What all clients and Pulsar itself make of names stands in ``clients/vectors/names.json``.
+    A partition's number is a Java ``int`` without a leading zero: ``orders-partition-01`` and ``orders-partition-99999999999`` are topics
+    of their own. Its digits may be of any script, as long as each is one UTF-16 unit, because ``TopicName.getPartitionIndex`` reads the
+    number with ``Integer.parseInt``. ``clients/vectors/names.json`` has examples that Pulsar and all clients agree on.
     """
     base, suffix, number = local.rpartition(_PARTITION_SUFFIX)
     if not suffix or not number.isdecimal() or len(number) > 10 or max(number) > "\uffff":
@@ -133,7 +133,7 @@ def parse_namespace(text: str, field: str = "namespace") -> str:
     """Reads ``tenant/namespace``.
 
     Raises:
-        InvalidArgument: the name is malformed (reason ``MALFORMED_NAME``).
+        PolicyError: INVALID_ARGUMENT, the name is malformed (reason ``MALFORMED_NAME``).
     """
     parts = text.split("/")
     if len(text) > MAX_NAME_LENGTH or len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):

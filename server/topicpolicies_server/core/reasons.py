@@ -6,7 +6,7 @@ import enum
 
 
 class Reason(enum.StrEnum):
-    """Why something was refused, or can't be told. The values are the names."""
+    """Why a request was refused or failed. The values are the names."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[str]) -> str:  # noqa: ARG004 (enum's own signature)

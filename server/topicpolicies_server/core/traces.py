@@ -1,6 +1,6 @@
-"""The context of a trace, as W3C's Trace Context has it: it is only carried along, from a caller to the event of its change.
+"""Trace contexts in the form of W3C's Trace Context. The core only carries them, from the call to the event of the change.
 
-Anybody may send anything, and it gets into the log: what is not in the form is ignored, as that specification asks for.
+A caller may send any text, and a context gets into the log: values without the specified form are ignored, as the specification demands.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from typing import NamedTuple
 
 PARENT_KEY, STATE_KEY = "traceparent", "tracestate"
-"""Metadata of calls, and properties of messages."""
+"""The names of the two values, in the metadata of calls and in the properties of messages."""
 MOST_STATE = 512
-"""Characters of a ``tracestate``."""
+"""Most characters of a ``tracestate``."""
 _MOST_MEMBERS = 32
 _LENGTH = 55
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -19,24 +19,24 @@ _MEMBER = re.compile(r"[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7
 
 
 class TraceContext(NamedTuple):
-    """Where in which trace something was asked for."""
+    """The trace of a call, and the place of the call in it."""
 
     parent: str = ""
-    """``traceparent``, 55 characters; empty: it is of no trace."""
+    """``traceparent``, 55 characters; empty: no trace."""
     state: str = ""
-    """``tracestate``, what tracing systems say of it besides; empty: nothing, or it is of no trace."""
+    """``tracestate``, what tracing systems add; empty: nothing, or no trace."""
 
 
 NO_TRACE = TraceContext()
 
 
 def valid_parent(text: str) -> str:
-    """A ``traceparent`` in its form; "": it is none."""
+    """Returns a ``traceparent`` that has the specified form; "" for any other text."""
     return text if len(text) == _LENGTH and _PARENT.fullmatch(text) else ""
 
 
 def valid_state(text: str) -> str:
-    """A ``tracestate`` in its form, without blanks between its members; "": it is none, or too long."""
+    """Returns a ``tracestate`` without blanks between its members; "" for a text without the specified form, or one that is too long."""
     if len(text) > MOST_STATE:
         return ""
     members = [member for each in text.split(",") if (member := each.strip(" \t"))]
@@ -44,23 +44,23 @@ def valid_state(text: str) -> str:
 
 
 def trace_context(parent: str, state: str = "") -> TraceContext:
-    """The context of two texts, which may be anything."""
+    """Returns the context of two texts as they were received; ``NO_TRACE`` if ``parent`` is not valid."""
     known = valid_parent(parent)
     return TraceContext(known, valid_state(state) if state else "") if known else NO_TRACE
 
 
 class Trail:
-    """When a change that is followed came to its stages, by the clock of whoever notes them; 0: it has not."""
+    """When a traced change reached its stages, in seconds, all by the clock that ``came`` was taken from; 0: not reached."""
 
     __slots__ = ("acknowledged", "came", "counts", "of", "sent")
 
     def __init__(self, came: float, of: object) -> None:
-        """``came``: when it was read; ``of``: the span of its call."""
+        """``came``: when the change was read; ``of``: the span of its call."""
         self.came = came
         self.of = of
         self.sent = 0.0
-        """Its event was handed to the log for the first time."""
+        """When its event was handed to the log for the first time."""
         self.acknowledged = 0.0
-        """The log had acknowledged that."""
+        """When the log had acknowledged the event."""
         self.counts = 0.0
-        """It counted."""
+        """When the event had been folded."""

@@ -1,4 +1,4 @@
-"""Which question is to be asked next: the one that is due for longest, and of those that are urgent and those that are not in turns."""
+"""The questions to brokers that are due: the one that has been due for the longest time comes first; urgent ones and others take turns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import count
 from typing import NamedTuple
 
 _SPARE = 64
-"""So many outdated entries of a heap are never worth clearing."""
+"""Up to this many outdated entries stay in a heap: fewer are not worth clearing."""
 
 
 class About(enum.Enum):
-    """What a question is about."""
+    """What a question to brokers is about."""
 
     TENANTS = "tenants"
     """Which tenants there are."""
     NAMESPACES = "namespaces"
     """Which namespaces a tenant has."""
     CLUSTER = "cluster"
-    """How the brokers' cluster is called."""
+    """The name of the brokers' cluster."""
     BROKERS = "brokers"
     """Which brokers a cluster has."""
     LOADED = "loaded"
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
     about: About
     name: str = ""
-    """Of the tenant, the broker or the namespace."""
+    """The name of the tenant, the broker or the namespace."""
 
 
 class _Entry(NamedTuple):
@@ -44,10 +44,10 @@ class _Entry(NamedTuple):
 
 
 class Agenda:
-    """The questions, each with the time when it is due. What time it is, others say."""
+    """The questions, each with the time when it is due. It has no clock: the caller passes the time."""
 
     def __init__(self) -> None:
-        """Begins empty."""
+        """Begins without questions."""
         self._current: dict[Question, _Entry] = {}
         self._urgent: list[_Entry] = []
         self._others: list[_Entry] = []
@@ -64,7 +64,7 @@ class Agenda:
         return iter(self._current)
 
     def put(self, question: Question, due: float, *, urgent: bool = False) -> None:
-        """Has a question asked at a time; one that is there already gets that time instead of its own."""
+        """Schedules a question; one that is scheduled already gets the new time instead."""
         entry = self._current[question] = _Entry(due, next(self._numbers), question)
         heap = self._urgent if urgent else self._others
         heapq.heappush(heap, entry)
@@ -73,11 +73,11 @@ class Agenda:
             heapq.heapify(heap)
 
     def drop(self, question: Question) -> None:
-        """Has a question not asked any more."""
+        """Removes a question."""
         self._current.pop(question, None)
 
     def take(self, now: float) -> Question | None:
-        """Takes a question that is due off the agenda; None if none is."""
+        """Removes and returns a question that is due; None if none is."""
         heaps = (self._urgent, self._others) if self._urgent_next else (self._others, self._urgent)
         for heap in heaps:
             first = self._first(heap)
@@ -89,7 +89,7 @@ class Agenda:
         return None
 
     def next_due(self) -> float | None:
-        """When the next question is due; None if there is none."""
+        """Returns when the next question is due; None if there is none."""
         return min((first.due for first in map(self._first, (self._urgent, self._others)) if first is not None), default=None)
 
     def _first(self, heap: list[_Entry]) -> _Entry | None:

@@ -1,6 +1,6 @@
-"""Asks brokers which namespaces there are that match, one question after the other, and tells what changed.
+"""Asks brokers which namespaces match the guard's patterns, one question after the other, and yields what changed.
 
-Pulsar has no event that tells of a new namespace, so it is asked for. What to ask, and what the answers mean, is in ``findings``; in which
+Pulsar has no event for a new namespace, so the guard has to ask. What to ask, and what the answers mean, is in ``findings``; in which
 order, in ``agenda``; how fast, in ``pace``.
 """
 
@@ -26,20 +26,20 @@ _LOG = logging.getLogger(__name__)
 _TRYING_SECONDS = 5.0
 """How long a question is repeated while brokers do not answer."""
 _ANSWER_SECONDS = 30.0
-"""After this time there is no answer, even if some of it has come."""
+"""After this time a question counts as unanswered, even if part of the answer has come."""
 _TELL_SECONDS = 60.0
-"""How often to say that there are no answers."""
+"""How often to log that there are no answers."""
 
 
 class Answers(Protocol):
-    """The admin API, as far as it is asked (``logs.pulsar.admin.Admin``)."""
+    """The admin API, as far as it is needed here (``logs.pulsar.admin.Admin``)."""
 
     async def get(self, *path: str, seconds: float) -> object:
-        """What it answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found"."""
+        """Returns the answer to ``GET /admin/v2/<path>``: the JSON, or None for "not found"."""
 
 
 class Discovery:
-    """Finds the namespaces of a cluster that match, and have a change log. It belongs to the event loop that it is used on."""
+    """Finds the namespaces of a cluster that match and have a change log. It belongs to the event loop that it is used on."""
 
     def __init__(
         self, admin: Answers, patterns: tuple[str, ...], *, refresh_seconds: float, per_second: float, chance: random.Random | None = None
@@ -47,14 +47,14 @@ class Discovery:
         """Asks nothing yet.
 
         Args:
-            admin: whom to ask.
+            admin: the brokers' admin API.
             patterns: which namespaces are wanted.
-            refresh_seconds: how often to ask the same thing.
-            per_second: how many questions may be asked in a second, about everything together.
+            refresh_seconds: how often to repeat a question.
+            per_second: the most questions in a second, whatever they are about.
             chance: spreads the questions.
         """
         self.asked: Counter[str] = Counter()
-        """Questions, by what they were about."""
+        """How many questions were asked, by what they were about."""
         self._admin = admin
         self._agenda = Agenda()
         self._findings = Findings(Pattern.of(patterns), self._agenda, refresh_seconds, chance or random.Random())
@@ -63,7 +63,7 @@ class Discovery:
         self._refusal_told = False
 
     async def changes(self) -> AsyncGenerator[Changes, None]:
-        """What changed, for ever. It may be begun again, also after an error, and goes on from there."""
+        """Yields what changed, forever. It may be called again, also after an error, and goes on from there."""
         loop = asyncio.get_running_loop()
         while True:
             due = self._agenda.next_due()
@@ -78,7 +78,7 @@ class Discovery:
             await asyncio.sleep(self._pace.pause(loop.time() - began))
 
     async def _ask(self, question: Question, began: float) -> Changes:
-        """Asks one question. Whatever becomes of it, it stays on the agenda if it should."""
+        """Asks one question. If it has to be repeated, it is on the agenda again, also after an error."""
         now = asyncio.get_running_loop().time
         self.asked[question.about.value] += 1
         try:
@@ -108,5 +108,5 @@ class Discovery:
 
 
 def discovery(admin: Answers, patterns: tuple[str, ...], limits: Limits) -> Discovery:
-    """The discovery of namespaces within a server's limits."""
+    """Makes the discovery of namespaces within a server's limits."""
     return Discovery(admin, patterns, refresh_seconds=limits.guard_refresh_seconds, per_second=limits.max_guard_questions_per_second)

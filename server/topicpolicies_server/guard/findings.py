@@ -1,14 +1,14 @@
-"""What the answers of brokers tell: which namespaces that match have a change log, and what is worth asking next.
+"""What the brokers' answers mean: which namespaces that match have a change log, and what to ask next.
 
-A namespace matters once its change log exists. That comes into being when a broker loads the namespace, because brokers connect to it
+A namespace matters once its change log exists. The log comes into being when a broker loads the namespace, because brokers connect to it
 then. So there are two ways to learn of it:
 
-- *What brokers have loaded*, one question for each broker, however many tenants and namespaces there are. Only a superuser may ask. As
-  long as it is answered, everything else is asked **rarely**: it tells what is gone, and of logs in namespaces that nobody has loaded.
-- *What tenants have*, one question for each tenant that may match, and for each matching namespace without a log whether it has one by
-  now. Each is asked again **soon**, as far as the pace allows (``pace``).
+- *What brokers have loaded*, one question for each broker, however many tenants and namespaces there are. Only a superuser may ask. As long
+  as it is answered, everything else is asked **rarely**: that shows what is gone, and finds logs in namespaces that no broker has loaded.
+- *What tenants have*, one question for each tenant that may match, and for each matching namespace without a log whether it has one by now.
+  Each is asked again **soon**, as far as the pace allows (``pace``).
 
-A pattern without a wildcard needs one question, whether its namespace has a log. Nothing of all this loads or creates anything.
+A pattern without a wildcard needs one question, whether its namespace has a log. None of these questions loads or creates anything.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ from .agenda import About, Agenda, Question
 from .patterns import Pattern
 
 RARELY_SECONDS = 60.0
-"""How often to ask what is known otherwise, or was refused."""
+"""How often to ask what is also known in another way, or was refused."""
 BROKERS_SECONDS = 10.0
-"""How often to ask which brokers there are, and whether the log of a namespace that is named is still there."""
+"""How often to ask which brokers there are, and whether a namespace that a pattern names still has its log."""
 AGAIN_SECONDS = 5.0
 """When to ask again what was not answered."""
 _REST = 10.0
-"""Nothing is asked again before so many times as long as its answer took."""
+"""A question is not repeated before this many times as long as its answer took."""
 _FEW = 8
-"""So many namespaces that are new in a list are asked about before all others; more would keep those waiting for long."""
+"""Up to this many new namespaces of one list are asked about before all others; more would keep the others waiting for long."""
 _JITTER = (0.8, 1.2)
 _INTO_LOADED = frozenset({About.CLUSTER, About.BROKERS, About.LOADED})
 _NONE: frozenset[str] = frozenset()
 
 
 class Changes(NamedTuple):
-    """What became of the namespaces that are to be guarded."""
+    """Which namespaces are to be guarded from now on, and which no longer."""
 
     found: frozenset[str] = _NONE
-    """Those that are to be guarded from now on."""
+    """The namespaces that are to be guarded from now on."""
     gone: frozenset[str] = _NONE
-    """Those that are not to be guarded any more."""
+    """The namespaces that are not to be guarded any more."""
 
 
 class Findings:
-    """What is known of a cluster's namespaces, as far as they match. It asks nobody, and knows no clock."""
+    """What is known of a cluster's namespaces, as far as they match. It does no I/O, and has no clock."""
 
     def __init__(self, patterns: Sequence[Pattern], agenda: Agenda, soon_seconds: float, chance: random.Random) -> None:
         """Puts the first questions on the agenda, all of them due at once.
 
         Args:
             patterns: which namespaces are wanted.
-            agenda: what is to be asked.
-            soon_seconds: how often to ask what nobody else would tell.
+            agenda: the questions to ask.
+            soon_seconds: how often to ask what can't be learned in another way.
             chance: spreads the questions, so that two guards don't ask at the same time.
         """
         self.found: set[str] = set()
-        """The namespaces that match, and have a change log."""
+        """The namespaces that match and have a change log."""
         self._agenda = agenda
         self._soon = soon_seconds
         self._chance = chance
         self._exact = frozenset(pattern.text for pattern in patterns if pattern.exact)
         self._searched = [pattern for pattern in patterns if not pattern.exact]
         self._known: dict[str, set[str]] = defaultdict(set)
-        """By tenant, the namespaces that match a pattern with wildcards."""
+        """By tenant, the known namespaces that match a pattern with wildcards."""
         self._listed = frozenset(pattern.tenant for pattern in self._searched if pattern.exact_tenant)
-        """The tenants that are listed; those that a pattern names, before any is known."""
+        """The tenants whose namespaces are asked for; before any answer, those that a pattern names."""
         self._read: set[str] = set()
-        """The tenants of which a list was read."""
+        """The tenants whose list of namespaces has been read."""
         self._cluster = ""
         self._loaded: dict[str, frozenset[str] | None] = {}
-        """By broker, what it has loaded, whether it matches or not; None: it has not answered."""
+        """By broker, the namespaces that it has loaded, whether they match or not; None: the broker has not answered."""
         for name in sorted(self._exact):
             agenda.put(Question(About.LOG, name), 0.0, urgent=True)
         for name in sorted(self._listed):
@@ -88,11 +88,11 @@ class Findings:
 
     @property
     def told(self) -> bool:
-        """Whether brokers tell which namespaces they have loaded, all of them."""
+        """Whether all brokers answer which namespaces they have loaded."""
         return bool(self._loaded) and None not in self._loaded.values()
 
     def path(self, question: Question) -> tuple[str, ...]:
-        """How a question is put to the admin API."""
+        """Returns the path of the admin API that answers a question."""
         match question.about:
             case About.TENANTS:
                 return ("tenants",)
@@ -111,10 +111,10 @@ class Findings:
         """Takes an answer; the question is put on the agenda again if there is more to learn.
 
         Args:
-            question: what was asked, and taken off the agenda.
+            question: the question, which was taken off the agenda.
             answer: the JSON; None for "not found".
             now: monotonic seconds.
-            took: how long the answer took. What takes long is asked less often.
+            took: how many seconds the answer took. What takes long is asked less often.
 
         Raises:
             LogError: the answer can't be understood (``failed`` is to be called, as for every other error).
@@ -125,21 +125,21 @@ class Findings:
         return changes
 
     def failed(self, question: Question, error: PolicyError, now: float) -> None:
-        """A question was not answered; it is asked again later. What was found stays."""
+        """Notes that a question was not answered; it is asked again later. What was found stays."""
         self._again(question, now, RARELY_SECONDS if error.reason == Reason.PULSAR_ADMIN_REFUSED else AGAIN_SECONDS)
         if question.about not in _INTO_LOADED:
             return
         told = self.told
         if question.about is About.LOADED:
             self._loaded[question.name] = None
-            self._agenda.put(Question(About.BROKERS), now + self._soon, urgent=True)  # it may be gone
-        if told and not self.told:  # then others have to be asked soon again
+            self._agenda.put(Question(About.BROKERS), now + self._soon, urgent=True)  # the broker may be gone
+        if told and not self.told:  # then everything else has to be asked soon again
             for other in [other for other in self._agenda if other.about not in _INTO_LOADED]:
                 if not (other.about is About.LOG and other.name in self.found):
                     self._again(other, now, self._soon)
 
     def _taken(self, question: Question, answer: object, now: float) -> tuple[Changes, float | None]:
-        """What changed, and the pause before the same question; None: it is answered for good."""
+        """Returns what changed, and the pause before the same question; None: it need not be asked again."""
         match question.about:
             case About.TENANTS:
                 return self._tenants(_names(question, answer), now), self._unless_told
@@ -157,11 +157,11 @@ class Findings:
                 changes = self._has_log(question.name, _exists(question, answer))
                 if question.name not in self.found:
                     return changes, self._unless_told
-                return changes, BROKERS_SECONDS if question.name in self._exact else None  # of others it is told when they go
+                return changes, BROKERS_SECONDS if question.name in self._exact else None  # other questions find out when others go
 
     @property
     def _unless_told(self) -> float:
-        """The pause before something that brokers tell by themselves is asked again, if they do."""
+        """The pause before a question is repeated: a long one if brokers answer anyway which namespaces they have loaded."""
         return max(RARELY_SECONDS, self._soon) if self.told else self._soon
 
     def _again(self, question: Question, now: float, pause: float) -> None:
@@ -194,7 +194,7 @@ class Findings:
 
     def _brokers(self, question: Question, names: frozenset[str], now: float) -> Changes:
         if not names:
-            raise _not_understood(question)  # somebody has answered
+            raise _not_understood(question)  # the broker that answered must be among them
         for name in names - set(self._loaded):
             self._loaded[name] = None
             self._agenda.put(Question(About.LOADED, name), now, urgent=True)
@@ -214,7 +214,7 @@ class Findings:
                 self._agenda.drop(Question(About.LOG, name))
                 found.add(name)
         self._loaded[broker] = loaded
-        for name in (before - loaded) & self.found:  # it is elsewhere, or nowhere, or was deleted
+        for name in (before - loaded) & self.found:  # another broker has it, or none, or it was deleted
             self._agenda.put(Question(About.LOG, name), now)
         return self._find(found)
 
@@ -232,7 +232,7 @@ class Findings:
         return Changes(found=found)
 
     def _forget(self, names: set[str]) -> Changes:
-        """Namespaces of patterns with wildcards that are not there any more. Those that brokers have loaded all the same come again."""
+        """Forgets namespaces of patterns with wildcards that are gone. One that a broker has loaded comes back with its next answer."""
         for name in names:
             known = self._known[name.partition("/")[0]]
             known.discard(name)
@@ -247,12 +247,12 @@ class Findings:
         return Changes(gone=gone)
 
     def _matches(self, name: str) -> bool:
-        """Whether a namespace matches a pattern with wildcards."""
+        """Returns whether a namespace matches a pattern with wildcards."""
         return any(pattern.matches(name) for pattern in self._searched)
 
 
 def _names(question: Question, answer: object) -> frozenset[str]:
-    """Names in a list; of a tenant that was not found there are none."""
+    """Returns the names in a list; a tenant that was not found has none."""
     if answer is None and question.about is About.NAMESPACES:
         return _NONE
     if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
@@ -261,14 +261,14 @@ def _names(question: Question, answer: object) -> frozenset[str]:
 
 
 def _bundles(question: Question, answer: object) -> frozenset[str]:
-    """``tenant/namespace/range`` of each bundle that a broker has."""
+    """Returns ``tenant/namespace/range`` of each bundle that a broker has."""
     if not isinstance(answer, Mapping):
         raise _not_understood(question)
     return frozenset(name for name in answer if name.count("/") == 2)  # old names have the cluster too
 
 
 def _exists(question: Question, answer: object) -> bool:
-    """Whether a topic exists: if so, it is told of how many partitions it is made."""
+    """Returns whether a topic exists: the answer is then its number of partitions."""
     if answer is None:
         return False
     if not isinstance(answer, Mapping) or not isinstance(answer.get("partitions"), int):

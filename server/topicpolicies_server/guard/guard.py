@@ -1,4 +1,4 @@
-"""The guard itself: it keeps namespaces loaded, those that it is told of."""
+"""The guard itself: keeps the namespaces loaded that the discovery finds."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from ..namespaces.registry import Registry
 from ..tasks import Kept
 
 if TYPE_CHECKING:
-    from .findings import Changes  # which needs the libraries for brokers
+    from .findings import Changes  # findings needs the libraries for brokers
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 10.0
-"""When to try again what did not succeed."""
+"""How long to wait before another attempt."""
 _TELL_EVERY = 6
-"""Every so many tries it is told that one did not succeed."""
+"""One in so many failed attempts in a row is logged."""
 
 
 class Discovering(Protocol):
-    """Who knows which namespaces are to be guarded (``discovery.Discovery``)."""
+    """Finds the namespaces that are to be guarded (``discovery.Discovery``)."""
 
     @property
     def asked(self) -> Mapping[str, int]:
-        """Questions to brokers, by what they were about."""
+        """How many questions brokers were asked, by what they were about."""
 
     def changes(self) -> AsyncGenerator[Changes, None]:
-        """What changed, for ever. It can be begun again, and goes on from there."""
+        """Yields what changed, forever. It can be called again, and goes on from there."""
 
 
 class Guard:
-    """Keeps namespaces of a registry loaded. What is loaded is repaired."""
+    """Keeps namespaces of a registry loaded, so that they are repaired."""
 
     def __init__(self, registry: Registry, discovery: Discovering) -> None:
         """Does nothing before ``start``.
 
         Args:
-            registry: whose namespaces are kept.
-            discovery: knows which are to be kept.
+            registry: loads the namespaces.
+            discovery: finds the namespaces that are to be guarded.
         """
         self._registry = registry
         self._discovery = discovery
         self._held: dict[str, Namespace] = {}
         self._waiting: set[str] = set()
-        """Those that are to be kept, and are not yet: the registry is full, or closing."""
+        """Namespaces that are to be guarded and are not loaded yet, because the registry is full or closing."""
         runs = {"finding out which namespaces to guard": self._follow, "guarding what is found": self._insist}
         self._tasks = [
             Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed) for name, run in runs.items()
@@ -56,12 +56,12 @@ class Guard:
 
     @property
     def guarded(self) -> int:
-        """Namespaces that are kept loaded."""
+        """How many namespaces are kept loaded."""
         return len(self._held)
 
     @property
     def asked(self) -> Mapping[str, int]:
-        """Questions to brokers about which namespaces there are, by what they were about."""
+        """How many questions brokers were asked about which namespaces there are, by what they were about."""
         return self._discovery.asked
 
     def start(self) -> None:
@@ -70,14 +70,14 @@ class Guard:
             task.start()
 
     async def stop(self) -> None:
-        """Lets all namespaces go."""
+        """Releases all namespaces."""
         for task in self._tasks:
             await task.stop()
         self._waiting.clear()
         self._let_go(set(self._held))
 
     async def _follow(self) -> None:
-        """For ever; if it fails, what is guarded stays, and it is begun again (``tasks.Kept``)."""
+        """Applies what the discovery yields, forever. If that fails, what is guarded stays, and it begins again (``tasks.Kept``)."""
         while True:
             async with contextlib.aclosing(self._discovery.changes()) as told:
                 async for changes in told:
@@ -94,11 +94,11 @@ class Guard:
             self._keep(tell=tries % _TELL_EVERY == 0)
 
     def _failed(self, _: BaseException) -> None:
-        """A task has failed, which its owner has told."""
+        """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``tasks.Kept``."""
         _LOG.warning("Of the guarded namespaces the %d stay, and it is tried again", len(self._held))
 
     def _keep(self, *, tell: bool) -> None:
-        """Loads what waits for it, as far as there is room."""
+        """Loads the namespaces that are to be guarded, as far as there is room."""
         refusals: list[tuple[str, PolicyError]] = []
         for name in sorted(self._waiting):
             try:

@@ -1,4 +1,4 @@
-"""The guard as a service of its own: nobody can call it, it only heals, and tells of it."""
+"""The guard as a service of its own: it has no API, it only heals, and logs what it heals."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class GuardService:
     """A guard with all that it needs (``process.Service``)."""
 
     def __init__(self, config: GuardConfig) -> None:
-        """``config``: everything that it is told."""
+        """``config``: the guard's whole configuration."""
         self.config = config
         self.rereading = Rereading()
-        """What it reads anew."""
+        """The files that are read anew while the guard runs."""
         self._registry: Registry | None = None
         self._turn = asyncio.Lock()
-        """Whose it is starts it, or stops it: whoever stops one that starts, or stops, waits for the end of that."""
+        """Held by whatever starts or stops the guard, so that a stop waits until a start, or another stop, has ended."""
         self._parts = contextlib.AsyncExitStack()
-        """How its parts are closed: the last one first, and each of them whatever becomes of the others."""
+        """Closes the parts: the last one first, and each of them even if closing another one fails."""
 
     @property
     def registry(self) -> Registry:
@@ -76,6 +76,6 @@ class GuardService:
             self._registry, self._parts = registry, parts.pop_all()
 
     async def stop(self) -> None:
-        """Lets all namespaces go, and closes the log."""
+        """Releases all namespaces, and closes the log."""
         async with self._turn:
             await self._parts.aclose()

@@ -1,7 +1,7 @@
-"""Whether a process is well, and whether it can do what it is for.
+"""Whether a process is alive, and whether it is ready to serve.
 
-- ``readiness``: the states, without I/O and clock; ``watch``: asks the change log from time to time, and tells of transitions
-- ``pulse``: whether the event loop turns; ``report``: all of it for probes
+- ``readiness``: the state machine, without I/O and clock; ``watch``: asks the change log from time to time, and logs transitions
+- ``pulse``: whether the event loop turns; ``report``: all of it, for probes
 """
 
 from .pulse import Pulse

@@ -1,4 +1,4 @@
-"""Whether an event loop turns: it notes the time once a second, and whoever asks in another thread looks how long that is ago."""
+"""Whether an event loop turns: the loop notes the time once a second, and any thread can see how long ago that was."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Pulse:
     """The pulse of one event loop."""
 
     def __init__(self) -> None:
-        """It beats from now on."""
+        """Begins to note the time."""
         self._loop = asyncio.get_running_loop()
         self._beat_at = time.monotonic()
         self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the loop turned last."""
+        """How many seconds ago the loop noted the time last. Other threads may ask."""
         return max(0.0, time.monotonic() - self._beat_at)
 
     def stop(self) -> None:
-        """It beats no more."""
+        """Ends noting the time."""
         self._timer.cancel()
 
     def _beat(self) -> None:

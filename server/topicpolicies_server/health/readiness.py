@@ -1,22 +1,22 @@
-"""Whether a process is ready: whether the change log behind it can be reached, and whether it goes on serving.
+"""Whether a process is ready: whether its change log can be reached, and whether it goes on serving.
 
 =========  =====================================  =========  ================================================================
 state      event                                  next       what follows
 =========  =====================================  =========  ================================================================
-STARTING   answered                               READY      told
-STARTING   failed, for less than the patience     STARTING   not ready yet; whoever asks waits
-STARTING   failed, for longer                     CUT_OFF    told, with why
+STARTING   answered                               READY      reported
+STARTING   failed, for less than the patience     STARTING   not ready yet; callers that need the log wait
+STARTING   failed, for longer                     CUT_OFF    reported, with the problem
 READY      failed                                 DOUBTED    nothing: one question without an answer is no outage
 DOUBTED    answered                               READY      nothing
 DOUBTED    failed, for less than the patience     DOUBTED    nothing
-DOUBTED    failed, for longer                     CUT_OFF    told, with why; what waits for the log is refused
-CUT_OFF    failed                                 CUT_OFF    why, as it is now
-CUT_OFF    answered                               READY      told, with how long it was
-any        drained                                DRAINING   told
+DOUBTED    failed, for longer                     CUT_OFF    reported, with the problem; what waits for the log is refused
+CUT_OFF    failed                                 CUT_OFF    the problem is updated
+CUT_OFF    answered                               READY      reported, with how long the log was out of reach
+any        drained                                DRAINING   reported
 DRAINING   all                                    DRAINING   nothing
 =========  =====================================  =========  ================================================================
 
-READY and DOUBTED are ready. Each transition is told once.
+The process is ready in READY and DOUBTED. Listeners get each reported transition once.
 """
 
 from __future__ import annotations
@@ -30,60 +30,61 @@ from ..core.reasons import Reason
 from ..logs.change_log import LogError
 
 _NEEDED_BY_ALL = frozenset({Reason.LOG_UNREACHABLE})
-"""Problems with which nothing can be appended: changes are refused at once. Others concern what has to be opened or asked first."""
+"""Problems with which nothing can be appended, so all changes are refused at once. Others only concern what has to be opened or asked
+first."""
 _TOLD_BY_THE_LOG = frozenset({Reason.APPEND_FAILED})
-"""Problems that the log refuses appends with itself, at once, while everything else goes on."""
+"""Problems for which the log itself refuses appends, at once, while everything else goes on."""
 
 
 class State(enum.Enum):
     """What is known of the log."""
 
     STARTING = "starting"
-    """Nothing: it has not answered yet."""
+    """Nothing: the log has not answered yet."""
     READY = "ready"
     DOUBTED = "doubted"
-    """It has answered, and does not now."""
+    """The log has answered, and does not now."""
     CUT_OFF = "cut off"
-    """It has not answered for longer than is waited."""
+    """The log has not answered for longer than the patience."""
     DRAINING = "draining"
     """The process stops."""
 
 
 class Transition(NamedTuple):
-    """A change that is told."""
+    """A transition that listeners get."""
 
     before: State
     after: State
     seconds: float
-    """How long the state before was, reckoned from the first sign of it."""
+    """How long the state before lasted, reckoned from ``Readiness.since``."""
     problem: PolicyError | None
     """Why the log can't be reached now; None: it can."""
 
     @property
     def ready(self) -> bool:
-        """Whether the process is ready since."""
+        """Whether the process is ready after this transition."""
         return self.after is State.READY
 
 
 class Readiness:
-    """What is known, and who is told of its changes. It belongs to one event loop; other threads may read ``state`` and ``problem``."""
+    """The state machine and its listeners. It belongs to one event loop; other threads may read ``state`` and ``problem``."""
 
     def __init__(self, patience_seconds: float, *, known: bool = False, now: float = 0.0) -> None:
-        """Nothing has answered yet.
+        """Begins before the log has answered.
 
         Args:
             patience_seconds: how long the log may go without an answer before it counts as out of reach.
-            known: whether the log is reached for as long as the process runs: it is ready at once.
+            known: whether the log is known to be in reach for as long as the process runs: it is ready at once.
             now: monotonic seconds.
         """
         self._patience = patience_seconds
         self.state = State.READY if known else State.STARTING
         self.since = now
-        """When that began, in monotonic seconds; of DOUBTED and CUT_OFF, when the first question was asked that had no answer."""
+        """When the state began, in monotonic seconds; of DOUBTED and CUT_OFF, since when there has been no answer."""
         self.problem: PolicyError | None = None
         """Why the last question had no answer; None: it had one."""
         self.transitions = 0
-        """How many were told."""
+        """How many transitions were reported."""
         self._listeners: list[Callable[[Transition], None]] = []
 
     @property
@@ -97,11 +98,11 @@ class Readiness:
         return self.state is State.CUT_OFF
 
     def tell(self, listener: Callable[[Transition], None]) -> None:
-        """Has somebody told of each transition, in the order of these calls. It must return soon and must not raise."""
+        """Adds a listener for transitions; listeners are called in the order of their addition. It must return soon and must not raise."""
         self._listeners.append(listener)
 
     def answered(self, now: float) -> None:
-        """The log has answered; ``now`` is monotonic seconds."""
+        """Notes that the log has answered; ``now`` is monotonic seconds."""
         self.problem = None
         if self.state in (State.STARTING, State.CUT_OFF):
             self._go(State.READY, now)
@@ -109,7 +110,7 @@ class Readiness:
             self.state, self.since = State.READY, now
 
     def failed(self, problem: PolicyError, asked: float, now: float) -> None:
-        """The log has not answered a question.
+        """Notes that the log has not answered a question.
 
         Args:
             problem: why.
@@ -125,16 +126,16 @@ class Readiness:
             self._go(State.CUT_OFF, now, since=self.since)
 
     def drained(self, now: float) -> None:
-        """The process stops."""
+        """Notes that the process stops."""
         if self.state is not State.DRAINING:
             self._go(State.DRAINING, now)
 
     def refuses_changes(self) -> LogError | None:
-        """The error of a change that comes now; None: it is not refused for this."""
+        """Returns the error with which a change is refused now because the log is out of reach; None: it is not refused for this."""
         return self._refusal(_NEEDED_BY_ALL)
 
     def refuses_waiting(self) -> LogError | None:
-        """The error of whoever would wait now until something is read or asked; None: it may wait."""
+        """Returns the error for a caller that would now wait for the log to be read or asked; None: the caller may wait."""
         return self._refusal(None)
 
     def _refusal(self, reasons: frozenset[Reason] | None) -> LogError | None:

@@ -1,4 +1,4 @@
-"""What probes are told: whether the process lives, whether it is ready, and each check by itself."""
+"""The answer to probes: whether the process is alive, whether it is ready, and each check by itself."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .readiness import Readiness, State
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     problem: str
-    """A sentence; empty: it is well."""
+    """What is wrong, in a sentence; empty: nothing is."""
 
 
 class Report(NamedTuple):
-    """What holds now."""
+    """The checks on which liveness and readiness depend."""
 
     live: tuple[Check, ...]
     ready: tuple[Check, ...]
 
 
 def report(readiness: Readiness, pulse: Pulse) -> Report:
-    """What holds now. Any thread may ask."""
+    """Returns the results of all checks now. Any thread may call it."""
     silent = pulse.silent_seconds
     loop = Check("loop", f"The event loop has not turned for {silent:.0f} s." if silent > STUCK_SECONDS else "")
     return Report((loop,), (loop, Check("log", _log_problem(readiness)), Check("draining", _draining(readiness))))

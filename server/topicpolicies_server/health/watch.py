@@ -1,6 +1,6 @@
-"""Asks the change log, from time to time, whether it can be reached, and tells of each transition in the server's log.
+"""Asks the change log, from time to time, whether it can be reached, and logs each transition of the readiness.
 
-A log that does not say (``Reached``) is reached for as long as the process runs.
+A log that can't be asked (it is no ``Reached``) counts as in reach for as long as the process runs.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from .readiness import Readiness, State, Transition
 
 _LOG = logging.getLogger(__name__)
 _WELL_SECONDS = 2.0
-"""Between two questions while it answers."""
+"""The pause between two questions while the log answers."""
 _ILL_SECONDS = 0.5
-"""Between two questions while it does not."""
+"""The pause between two questions while it does not."""
 _ANSWER_SECONDS = 4.0
-"""How long an answer may take, whatever the log itself waits."""
+"""How long an answer may take, however long the log itself would wait."""
 _LATE_SECONDS = 1.0
-"""An answer that is missed later than that was not waited for: this process itself did not run (a virtual machine was paused). That says
-nothing of the log, unless it is so twice in a row."""
+"""If the end of ``_ANSWER_SECONDS`` is noticed later than by this, the process itself did not run (a virtual machine was paused). That says
+nothing about the log, unless it happens twice in a row."""
 _FIRST_SECONDS = 2.0
-"""How long a start waits for the first answer."""
+"""How long ``start`` waits for the first answer."""
 
 
 class LogWatch:
-    """Watches over one log. It belongs to the event loop that starts it."""
+    """Watches whether one log can be reached. It belongs to the event loop that starts it."""
 
     def __init__(self, log: ChangeLog, patience_seconds: float) -> None:
         """Asks nothing yet.
 
         Args:
-            log: what is asked.
+            log: the change log to ask.
             patience_seconds: how long it may go without an answer before it counts as out of reach.
         """
         self._log = log if isinstance(log, Reached) else None
         self._patience = patience_seconds
         self.readiness = Readiness(patience_seconds, known=self._log is None, now=time.monotonic())
-        """What is known."""
+        """What is known of the log."""
         self.readiness.tell(self._told)
         self._first = asyncio.Event()
         self._in_vain = False
-        """Whether it was asked in vain before it answered first."""
+        """Whether a question had no answer before the log answered for the first time."""
         self._paused = False
         """Whether this process did not run while the last question had no answer."""
         self._task = Kept("asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed)
 
     async def start(self) -> None:
-        """Begins to ask. Returns with the first answer, or soon if there is none: the process may be reached before it is ready."""
+        """Begins to ask. Returns with the first answer, or soon without one: clients may reach the process before it is ready."""
         if self._log is None:
             return
         self._task.start()
@@ -63,7 +63,7 @@ class LogWatch:
             pass
 
     async def stop(self) -> None:
-        """Asks no more."""
+        """Ends asking."""
         await self._task.stop()
 
     async def _run(self) -> None:
@@ -93,7 +93,7 @@ class LogWatch:
             self.readiness.answered(time.monotonic())
 
     def _failed(self, error: BaseException) -> None:
-        """Asking failed in a way that nobody foresaw: that is no answer."""
+        """Treats an unexpected failure of asking as a question without an answer."""
         now = time.monotonic()
         self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"Asking it failed ({type(error).__name__})."), now, now)
         self._first.set()
@@ -109,7 +109,7 @@ class LogWatch:
             fields = {"event": "log_reached", "seconds": round(seconds, 1)}
             _LOG.warning("ready: the change log is reached again, after %.1f s", seconds, extra={"fields": fields})
         elif transition.after is State.READY:
-            level = logging.INFO if self._in_vain else logging.DEBUG  # where nobody had to wait for it, there is nothing to tell
+            level = logging.INFO if self._in_vain else logging.DEBUG  # if the first question was answered, there is nothing to report
             _LOG.log(level, "ready: the change log is reached", extra={"fields": {"event": "log_reached"}})
         else:
             _LOG.info("not ready: stopping", extra={"fields": {"event": "draining"}})

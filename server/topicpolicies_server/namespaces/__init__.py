@@ -4,33 +4,33 @@
 - ``common``: what they have in common
 - ``capacity``: how much they may keep in memory together
 - ``idlest``: which of them is closed first
-- ``namespace``: one namespace: its life, and the service of it
-- ``life``: what it is doing, as a table
-- ``loading``: how it is loaded
-- ``beginning``: with what an opening begins
-- ``retrying``: when it is tried again
-- ``complaints``: why it could not be, told once
-- ``follower``: one opening of its log
-- ``listeners``: who is told of what that reads
-- ``unfolding``: what is folded behind the first answers
-- ``reports``: what the log reports, and who is told of it
-- ``serving``: what watchers notice when a view begins to answer
-- ``updates``: from their arrival to their answers
-- ``gathering``: under load, they are let in together
-- ``refusing``: why they are refused at once
-- ``deadlines``: when they end
-- ``stages``: how long they take
-- ``ends``: where the log ends, for answers that write nothing
-- ``waiting``: who waits for a position
-- ``versions``: who waits for a version
-- ``freshness``: as of when watchers are told of everything
-- ``restating``: what makes brokers show the heads
-- ``repairs``: when that is published
-- ``gate``: what every repair passes
-- ``rate``: so many a second of what all do together
-- ``shrinking``: what nobody has to do with is made small
-- ``usage``: who uses it
-- ``activity``: what happens, counted, and kept for operators
-- ``figures``: what operators are shown of a moment
+- ``namespace``: one namespace: wires its parts, and is what callers use
+- ``life``: its state machine
+- ``loading``: how its log is opened and read
+- ``beginning``: where an opening begins to read
+- ``retrying``: when a failed attempt to load is repeated
+- ``complaints``: failures to load, each logged once
+- ``follower``: one opening of its log, folded into a view
+- ``listeners``: the interfaces to which a follower reports
+- ``unfolding``: entries that are folded while the view answers already
+- ``reports``: passes what the log reports on to the other parts
+- ``serving``: what watchers get when another view begins to answer
+- ``updates``: requests, from their arrival to their answers
+- ``gathering``: under load, requests are let in together
+- ``refusing``: why all changes are refused at once
+- ``deadlines``: when requests expire
+- ``stages``: how long changes take
+- ``ends``: asks where the log ends, for answers that write nothing
+- ``waiting``: waits until the view has come to a position
+- ``versions``: waits until the view has come to a version
+- ``freshness``: as of when the view is known to be complete
+- ``restating``: publishes the repairs, which make brokers show the heads
+- ``repairs``: when a repair is published
+- ``gate``: bounds the rate of all repairs
+- ``rate``: a rate limit that all namespaces share
+- ``shrinking``: freezes what is not used
+- ``usage``: what uses a namespace
+- ``activity``: what happens: counters, doubtful events, repairs
+- ``figures``: what operators see of a namespace
 - ``wording``: documents and events in words
 """

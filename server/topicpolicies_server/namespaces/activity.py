@@ -1,6 +1,6 @@
-"""What happens in a server's namespaces: counted, and what an operator should know kept for a while, with before and after.
+"""What happens in a server's namespaces: counters, and the last events and repairs that an operator should know of, with before and after.
 
-Plain numbers that belong to the event loop, because some of them are counted with every event. ``metrics/`` shows them to others.
+The counters are plain numbers that belong to the event loop, because some of them change with every event. ``metrics/`` exports them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT = 256
 
 
 class Doubt(NamedTuple):
-    """A broker's event of which it can't be told for certain what it was meant to change."""
+    """A broker's event of which it is not certain what it was meant to change."""
 
     namespace: str
     key: PolicyKey
@@ -34,7 +34,7 @@ class Doubt(NamedTuple):
     """``unexplained`` or ``ambiguous`` (see ``core.fold.operation.Folded``)."""
     placed: Placed
     settings: tuple[Setting, ...]
-    """What it was taken to change."""
+    """The settings that it was taken to change."""
     before: Settings | None
     """The head before it."""
     after: Settings | None
@@ -42,30 +42,30 @@ class Doubt(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """A raw document that was not the head."""
+    """A repair: the raw document was not the head."""
 
     namespace: str
     key: PolicyKey
     version: Position
-    """Of the head."""
+    """The version of the head."""
     before: Settings | None
-    """What brokers show."""
+    """The raw document, which brokers show."""
     after: Settings | None
-    """The head: what they show once it is repaired."""
+    """The head, which brokers show once it is repaired."""
     cause: Placed | None
     """The event that made it due; None: it was due when the log was opened."""
 
 
 class Activity:
-    """What happened since the server started, in all its namespaces."""
+    """What happened in all namespaces since the server started."""
 
     def __init__(self, kept: int = KEPT) -> None:
         """``kept``: how many doubtful events, and how many repairs, are kept."""
         self.updates: Counter[str] = Counter()
         """Answered updates, by outcome (``APPLIED``...) or by the reason of the error."""
         self.confirmations: Counter[str] = Counter()
-        """Updates for which nothing was to be written, as far as the view told, once it was asked where the log ends: ``held``;
-        ``overtaken``: others had written, and so was this; ``failed``: nobody told in time."""
+        """Updates for which there was nothing to write, as far as the view showed, once the log was asked where it ends: ``held``, there
+        was nothing; ``overtaken``, others had written, and so was the update; ``failed``, this could not be confirmed."""
         self.events: Counter[tuple[str, str]] = Counter()
         """Events that were folded after their namespace was loaded, by writer (``sidecar``, ``broker``) and by what became of them."""
         self.conflicts: Counter[str] = Counter()
@@ -74,12 +74,12 @@ class Activity:
         self.unexplained = 0
         self.unreadable = 0
         self.repairs: Counter[str] = Counter()
-        """``published``; ``cancelled``: brokers show the head again before it was published; ``withheld``: nothing may be written here;
-        ``refused``: the log can't take it."""
+        """Repairs: ``published``; ``cancelled``, brokers show the head again before it was published; ``withheld``, nothing may be written
+        here; ``refused``, the log can't take it."""
         self.loads: Counter[str] = Counter()
-        """``loaded``, ``failed``."""
+        """Attempts to load a namespace: ``loaded``, ``failed``."""
         self.load_failures: Counter[str] = Counter()
-        """Tries to load a namespace that failed, by reason."""
+        """Failed attempts to load a namespace, by reason."""
         self.losses: Counter[str] = Counter()
         """Change logs that could not be followed any more, by reason."""
         self.append_failures: Counter[str] = Counter()
@@ -87,20 +87,20 @@ class Activity:
         self.stages = Stages()
         """How long changes take."""
         self.doubts: deque[Doubt] = deque(maxlen=kept)
-        """The last events that are doubtful."""
+        """The last doubtful events."""
         self.repaired: deque[Repair] = deque(maxlen=kept)
         """The last repairs that were published, or withheld."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
-        """Told of each repair, and whether it is published (or withheld). Must not raise."""
+        """Called with each repair, and whether it is published (or withheld). Must not raise."""
         self.on_load: Callable[[], None] | None = None
-        """Told when a namespace's log has been read and it answers from it. Must not raise."""
+        """Called when a namespace's log has been read and its view answers. Must not raise."""
         self.on_let_go: Callable[[], None] | None = None
-        """Told when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
+        """Called when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
         self.on_restore: Callable[[bool], None] | None = None
-        """Told that a checkpoint begins to be read (True), and that this is over (False). Must not raise."""
+        """Called with True when a checkpoint begins to be read, and with False when that has ended. Must not raise."""
 
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
-        """An update was answered."""
+        """Counts an update that was answered."""
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
         if not request.doubted:
             return
@@ -111,24 +111,24 @@ class Activity:
             self.confirmations["overtaken" if written else "held"] += 1
 
     def not_appended(self, event: Event, error: PolicyError) -> None:
-        """The log has not acknowledged an event of ours."""
+        """Counts an event of ours that the log has not acknowledged."""
         self.append_failures[error.reason] += 1
         self.stages.refused(event)
 
     def loaded(self) -> None:
-        """A namespace's log has been read, and it answers from it."""
+        """Counts a namespace whose log has been read and whose view answers."""
         self.loads["loaded"] += 1
         if self.on_load is not None:
             self.on_load()
 
     def let_go(self) -> None:
-        """Documents are not needed any more: a namespace has been closed, or its log was opened anew."""
+        """Notes that documents are not needed any more: a namespace has been closed, or its log was opened anew."""
         if self.on_let_go is not None:
             self.on_let_go()
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """A checkpoint is read meanwhile."""
+        """Notes that a checkpoint is read, for as long as the context lasts."""
         told = self.on_restore
         if told is not None:
             told(True)
@@ -139,7 +139,7 @@ class Activity:
                 told(False)
 
     def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
-        """An event was folded into the view that answers.
+        """Counts an event that was folded into the view that answers, and keeps and logs it if it is doubtful.
 
         Args:
             namespace: ``tenant/namespace``.
@@ -164,7 +164,7 @@ class Activity:
             _LOG.log(level, "%s event: %s; the document: %s", kind, event_in_words(placed, folded.settings), difference(before, after))
 
     def repair(self, repair: Repair, *, published: bool) -> None:
-        """A repair was handed to the log, or would have been if anything might be written here."""
+        """Counts and keeps a repair that was handed to the log, or would have been if anything might be written here."""
         self.repairs["published" if published else "withheld"] += 1
         self.repaired.append(repair)
         if self.on_repair is not None:

@@ -1,24 +1,25 @@
-"""With what an opening of a namespace's log begins: with what is known of the log already, or with nothing.
+"""Where an opening of a namespace's log begins: behind what is known of the log already, or at its beginning.
 
 =========================================================  ===============================================================================
 what there is                                              where the opening begins
 =========================================================  ===============================================================================
-a view that answered, and may be gone on with, and its     behind that view, which goes on (``Follower.continues``)
-keeper knows what stands at its place
-no view that answered, and a checkpoint that is of use     behind the checkpoint
+a view that answered, and may be continued, and its        behind that view, which is continued (``Follower.continues``)
+keeper knows what stands at its place in the log
+no view that answered, and a checkpoint that can be used   behind the checkpoint
 neither of them, or a doubt                                at the log's beginning
 =========================================================  ===============================================================================
 
-The log has the last word (``NamespaceLog.resumed``). Most failures have nothing to do with what an opening began with; where they may, the
-next one begins at the beginning:
+The log decides in the end (``NamespaceLog.resumed``). Most failures have nothing to do with where an opening began. After one that may
+have, the next opening begins at the log's beginning:
 
 =======  ===============================================================================  =======
 state    what happens                                                                     next
 =======  ===============================================================================  =======
-TRUSTED  an opening fails in a way that nobody thought of                                 DOUBTED
-TRUSTED  an opening that the log let begin there contradicts it, or nothing comes of it   DOUBTED
+TRUSTED  an opening that was to begin behind something fails unexpectedly                 DOUBTED
+TRUSTED  an opening that did begin behind something is contradicted by the log, or times  DOUBTED
+         out
 TRUSTED  an opening fails otherwise                                                       TRUSTED
-TRUSTED  the log is lost because what it stands in is damaged: all of it is looked at     DOUBTED
+TRUSTED  the log is lost because its file is damaged: all of it has to be read            DOUBTED
 DOUBTED  an opening serves                                                                TRUSTED
 =======  ===============================================================================  =======
 """
@@ -39,21 +40,21 @@ _LOG = logging.getLogger(__name__)
 
 
 class Beginning(NamedTuple):
-    """With what an opening begins."""
+    """Where an opening begins, and with which view."""
 
     start: Start | None = None
-    """From where on the log is to be read; None: from its beginning."""
+    """The place from which the log is to be read; None: its beginning."""
     restored: Restored | None = None
-    """The view of the checkpoint that it begins with; None: with none."""
+    """The restored checkpoint with whose view the opening begins; None: it begins with no checkpoint."""
 
     @property
     def place(self) -> tuple[Start, ...]:
-        """As the log's ``open`` takes it."""
+        """``start`` as an argument of ``ChangeLog.open``."""
         return () if self.start is None else (self.start,)
 
 
 class Beginnings:
-    """The beginnings of one namespace's openings."""
+    """Decides where the openings of one namespace's log begin."""
 
     def __init__(self, name: str, common: Common) -> None:
         """``name``: ``tenant/namespace``; ``common``: what all namespaces have in common."""
@@ -62,11 +63,11 @@ class Beginnings:
         self._doubted = self._begun = self._resumed = False
 
     async def next(self, older: Follower | None, recorder: Recorder | None) -> Beginning:
-        """With what the next opening begins.
+        """Returns where the next opening begins.
 
         Args:
-            older: the opening whose view answered last; None: none has.
-            recorder: writes down what is folded; it has to know everything up to there.
+            older: the follower whose view answered last; None: none has.
+            recorder: writes down what is folded; it has to know everything up to that place.
         """
         beginning = Beginning()
         if not self._doubted:
@@ -75,23 +76,23 @@ class Beginnings:
         return beginning
 
     def opened(self, log: NamespaceLog) -> None:
-        """The log is open, and has said whether it begins there."""
+        """Notes that the log is open, and whether it is read from that place on."""
         self._resumed = log.resumed
 
     def served(self) -> None:
-        """The opening answers."""
+        """Notes that the view of the opening answers."""
         self._doubted = False
 
     def lost(self, error: LogError) -> None:
-        """The log can't be followed any more."""
+        """Notes that the log can't be followed any more."""
         if error.reason is Reason.LOG_FILE_UNUSABLE:
             self._doubted = True
 
     def failed(self, error: BaseException | None, *, trusted: bool) -> None:
-        """The opening has failed.
+        """Notes that the opening has failed.
 
         Args:
-            error: in what way; None: its log was lost.
+            error: how; None: its log was lost.
             trusted: whether the log never contradicted what the view was built from.
         """
         if not self._begun:
@@ -101,7 +102,7 @@ class Beginnings:
         self._doubted |= unforeseen or (self._resumed and (nothing_came or not trusted))
 
     async def _restored(self, recorder: Recorder | None) -> Beginning:
-        """The last checkpoint, if it is of use."""
+        """Returns the place behind the last checkpoint, if that can be used; else the log's beginning."""
         checkpoints, common = self._common.checkpoints, self._common
         if checkpoints is None:
             return Beginning()

@@ -1,20 +1,20 @@
 """How much all namespaces of a server may keep in memory together.
 
-Policy keys are counted, and the bytes that they take, by estimate (``memory_of``). Where there is no room, namespaces that nobody uses are
-closed, the idlest first. If that is not enough, no namespace is loaded for the first time, and no update makes a key;
-what is loaded goes on being served, and takes what others write. So more may be kept than may be, which is told:
+Policy keys are counted, and the bytes that they take are estimated (``memory_of``). Where there is no room, idle namespaces are closed, the
+idlest first. If that is not enough, no namespace is loaded for the first time, and no update makes a key; loaded namespaces go on being
+served, and take what others write. So more may be kept than allowed, which is logged:
 
 =====  ==================================================  =====  ================================================================
 state  what happens                                        next   what is done
 =====  ==================================================  =====  ================================================================
-ROOM   more is kept than may be                            ROOM   what is idle is given up, as much as it takes
-ROOM   the same, and nothing is idle                       OVER   one line in the log
-OVER   a thousandth more is kept than at the last try      OVER   what has become idle is given up
-OVER   a hundredth less is kept than may be                ROOM   one line in the log
+ROOM   more is kept than allowed                           ROOM   idle namespaces are closed, as many as it takes
+ROOM   more is kept than allowed, and nothing is idle      OVER   one line in the log
+OVER   a thousandth more is kept than at the last attempt  OVER   namespaces that have become idle are closed
+OVER   a hundredth less is kept than allowed               ROOM   one line in the log
 =====  ==================================================  =====  ================================================================
 
-A try looks at every namespace, which would be too much for each event of a busy one; and at the border keys come and go. The namespace
-that has grown is not given up for itself, however idle: it might not be loaded again.
+An attempt to make room looks at every namespace, which would be too much for each event of a busy one; and near the limit keys come and go.
+A namespace that has grown is not closed to make room for itself, however idle: it might not be loaded again.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from ..logs.change_log import LogError
 
 _LOG = logging.getLogger(__name__)
 KEY_BYTES = 800
-"""What a key takes besides its document: its name, its places in the orders of its view, and what the fold keeps of it."""
+"""Memory that a key takes besides its document: its name, its places in the orders of its view, and what the fold keeps of it."""
 DOCUMENT_BYTES = 3
-"""What each byte of a serialized document takes: a document has the names of its settings too, and brokers may have shown another one."""
+"""Memory that each byte of a serialized document takes: a document has the names of its settings too, and brokers may show another one."""
 _TRY_AGAIN = 1_000
-"""A further try to make room is worth it when so manieth a part of the most has been added."""
+"""Another attempt to make room is worth it when more than the limit divided by this has been added."""
 _ROOM_AGAIN = 100
-"""There is room again when so manieth a part of the most is free."""
+"""There is room again when at least the limit divided by this is free."""
 
 
 class State(enum.Enum):
-    """Whether more is kept than may be, as the server's log was told."""
+    """Whether more is kept than allowed, as logged last."""
 
     ROOM = enum.auto()
     OVER = enum.auto()
 
 
 def memory_of(keys: int, size: int) -> int:
-    """Bytes that so many policy keys take in memory, by estimate.
+    """Returns an estimate of the bytes that policy keys take in memory.
 
-    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take once nobody has to do with them; 0.6 times where a
-    repair is due, so that two documents are kept.
+    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take once their cells are frozen; 0.6 times where a repair
+    is due, so that two documents are kept.
 
     Args:
         keys: policy keys, absent documents included.
@@ -59,15 +59,15 @@ def memory_of(keys: int, size: int) -> int:
 
 
 class Capacity:
-    """What is kept in memory, and how much it may be."""
+    """Counts what all namespaces keep in memory, and bounds it."""
 
     def __init__(self, most_keys: int, most_bytes: int, evict: Callable[[str], bool] = lambda _: False) -> None:
-        """Nothing is kept.
+        """Begins with nothing kept.
 
         Args:
-            most_keys: policy keys that may be kept.
-            most_bytes: bytes that they may take in memory, by estimate.
-            evict: gives up what is idle, a part of it, at once, but for a namespace that is named. Returns False when there is nothing.
+            most_keys: the most policy keys that may be kept.
+            most_bytes: the most bytes that they may take in memory, by estimate.
+            evict: closes an idle namespace at once, but not the one that is named. Returns False when there is none.
         """
         self._most_keys = most_keys
         self._most_bytes = most_bytes
@@ -75,26 +75,26 @@ class Capacity:
         self.keys = 0
         """Policy keys that are kept."""
         self.documents = 0
-        """Bytes of documents that are kept, serialized."""
+        """Bytes of the documents that are kept, serialized."""
         self._state = State.ROOM
         self._tried = (0, 0)
-        """In OVER: the keys and bytes that were kept after the last try to make room."""
+        """In OVER: the keys and bytes that were kept after the last attempt to make room."""
 
     @property
     def bytes(self) -> int:
-        """What is kept takes so many bytes in memory, by estimate."""
+        """Bytes of memory that everything takes that is kept, by estimate."""
         return memory_of(self.keys, self.documents)
 
     def is_over(self) -> bool:
-        """Whether more is kept than may be."""
+        """Returns whether more is kept than allowed."""
         return self.keys > self._most_keys or self.bytes > self._most_bytes
 
     def has_room_for(self, keys: int, size: int) -> bool:
-        """Whether so many more keys, with so many bytes of documents, may be kept, as it is."""
+        """Returns whether so many more keys, with so many bytes of documents, may be kept without closing any namespace."""
         return self.keys + keys <= self._most_keys and memory_of(self.keys + keys, self.documents + size) <= self._most_bytes
 
     def add(self, keys: int, size: int) -> None:
-        """So many more keys are kept, with so many bytes of documents; less, where it is negative."""
+        """Counts so many more keys, with so many bytes of documents; fewer, where a number is negative."""
         self.keys += keys
         self.documents += size
         if self._state is State.OVER and self._has_some_room():
@@ -102,10 +102,10 @@ class Capacity:
             _LOG.warning("there is room for policy keys and documents again: %s", self._told())
 
     def relieve(self, name: str) -> None:
-        """What is loaded may have grown, by what others write: what is idle is given up for it. That it is not enough is told, once.
+        """Closes idle namespaces if more is kept than allowed, because loaded ones have grown. If that is not enough, it is logged once.
 
         Args:
-            name: what has grown last.
+            name: the namespace that has grown last.
         """
         if not self.is_over() or (self._state is State.OVER and not self._is_worth_a_try()):
             return
@@ -123,18 +123,18 @@ class Capacity:
             )
 
     def has_room(self) -> bool:
-        """Whether another key may be kept. What is idle is given up for it."""
+        """Returns whether another key may be kept. Idle namespaces are closed for it."""
         while self.keys >= self._most_keys or self.bytes >= self._most_bytes:
             if not self._evict(""):
                 return False
         return True
 
     def is_exceeded(self) -> bool:
-        """Whether more is kept than may be, although what is idle was given up."""
+        """Returns whether more is kept than allowed, although idle namespaces were closed."""
         return self.is_over() and not self.has_room()
 
     def refusal(self, what: str) -> LogError:
-        """RESOURCE_EXHAUSTED: there is no room for ``what``."""
+        """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""
         if self.keys >= self._most_keys:
             full, option = f"{self.keys:,} policy keys of at most {self._most_keys:,} are in memory", "max_loaded_keys"
         else:
@@ -159,15 +159,15 @@ class Capacity:
 
 
 class Share:
-    """What one view has in memory, as far as the capacity knows of it."""
+    """What one view keeps in memory, as far as it is counted in the capacity."""
 
     def __init__(self, capacity: Capacity | None) -> None:
-        """Nothing. ``capacity``: of which it is a share; None: anything may be kept."""
+        """Begins with nothing. ``capacity``: where the view is counted; None: nowhere, and anything may be kept."""
         self._capacity = capacity
         self._counted = (0, 0)
 
     def count(self, keys: int, size: int) -> bool:
-        """So many keys are kept, with so many bytes of documents. Returns whether that is news to the capacity."""
+        """Counts what the view keeps now: so many keys, with so many bytes of documents. Returns whether the count has changed."""
         if self._capacity is None or self._counted == (keys, size):
             return False
         self._capacity.add(keys - self._counted[0], size - self._counted[1])
@@ -175,18 +175,18 @@ class Share:
         return True
 
     def take_over(self, other: Share) -> None:
-        """What another share has is this one's."""
+        """Takes over what another share has counted."""
         self._counted, other._counted = other._counted, (0, 0)
 
     def give_back(self) -> None:
-        """Nothing is kept, nor counted any more."""
+        """Takes the view out of the count, for good."""
         self.count(0, 0)
         self._capacity = None
 
     def has_room_for(self, keys: int, size: int) -> bool:
-        """Whether so many keys may be kept, and so many bytes more than are counted."""
+        """Returns whether the view may have so many keys, and so many bytes more than are counted."""
         return self._capacity is None or self._capacity.has_room_for(keys - self._counted[0], size)
 
     def refusal(self, what: str) -> LogError | None:
-        """Why there is no room for ``what``; None: there is."""
+        """Returns the error if there is no room for ``what``; None: there is."""
         return self._capacity.refusal(what) if self._capacity is not None and self._capacity.is_exceeded() else None

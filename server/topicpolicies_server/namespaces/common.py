@@ -23,12 +23,12 @@ from .rate import Rate
 
 @dataclass(slots=True)
 class Common:
-    """What each namespace is given."""
+    """The settings and services that every namespace of a server is given."""
 
     log: ChangeLog
-    """Where change logs are opened."""
+    """Opens change logs."""
     limits: Limits
-    """Every bound."""
+    """The server's limits."""
     context: FoldContext
     """What the fold needs to know of the logs."""
     slots: asyncio.Semaphore
@@ -36,25 +36,25 @@ class Common:
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""
     gate: Gate
-    """What every repair passes."""
+    """Bounds the rate of repairs; every repair passes it."""
     activity: Activity
-    """Told of what happens."""
+    """Counts and keeps what happens."""
     capacity: Capacity
-    """What may be kept in memory."""
+    """Bounds what is kept in memory."""
     confirmations: Rate
-    """How often it is asked where logs end that are watched."""
+    """Bounds how often the ends of watched logs are asked for (``freshness``)."""
     read_only: bool = False
-    """Whether nothing may be written: updates are refused, repairs only told of."""
+    """Whether nothing may be written: updates are refused, and repairs only reported."""
     complaints: Complaints = field(default_factory=Complaints)
-    """What the server's log was told of loads that failed."""
+    """Failures to load that have been logged."""
     record: Record | None = None
-    """Gives whoever writes down what is folded; None: nobody does."""
+    """Makes the recorder of one opening; None: nothing is recorded."""
     readiness: Readiness = field(default_factory=lambda: Readiness(0.0, known=True))
-    """Whether the log can be reached; unless told otherwise, it can be."""
+    """Whether the log can be reached; by default it can."""
     checkpoints: Checkpoints | None = None
-    """Where views are kept, so that loading need not begin at the beginning; None: nowhere."""
+    """Checkpoints of views, so that loading need not begin at the log's beginning; None: there are none."""
 
 
 def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
-    """An UNAVAILABLE about a namespace."""
+    """Makes an UNAVAILABLE error about a namespace."""
     return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)

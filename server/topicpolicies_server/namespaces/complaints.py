@@ -1,6 +1,6 @@
-"""Why namespaces could not be loaded, as the server's log was told: it is told once, however often it is tried, and by whom.
+"""The last failure to load each namespace, so that the server's log has it once, however often it is repeated.
 
-A namespace that fails and that nobody watches is forgotten after each try, so what was told of it is kept here.
+A namespace that fails and that nothing uses is forgotten after each attempt, so its failure is kept here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 _MOST = 1_000
-"""Namespaces whose last complaint is kept; beyond that the oldest is forgotten, and told again."""
+"""Namespaces of which the last failure is kept; beyond that the oldest is forgotten, and would be logged again."""
 
 
 class Complaints:
@@ -18,7 +18,7 @@ class Complaints:
         self._last: OrderedDict[str, str] = OrderedDict()
 
     def is_new(self, name: str, message: str) -> bool:
-        """Takes a failure. Whether it is another one than the last that was told of this namespace."""
+        """Takes a failure. Returns whether it differs from the last one of this namespace."""
         known = self._last.get(name)
         self._last[name] = message
         self._last.move_to_end(name)
@@ -27,5 +27,5 @@ class Complaints:
         return message != known
 
     def loaded(self, name: str) -> None:
-        """A namespace was loaded: its next failure is a new one."""
+        """Notes that a namespace was loaded: its next failure is a new one."""
         self._last.pop(name, None)

@@ -1,4 +1,4 @@
-"""The deadlines of a namespace's requests: all have the same time, so they end in the order in which they began; one timer serves all."""
+"""The deadlines of a namespace's requests: all have the same time, so they expire in the order of arrival; one timer serves all."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from ..core.chains.sequencer import Request
 
 _LOG = logging.getLogger(__name__)
 _GRAIN = 0.1
-"""How late a deadline may be noticed, as a part of the time that a request has."""
+"""How late a deadline may be noticed, as a fraction of the time that a request has."""
 
 
 class Deadlines:
-    """What has not been answered yet, the oldest first."""
+    """The requests that have no answer yet, the oldest first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
         """Begins without requests.
 
         Args:
-            loop: whose clock counts.
+            loop: the event loop, whose clock counts.
             seconds: the time that each request has.
-            expire: told of a request whose time is over.
+            expire: called with a request whose time is over.
         """
         self._loop = loop
         self._seconds = seconds
         self._expire = expire
         self._open: deque[tuple[float, Sequence[Request]]] = deque()
-        """Those that came together, with when their time is over."""
+        """Requests that came together, and when their time is over."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, requests: Sequence[Request]) -> None:
-        """Requests begin to wait for their answers. Those before them that have theirs are let go of, with all that they keep."""
+        """Adds requests that wait for their answers. The oldest are dropped if they are answered, with all that they keep in memory."""
         self._let_go()
         self._open.append((self._loop.time() + self._seconds, requests))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
     def close(self) -> list[Request]:
-        """Nothing expires any more. Returns the requests that wait, the oldest first, and some that have been answered."""
+        """Ends all deadlines. Returns the requests that wait, the oldest first, and some that have been answered."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -49,7 +49,7 @@ class Deadlines:
         return waiting
 
     def _let_go(self) -> None:
-        """Of the oldest that have their answers."""
+        """Drops the oldest requests that are answered."""
         waiting = self._open
         while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
             waiting.popleft()

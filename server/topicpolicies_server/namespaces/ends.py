@@ -1,12 +1,12 @@
-"""Where the partitions of a log end, asked for those whose answers would write nothing (``core/chains/sequencer``).
+"""Asks where the partitions of a log end, for requests whose answers would write nothing (``core/chains/sequencer``).
 
-Requests that come while the end of their partition is being asked for wait for the next question, because what was written between its
-beginning and their arrival may not be in its answer; all that wait then share that one. So there is at most one question of a partition at
-a time, however many ask. A request is confirmed when the view has come to the end that was told.
+Requests that come while the log is asked about their partition wait for the next question, because its answer may lack what was written
+between its beginning and their arrival; all that wait then share the next one. So there is at most one question about a partition at a
+time, however many requests wait. A request is confirmed when the view has come to the end that the log answered.
 
 An end that the view does not come to is asked for again from time to time: by then the log may know that there is nothing left to be read
-before it (``NamespaceLog.end``). Those that were given up meanwhile are failed then, so that nobody waits behind them in their chains. A
-question without an answer fails those that wait for it, and nobody else.
+before it (``NamespaceLog.end``). Requests that were given up meanwhile are failed then, so that nothing waits behind them in their chains.
+A question without an answer fails the requests that wait for it, and no others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AGAIN_SECONDS = 1.0
 
 
 class Ends:
-    """The questions of one namespace."""
+    """Confirms requests of one namespace by asking where its log ends."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Ends:
         Args:
             name: ``tenant/namespace``.
             seconds: how long a question may take.
-            confirmed: told of requests that arrived before the log ended where the view is now, or earlier.
-            failed: told of requests for which there was no answer, or whose callers have given up.
+            confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
+            failed: called with requests for which there was no answer, or whose callers have given up.
         """
         self._name = name
         self._seconds = seconds
@@ -56,18 +56,18 @@ class Ends:
         self._here: Sequence[Position] = ()
         """Where the view stands, by partition."""
         self._unasked: list[Request] = []
-        """Those that came while no log serves."""
+        """Requests that came while no log serves."""
         self._waiting: dict[int, list[Request]] = {}
-        """By partition: those that came since its question began."""
+        """By partition: requests that came after the current question about it had begun."""
         self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
-        """By partition: the question that is under way, and whose it is."""
+        """By partition: the question that is under way, and the requests that wait for its answer."""
         self._told: dict[int, deque[tuple[Position, list[Request]]]] = {}
-        """By partition: ends that the view has not come to, the nearest first, and who waits for them."""
+        """By partition: ends that the view has not come to, the nearest first, and the requests that wait for them."""
         self._again: asyncio.TimerHandle | None = None
         self._tasks = Owned(name)
 
     def ask(self, request: Request) -> None:
-        """Asks for the end of a request's partition, from now on."""
+        """Confirms or fails a request later, by asking for the end of its partition from now on."""
         if self._log is None:
             self._unasked.append(request)
             return
@@ -76,7 +76,7 @@ class Ends:
         self._begin(partition)
 
     def serve(self, log: NamespaceLog, here: Sequence[Position]) -> None:
-        """A log serves from now on, of which the view has come to ``here``. Ends of another opening mean nothing to it."""
+        """Asks a log that serves from now on, of which the view has come to ``here``. Ends that another opening answered don't count."""
         self.stop()
         self._log, self._here = log, here
         requests, self._unasked = self._unasked, []
@@ -84,7 +84,7 @@ class Ends:
             self.ask(request)
 
     def stop(self) -> None:
-        """No log serves: nothing is asked, and those who wait go on waiting."""
+        """Asks nothing while no log serves; the requests that wait go on waiting."""
         self._log = None
         for task, requests in self._asking.values():
             task.cancel()
@@ -100,7 +100,7 @@ class Ends:
             self._again = None
 
     def moved(self, here: Sequence[Position]) -> None:
-        """The view has come further."""
+        """Confirms the requests that waited for the view to come this far."""
         self._here = here
         confirmed: list[Request] = []
         for partition, told in list(self._told.items()):
@@ -128,13 +128,13 @@ class Ends:
             error = not_confirmed(self._name, f"nobody told within {self._seconds:g} s where the log ends")
         except PolicyError as problem:
             error = not_confirmed(self._name, problem.message)
-        except (Exception, asyncio.CancelledError) as problem:  # it must not leave anybody waiting, nor keep who comes later from asking
+        except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking
             if asked_to_end(problem):
                 raise
             _LOG.exception("%s: asking for the end of the change log failed", self._name)
             error = not_confirmed(self._name, f"asking where the log ends failed ({type(problem).__name__})")
         if self._log is not log:
-            return  # who waits for it is asked for again
+            return  # ``stop`` has kept its requests, to be asked for again
         del self._asking[partition]
         if self._waiting.get(partition):
             self._begin(partition)
@@ -145,15 +145,15 @@ class Ends:
             elif requests:
                 self._failed(requests, error)
         finally:
-            if self._told and self._again is None:  # also if there was no answer: others may wait for an end that was told before
+            if self._told and self._again is None:  # also if there was no answer: others may wait for an end that came before
                 self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
 
     def _has_told(self, partition: int, end: Position, requests: list[Request]) -> None:
-        """Requests wait for an end, and with them all who wait for one that is not before it."""
+        """Has requests wait for an end, together with all that wait for an end that is not before it."""
         told = self._told.setdefault(partition, deque())
-        while told and told[-1][0] >= end:  # whoever waits for more has asked before
+        while told and told[-1][0] >= end:  # those requests have asked earlier, so this end is late enough for them
             earlier = told.pop()[1]
-            earlier += requests  # a few, behind many
+            earlier += requests  # few are added to many
             requests = earlier
         told.append((end, requests))
 
@@ -173,7 +173,7 @@ class Ends:
 
 
 def not_confirmed(namespace: str, why: str) -> LogError:
-    """UNAVAILABLE: whether there is nothing to be written is not known, and nothing was."""
+    """Makes the UNAVAILABLE error: it is not known whether there is something to write, and nothing was written."""
     return unavailable(
         namespace, Reason.NOT_CONFIRMED, f"whether there is nothing to change is not known: {why.rstrip('.')}. Nothing was done: try again."
     )

@@ -1,4 +1,4 @@
-"""What is shown of a namespace to operators, as it is at a moment. Other threads may ask: everything is only read."""
+"""The figures of a namespace that operators see, as of one moment. Other threads may ask for them: everything is only read."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from .usage import Usage
 
 
 class Figures(NamedTuple):
-    """One namespace."""
+    """The figures of one namespace."""
 
     serves: bool
-    """Whether it answers from a log that is open."""
+    """Whether its view answers from a log that is open."""
     chains: int
     """Policy keys with something in flight."""
     depth: int
     """Events in flight of the key that has the most."""
     waiting: int
-    """Changes that wait: for the log to be read or to have a writer, or to be computed or confirmed."""
+    """Requests that wait: for the log to be read or to have a writer, or to be computed or confirmed."""
     unread: int
-    """Events that count by proof, and that the log's reader has not delivered yet: how far it is behind."""
+    """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
     unproven: int
-    """Events that the log has acknowledged, and that wait for its reader."""
+    """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
     warm: int
-    """Cells of the view that are kept as they are, rather than frozen."""
+    """Cells of the view that are live, not frozen."""
     confirmed_ms: int
-    """As of when all that was written is known, in milliseconds since 1970; 0: nobody watches, so nobody asks."""
+    """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
 
 def figures(life: Life, updates: Updates, usage: Usage, confirmed_ms: int) -> Figures:
-    """What is shown of a namespace with these parts.
+    """Returns the figures of a namespace with these parts.
 
     Args:
-        life: what it is doing.
-        updates: what is asked of it.
-        usage: who uses it.
-        confirmed_ms: as of when its watchers are told everything.
+        life: its state.
+        updates: its requests.
+        usage: what uses it.
+        confirmed_ms: as of when its view is known to be complete.
     """
     state, view, sequencer = life.state, life.view, updates.sequencer
     readback = state.follower.readback if isinstance(state, Serving) else None

@@ -1,10 +1,10 @@
-"""One opening of a namespace's change log: what it reports is brought into order and folded into a view.
+"""One opening of a namespace's change log: brings what the log reports into order and folds it into a view.
 
-A namespace that loses its log opens it anew with a new follower. A follower that has been replaced reports to nobody: a superseded load
-can neither tear down nor serve for its successor.
+A namespace that loses its log opens it anew with a new follower. A follower that has been replaced reports to no owner, so a superseded
+opening can neither end its successor nor serve in its place.
 
-A log reports, and has to go on whatever comes of that. An entry that can't be folded is counted with those that can't be read, and the
-rest of its batch is taken. Where whoever is told of a report fails, the view has come further than what was told: the log is read anew.
+A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
+its batch is taken. If the owner fails on a report, the view is ahead of what the owner's parts know, so the log is read anew.
 """
 
 from __future__ import annotations
@@ -46,57 +46,58 @@ class Follower(Keeping):
         """Begins without a log.
 
         Args:
-            owner: who is told what happens.
+            owner: receives the reports.
             namespace: its name.
             context: what the fold needs to know.
-            older: the opening before, which has ended; its view is continued if nothing that it has not seen was compacted away.
-            recorder: writes down what is folded.
+            older: the follower of the previous opening, which has ended; its view is continued if nothing that it has not seen was
+                compacted away.
+            recorder: writes down what is folded; None: nothing does.
             capacity: what may be kept in memory; None: anything.
-            keeper: keeps a checkpoint of the view, unless that of the opening before is continued: then its keeper does.
-            restored: the view of a checkpoint, with which it begins if the log is read from there on.
+            keeper: makes the checkpoints of the view; if the previous view is continued, its own keeper does.
+            restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
         self.view = View(context)
-        """Empty until the log is open."""
+        """The view; empty until the log is open."""
         self.continues = False
-        """Whether the view is that of the opening before."""
+        """Whether the view is that of the previous opening, continued."""
         self.trusted = True
         """Whether the log never contradicted what the view was built from."""
         self.log: NamespaceLog | None = None
-        """Set by ``opened``."""
+        """The opened log; None before ``opened``."""
         self.unreadable = 0
-        """Entries that could not be read."""
+        """How many entries could not be read."""
         self._owner: Owner | None = owner
         self._older = older
         self._recorder = recorder
         self._folded: list[Taken] = []
-        """What the recorder is still to be told of."""
+        """Folded events that the recorder has not been given yet."""
         self._context = context
         self._namespace = namespace
         self.readback: ReadBack | None = None
-        """Where it stands; None: the log is not open."""
+        """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         self._caught_up = False
         self.share = Share(capacity)
-        """What of the view the capacity counts."""
+        """What this view adds to the server's ``capacity``."""
         self._first = older is None
         self.keeper = keeper
-        """Keeps a checkpoint of the view; None: nobody does."""
+        """Makes the checkpoints of the view; None: there are none."""
         self._restored = restored
         self.size = 0
         """Bytes of the view's documents."""
 
     @property
     def identity(self) -> str:
-        """Of the log, as it is now: one that did not exist at the opening may have got its lasting name since."""
+        """The log's identity, as it is now: a log that did not exist at the opening may have got its lasting name since."""
         return self.log.identity if self.log is not None else ""
 
     @property
     def positions(self) -> Sequence[Position]:
-        """Where the view stands, by partition."""
+        """Where the view stands, by partition; empty before the log is open."""
         return self.readback.positions if self.readback is not None else ()
 
     def opened(self, log: NamespaceLog) -> None:
-        """The log is open. What it reported while it was being opened is taken now."""
+        """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
         complete = complete_after(log)
         older, self._older = self._older, None
@@ -128,9 +129,9 @@ class Follower(Keeping):
             self.caught_up()
 
     def retire(self) -> None:
-        """Its owner does not listen any more: it stays where it is, so that another opening can go on from there.
+        """Ends the reports to the owner. The view stays where it is, so that another opening can continue it.
 
-        If its log is still being opened, the view of the opening before stays with that one.
+        If the log is still being opened, the view of the previous opening stays with the previous follower.
         """
         if self._owner is not None:
             self._owner = self._older = None
@@ -139,15 +140,15 @@ class Follower(Keeping):
             self._recorder = None
 
     def forget(self) -> None:
-        """Its view is not kept any more."""
+        """Stops counting the view in the server's ``capacity``."""
         self.share.give_back()
 
     def let_go(self) -> None:
-        """Nobody asks it anything any more. It stands in circles with its log and others, which must not keep what it has."""
+        """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
         if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
-            return  # of what it is; whoever looks for circles frees it
+            return  # a checkpoint of this view is being copied: the garbage collector frees it later
         if self._unfolding is not None:
             self._unfolding.close()
         self.view = View(self._context)
@@ -157,7 +158,7 @@ class Follower(Keeping):
     # --- LogSink ------------------------------------------------------------------------------------------------
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Events that the log's reader delivered."""
+        """Takes events that the log's reader delivered."""
         if self.readback is None:
             self._wait(self.read, events)
         else:
@@ -167,7 +168,7 @@ class Follower(Keeping):
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
     def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
-        """The same, as it came."""
+        """Takes entries that the log's reader delivered, decoded or not."""
         readback, log = self.readback, self.log
         if readback is None or log is None:
             self._wait(self.read_unopened, entries)
@@ -179,7 +180,7 @@ class Follower(Keeping):
             self._report(lambda owner: self._take_unopened(owner, unfolding, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
-        """Events of ours that the log acknowledged."""
+        """Takes events of ours that the log acknowledged."""
         if self.readback is None:
             self._wait(self.appended, events)
         else:
@@ -187,52 +188,52 @@ class Follower(Keeping):
             self._report(lambda owner: self._take(owner, readback.acknowledged(owner.acknowledged(events))))
 
     def caught_up(self) -> None:
-        """Everything that was there at opening has been read."""
+        """Notes that everything that was in the log at its opening has been read."""
         self._caught_up = True
         if self.readback is not None:
             self._report(self._finish_loading)
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """An event of ours was not acknowledged."""
+        """Reports that an event of ours was not acknowledged."""
         self._report(lambda owner: owner.append_failed(self, event, error))
 
     def lost(self, error: LogError) -> None:
-        """The log can't be followed any more."""
+        """Reports that the log can't be followed any more."""
         if self._owner is not None:
             self._owner.lost(self, error)
 
     def led(self) -> None:
-        """Who may append may have changed."""
+        """Reports that the writer of the log may have changed."""
         self._report(lambda owner: owner.led(self))
 
     def settled(self) -> None:
-        """It is time to look again whether the view may answer."""
+        """Reports ``loaded`` again: it is time to check again whether the view may answer."""
         self._report(lambda owner: owner.loaded(self))
 
     def _wait(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
-        """What comes while the log is being opened is taken then."""
+        """Keeps events that come while the log is being opened; ``opened`` takes them."""
         if self._owner is not None:
             self._early.append((take, events))
 
     # -------------------------------------------------------------------------------------------------------------
 
     def is_confirmed(self, positions: Sequence[Position]) -> bool:
-        """Whether the log's reader has come to all that was taken up to some positions, by partition, by proof."""
+        """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
         return self.readback is not None and self.readback.is_confirmed(positions)
 
     def passed(self, positions: Sequence[Position]) -> None:
-        """Somebody had come this far, by partition, in the same log before this opening."""
+        """Notes that everything up to these positions of the log, by partition, is known or superseded (``ReadBack.passed``)."""
         assert self.readback is not None, "open"
         self.readback.passed(positions)
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
-        """Whether a new opening of the log may go on with this one's view: nothing that it has not seen was compacted away."""
+        """Returns whether a new opening of the log may continue this view: nothing that the view has not seen was compacted away."""
         if not (self.trusted and not self.unfolds and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
-        """Goes on with the view of a checkpoint."""
+        """Begins with the view of a checkpoint."""
         self.view = restored.view
         self.readback = ReadBack(log.partitions, log.follows, restored.positions)
         self.size, self.unreadable = restored.about.size, restored.about.unreadable
@@ -256,7 +257,7 @@ class Follower(Keeping):
         fold, taken, keeper = self._fold, owner.taken, self.keeper
         if keeper is not None and keeper.to_copy:
             keeper.before(events)
-        ours = self._caught_up and self._context.sole_writer  # what is waited for may be among these, and nobody else's
+        ours = self._caught_up and self._context.sole_writer  # events that requests wait for may be among these; no other process writes
         try:
             for entry in events:
                 computed_on = owner.computed_on(entry.event) if ours and entry.event is not None else None
@@ -272,7 +273,7 @@ class Follower(Keeping):
         self._count(owner)
 
     def _count(self, owner: Owner) -> None:
-        """Counts what is kept. Where there is no room, what is loaded for the first time is given up."""
+        """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, reports ``refused``."""
         if not self.share.count(len(self.view), self.size):
             return
         if self._caught_up:
@@ -281,7 +282,7 @@ class Follower(Keeping):
             owner.refused(self, refusal)
 
     def _fold(self, placed: Placed, computed_on: Settings | None = None) -> Step:
-        """Folds an entry, and counts it; one that can't be folded is as one that can't be read."""
+        """Folds an entry and counts it. An entry that can't be folded is treated as one that can't be read."""
         before = self.view.head(placed.event.key) if placed.event is not None else None
         folded = change = None
         try:
@@ -297,7 +298,7 @@ class Follower(Keeping):
         return placed, before, folded, change
 
     def _report(self, report: Callable[[Owner], None]) -> None:
-        """Reports to the owner, if it listens. If that fails, the log is lost, and nothing of this view is gone on with."""
+        """Reports to the owner, if there is one. If the owner fails, the log counts as lost, and this view is not continued."""
         owner = self._owner
         if owner is None:
             return
@@ -315,13 +316,13 @@ class Follower(Keeping):
         self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
 
     def _note(self) -> None:
-        """Has written down what was folded."""
+        """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
         if folded and not (self._unfolding is not None and self._unfolding.queue(folded)):
             self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
-        """Has something written down. Who can't write it down writes nothing more of this opening; the next finds out what is missing."""
+        """Calls the recorder. One that fails records nothing more of this opening; the next opening finds out what is missing."""
         if self._recorder is not None:
             try:
                 note(self._recorder)

@@ -1,10 +1,10 @@
-"""As of when a namespace is known to be told of completely: for watchers, who count staleness from there.
+"""As of when a namespace's view is known to be complete: watchers are sent that time, and reckon staleness from it.
 
-A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
-somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
-its connection looks like. A question that fails in any other way is told, and asked again (``tasks.Kept``).
+If no other process writes the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time as
+long as the namespace is watched; once the view has come to there, it is complete as of the time of the question. A log that gives no answer
+is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``tasks.Kept``).
 
-All namespaces together ask so many times in a second (``max_confirmations_per_second``): where more are watched, each is asked more rarely.
+All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Freshness:
-    """The questions of one namespace."""
+    """Finds out as of when the view of one namespace is complete."""
 
     def __init__(self, now: Callable[[], int], seconds: float, rate: Rate, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
         """Asks nothing before a log serves.
@@ -31,9 +31,9 @@ class Freshness:
         Args:
             now: milliseconds since 1970.
             seconds: the least time between two questions, and how long one may take.
-            rate: of the questions of all namespaces.
+            rate: bounds the questions of all namespaces.
             shared: whether others may write the log.
-            wanted: whether anybody watches.
+            wanted: whether the namespace is watched.
         """
         self._now = now
         self._seconds = seconds
@@ -49,34 +49,34 @@ class Freshness:
 
     @property
     def confirmed_ms(self) -> int:
-        """As of when, in milliseconds since 1970; 0: never."""
+        """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
         if self._log is not None and not self._shared():
             self._confirmed = max(self._confirmed, self._now())
         return self._confirmed
 
     def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
-        """A log serves, which was read to where it ended at a time; the view has come to ``here``."""
+        """Begins with a log that serves, and was read to where it ended at ``as_of``; the view has come to ``here``."""
         self.stop()
         self._log, self._here = log, here
         self._confirmed = max(self._confirmed, as_of)
         self.watched()
 
     def watched(self) -> None:
-        """Somebody watches."""
+        """Begins to ask, if the namespace is watched and a log serves."""
         if self._asking is None and self._log is not None and self._wanted():
             log = self._log
             self._asking = Kept("asking how fresh a change log is", lambda: self._ask_on(log), longest_seconds=self._seconds)
             self._asking.start()
 
     def stop(self) -> None:
-        """No log serves: nothing is confirmed."""
+        """Ends asking: no log serves."""
         if self._asking is not None:
             self._asking.cancel()
         self._log = self._asking = None
         self._ahead = []
 
     def moved(self, here: Sequence[Position]) -> None:
-        """The view has come further."""
+        """Notes how far the view has come."""
         self._here = here
         if self._ahead and (reached := [asked_at for asked_at, ends in self._ahead if _come_to(here, ends)]):
             self._confirmed = max(self._confirmed, reached[-1])

@@ -1,9 +1,9 @@
-"""The gate that every repair of a server passes: so many a second, none while it is shut.
+"""The gate that every repair of a server passes: it bounds how many are published a second, and can be shut.
 
-Repairs are never lost at the gate. They wait, the oldest first, and those that are not needed any more leave without taking anybody's
-turn. A bound on the rate keeps a surprise (a broker that falls far behind, another program that rewrites documents) from becoming a storm;
-shutting the gate is for an operator who wants to look first. Heads, and with them all answers and watches, are right all the while: it
-is the brokers that go on showing what is in the log.
+No repair is lost at the gate. Repairs wait, the oldest first, and one that is not needed any more leaves without using up the rate. The
+bound keeps a surprise (a broker that falls far behind, another program that rewrites documents) from becoming a storm; shutting the gate is
+for an operator who wants to look first. Heads, and with them all answers and watches, are right all the while: it is the brokers that go on
+showing what is in the log.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .rate import Rate
 
 
 class Visitor(Protocol):
-    """Whoever has repairs to publish."""
+    """A part that has repairs to publish."""
 
     def proceed(self, key: PolicyKey) -> bool:
-        """It is the turn of a key. Returns whether something was published."""
+        """Publishes the repair of a key, whose turn it is. Returns whether something was published."""
 
 
 class Gate:
-    """Lets repairs through."""
+    """Lets repairs of all namespaces through, at a bounded rate."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
-        """Nobody waits yet.
+        """Begins without repairs.
 
         Args:
-            loop: whose clock counts.
+            loop: the event loop, whose clock counts.
             per_second: the most repairs in a second, on average.
-            paused: whether to begin shut.
+            paused: whether the gate is shut at first.
         """
         self._loop = loop
         self._rate = Rate(per_second)
@@ -42,35 +42,35 @@ class Gate:
 
     @property
     def paused(self) -> bool:
-        """Whether it is shut."""
+        """Whether the gate is shut."""
         return self._paused
 
     @property
     def waiting(self) -> int:
-        """Repairs before the gate."""
+        """How many repairs wait at the gate."""
         return len(self._waiting)
 
     def pause(self) -> None:
-        """Shuts it. What has passed is not called back."""
+        """Shuts the gate. What has passed is not called back."""
         self._paused = True
         self._stop_timer()
 
     def resume(self) -> None:
-        """Opens it again."""
+        """Opens the gate again."""
         self._paused = False
         self._admit()
 
     def enter(self, visitor: Visitor, key: PolicyKey) -> None:
-        """A repair is ready; its visitor is told when it may proceed, perhaps before this returns."""
+        """Adds a repair that is ready; its visitor's ``proceed`` is called when it may pass, perhaps before this returns."""
         self._waiting[visitor, key] = None
         self._admit()
 
     def leave(self, visitor: Visitor, key: PolicyKey) -> None:
-        """A repair is not needed any more."""
+        """Removes a repair that is not needed any more."""
         self._waiting.pop((visitor, key), None)
 
     def close(self) -> None:
-        """Nobody passes any more."""
+        """Forgets the repairs that wait: nothing passes any more."""
         self._waiting.clear()
         self._stop_timer()
 

@@ -1,22 +1,23 @@
 """Under load, requests are let in together.
 
-Between two updates that come alone, gRPC and the kernel push the interpreter's code for an update out of the processor's caches: one costs
-two to three times what it costs in a row of its own kind. So while many calls are under way, those that arrive within a few
+Between two updates that come alone, gRPC and the kernel push the interpreter's code for an update out of the processor's caches: such an
+update costs two to three times what it costs right after another update. So while many calls are under way, those that arrive within a few
 milliseconds wait for each other and go through the same code one right after the other (``docs/benchmarks.md`` has what that brings).
 
-It is of no use to a few: they would wait for each other, and then all for the same answer of the log. So it depends on how many are inside:
+With few calls it is of no use: they would wait for each other, and then all for the same answer of the log. So it depends on how many are
+inside:
 
 =====  ==================================================  ====================================================================
 state  when                                                a request that comes
 =====  ==================================================  ====================================================================
-CALM   fewer than ``MANY`` are inside, and nobody waits    goes straight in
-BUSY   ``MANY`` are inside, or somebody waits              waits for its group, which goes in together ``PATIENCE_SECONDS`` after
-                                                           the first of it came
-VAIN   ``MANY`` are inside, nobody waits, and lately       goes straight in
+CALM   fewer than ``MANY`` are inside, and none waits      goes straight in
+BUSY   ``MANY`` are inside, or a request waits             waits for its group, which goes in together, ``PATIENCE_SECONDS``
+                                                           after its first request came
+VAIN   ``MANY`` are inside, none waits, and lately         goes straight in
        ``CHANCES`` groups in a row were not worth it
 =====  ==================================================  ====================================================================
 
-VAIN is over after ``PAUSE_SECONDS``; then one group shows whether that has changed.
+VAIN is over after ``PAUSE_SECONDS``; then one group shows whether waiting has become worth it.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ import asyncio
 import enum
 
 MANY = 12
-"""So many requests inside are load."""
+"""With this many requests inside there is load."""
 PATIENCE_SECONDS = 0.003
-"""How long the first of a group waits for the others."""
+"""How long the first request of a group waits for the others."""
 WORTHWHILE = 6
-"""A group of fewer than this was not worth the wait."""
+"""A group of fewer requests than this was not worth the wait."""
 CHANCES = 4
-"""So many groups in a row must not have been worth it before it is given up."""
+"""After this many groups in a row that were not worth it, requests go straight in."""
 PAUSE_SECONDS = 0.1
-"""How long requests go straight in then."""
+"""For how long requests then go straight in."""
 AT_ONCE = 64
-"""No more than this go in together, so that the loop gets to other things."""
+"""The most requests that go in together, so that the event loop gets to other things."""
 
 
 class State(enum.Enum):
@@ -47,7 +48,7 @@ class State(enum.Enum):
 
 
 class Gathering:
-    """Lets requests in, alone or in groups, in the order in which they come. Each that is inside leaves, whatever becomes of it."""
+    """Lets requests in, alone or in groups, in the order in which they come. Each that is inside has to ``leave``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """``loop``: whose clock and timers are used."""
@@ -57,11 +58,11 @@ class Gathering:
         self._vain_until = 0.0
         self._chances = CHANCES
         self.groups = 0
-        """Groups that were let in."""
+        """How many groups were let in."""
 
     @property
     def state(self) -> State:
-        """Whether who comes now waits."""
+        """Whether a request that comes now waits."""
         if self._waiting:
             return State.BUSY
         if self._inside < MANY:
@@ -69,7 +70,7 @@ class Gathering:
         return State.VAIN if self._loop.time() < self._vain_until else State.BUSY
 
     def come(self) -> asyncio.Future[None] | None:
-        """A request comes. None: it is inside; else it is when its turn has come, for which it ``wait``s."""
+        """Lets a request in and returns None; or returns the future of its turn, for which it has to ``wait``."""
         if self.state is not State.BUSY:
             self._inside += 1
             return None
@@ -80,20 +81,20 @@ class Gathering:
         return turn
 
     async def wait(self, turn: asyncio.Future[None]) -> None:
-        """Returns when a request is inside; whoever is cancelled meanwhile is not."""
+        """Returns when the request is inside; if it is cancelled before, it is not inside."""
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._inside -= 1  # it had its turn already
+                self._inside -= 1  # its turn had come already
             raise
 
     def leave(self) -> None:
-        """A request that was inside has ended."""
+        """Notes that a request that was inside has ended."""
         self._inside -= 1
 
     def _open(self) -> None:
-        """Lets those in who wait."""
+        """Lets in the requests that wait."""
         group, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
         if self._waiting:
             self._loop.call_later(0, self._open)

@@ -1,18 +1,18 @@
-"""Which namespace nobody has used for the longest time, without looking at all of them whenever one is to be closed.
+"""Finds the namespace that has been idle for the longest time, without looking at all of them whenever one is to be closed.
 
-There may be ten thousand, and callers who ask for ever other ones. So each has a time before which it need not be looked at, and only those
-are whose time has come, the earliest first:
+There may be ten thousand, and each request for yet another one may close one. So each has a time before which it need not be checked, and
+only those whose time has come are, the earliest first:
 
 ======================  ==============================================================================================================
 what it is found to be  what is done
 ======================  ==============================================================================================================
 closed                  it is forgotten
-used since its time     its time is that of its last use
-in use                  its time is now; of more than ``FEW`` namespaces ``LOOK_SECONDS`` later for each of them
+used since its time     its time is set to that of its last use
+in use                  its time is set to now; where more than ``FEW`` are loaded, to ``LOOK_SECONDS`` later for each of them
 idle since its time     it is the one: all others were used later, or are in use
 ======================  ==============================================================================================================
 
-So where very many are in use a namespace that falls idle may be taken a moment later for one that is not.
+So where very many are in use, one that falls idle may be overlooked for a moment, and another one found.
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ from weakref import ReferenceType, ref
 from .namespace import Namespace
 
 FEW = 256
-"""So many are looked at each time."""
+"""Up to this many loaded namespaces, those in use are checked again each time."""
 LOOK_SECONDS = 50e-6
-"""Ten times what a look at one takes: a tenth of the time, at most, is spent on looking at those that are in use."""
+"""Ten times what a check of one takes, so that at most a tenth of the time is spent on checking those that are in use."""
 
 
 class Idlest:
-    """Knows the namespaces that were loaded."""
+    """Finds the idlest of the loaded namespaces."""
 
     def __init__(self, loaded: Mapping[str, Namespace], time: Callable[[], float]) -> None:
-        """``loaded``: the namespaces in memory, by name; ``time``: the loop's."""
+        """``loaded``: the namespaces in memory, by name; ``time``: the loop's clock."""
         self._loaded = loaded
         self._time = time
         self._line: list[tuple[float, int, ReferenceType[Namespace]]] = []
-        """A heap. Of those that were closed otherwise it keeps nothing in memory."""
+        """A heap of the times at which namespaces are to be checked. The references are weak, so closed namespaces are not kept in
+        memory."""
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
         return len(self._line)
 
     def add(self, namespace: Namespace) -> None:
-        """A namespace has been loaded."""
-        if len(self._line) > 2 * len(self._loaded) + FEW:  # most of them were closed
+        """Adds a namespace that was loaded."""
+        if len(self._line) > 2 * len(self._loaded) + FEW:  # most entries are of closed namespaces
             self._line = [entry for entry in self._line if self._is_loaded(entry[2]())]
             heapq.heapify(self._line)
         self._push(namespace.idle_since(), namespace)
 
     def find(self, spared: str = "") -> Namespace | None:
-        """The namespace that was used the longest time ago, but for one; None: all others are in use."""
+        """Returns the namespace that was used the longest time ago, except the spared one; None: all others are in use."""
         now, line, kept = self._time(), self._line, list[tuple[float, Namespace]]()
         again = now + (len(self._loaded) * LOOK_SECONDS if len(self._loaded) > FEW else 0.0)
         found = None

@@ -1,24 +1,26 @@
-"""What a namespace is doing, and what that means for whoever asks it for something.
+"""The state machine of a namespace: what it is doing, and whether its callers are answered, wait, or are refused.
 
 =======  ===========  =======  ===================================================================================================
 state    event        next     what is done
 =======  ===========  =======  ===================================================================================================
-Loading  ``Opened``   Loading  this opening is the one that is read
-Loading  ``Served``   Serving  those who wait are let in
-Loading  ``Missed``   Failed   those who wait have the error
-Loading  ``CutOff``   Loading  those who wait have the error; the try goes on
-Loading  ``Lost``     Loading  the error is why it is read anew; those who wait go on waiting
-Serving  ``Lost``     Loading  whoever asks from now on waits
-Serving  ``CutOff``   Serving  nothing: the view answers on, and the log itself says when it is lost
-Failed   ``Asked``    Failed   there is somebody who waits for the next try, which begins soon
-Failed   ``Began``    Loading  those who wait, wait for this try
-Failed   ``CutOff``   Failed   those who wait have the error
+Loading  ``Opened``   Loading  the log is read by this follower
+Loading  ``Served``   Serving  the callers that wait are let in
+Loading  ``Missed``   Failed   the callers that wait get the error of the attempt
+Loading  ``CutOff``   Loading  the callers that wait get the error; the attempt goes on
+Loading  ``Lost``     Loading  the log is opened anew, and the error says why; the callers that wait go on waiting
+Serving  ``Lost``     Loading  callers wait from now on
+Serving  ``CutOff``   Serving  nothing: the view answers on, and the log itself reports when it is lost
+Failed   ``Asked``    Failed   a caller waits for the next attempt, which begins soon
+Failed   ``Began``    Loading  the callers that wait for the next attempt wait for this one
+Failed   ``CutOff``   Failed   the callers that wait get the error
 Closed   all          Closed   nothing
-the      ``Ended``    Closed   those who wait have the error, and so has everybody who comes later
+the      ``Ended``    Closed   the callers that wait get the error, and so does every later caller
 others
 =======  ===========  =======  ===================================================================================================
 
-Loading and Failed have whoever asks wait, Serving answers, Closed refuses (``admit``). Everything else is a mistake (``Impossible``).
+An attempt to load opens the log, with a follower for each opening, and reads it until its view may answer (``loading``); from then on the
+log *serves*. Callers wait in Loading and Failed, are answered in Serving, and are refused in Closed (``admit``). Any other event is a bug
+(``Impossible``).
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from ..logs.change_log import LogError
 from .follower import Follower
 
 Waiters: TypeAlias = "asyncio.Future[None]"
-"""Whoever waits for a try; done with it."""
+"""The future that callers await while the namespace can't answer: it ends when the view answers, or with the error that they get."""
 
 
 class Phase(enum.Enum):
-    """Where a namespace is in its life, for others."""
+    """The phase of a namespace that clients and health checks see; derived from its state."""
 
     LOADING = "loading"
     READY = "ready"
@@ -51,55 +53,55 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The log is being read, or is about to be."""
+    """The log is being read, or an attempt to read it is about to begin."""
 
     waiters: Waiters
     error: LogError | None = None
-    """Why it is read anew; None: it is read for the first time."""
+    """Why the log is read anew: the last attempt failed, or the log was lost; None: it is read for the first time."""
     silent: bool = False
-    """Whether watchers go on being told that the last try has failed."""
+    """Whether the phase stays FAILED during this attempt, so that watchers see no change before it has ended."""
     follower: Follower | None = None
-    """The opening that is read."""
+    """The follower of the opening that is being read; None: none is open yet."""
 
     def admit(self) -> Waiters | None:
-        """Whoever asks waits for this try."""
+        """Returns the future to await: it ends with this attempt to load."""
         return self.waiters
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The view answers."""
+    """The log has been read, and the view answers."""
 
     follower: Follower
     hub: WatchHub
 
     def admit(self) -> Waiters | None:
-        """Whoever asks is answered."""
+        """Returns None: the caller is answered at once."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The log could not be read. It is tried again."""
+    """The last attempt to read the log failed. Another one follows."""
 
     error: LogError
     waiters: Waiters | None = None
-    """Whoever waits for the next try; None: nobody."""
+    """The future of the callers that wait for the next attempt; None: no caller waits."""
 
     def admit(self) -> Waiters | None:
-        """Whoever asks (``Asked``) waits for the next try."""
+        """Returns the future to await: it ends with the next attempt to load. ``Asked`` has to come first."""
         assert self.waiters is not None, "asked"
         return self.waiters
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """It has ended."""
+    """The namespace has ended."""
 
     error: PolicyError
 
     def admit(self) -> Waiters | None:
-        """Whoever asks is refused.
+        """Refuses the caller.
 
         Raises:
             PolicyError: always.
@@ -111,20 +113,20 @@ State: TypeAlias = Loading | Serving | Failed | Closed
 
 
 class Opened(NamedTuple):
-    """A log is being opened."""
+    """The log is being opened, with this follower."""
 
     follower: Follower
 
 
 class Served(NamedTuple):
-    """A log is read, and nothing can be missing."""
+    """The log has been read completely enough for its view to answer."""
 
     follower: Follower
     hub: WatchHub
 
 
 class Missed(NamedTuple):
-    """A try has failed."""
+    """An attempt to load has failed."""
 
     error: LogError
 
@@ -137,27 +139,27 @@ class Lost(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Somebody needs it."""
+    """A caller needs the namespace."""
 
     fresh: Waiters
 
 
 class Began(NamedTuple):
-    """A new try begins."""
+    """A new attempt to load begins."""
 
     fresh: Waiters
     silent: bool
 
 
 class CutOff(NamedTuple):
-    """The log is known to be out of reach: nobody waits for it."""
+    """The log is known to be out of reach, so no caller should wait for it."""
 
     error: LogError
     fresh: Waiters
 
 
 class Ended(NamedTuple):
-    """It is closed."""
+    """The namespace is closed."""
 
     error: PolicyError
 
@@ -166,11 +168,11 @@ Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | CutOff 
 
 
 class Impossible(Exception):
-    """Something happened that can't happen in this state."""
+    """An event that can't happen in the state that the namespace is in."""
 
 
 def after(state: State, event: Happening) -> State:
-    """The state after an event: the table above.
+    """Returns the state after an event, by the table above.
 
     Raises:
         Impossible: the table has no such line.
@@ -207,27 +209,27 @@ def after(state: State, event: Happening) -> State:
 
 
 class Life:
-    """The life of one namespace."""
+    """The life of one namespace: its state, and the view that answers."""
 
     def __init__(self, asked: Callable[[], None]) -> None:
-        """It is about to be loaded. ``asked``: told when somebody waits for the next try."""
+        """Begins in Loading. ``asked``: called when the first caller waits for the next attempt."""
         self._asked = asked
         self._state: State = Loading(_fresh())
         self.served: Follower | None = None
-        """The opening whose view answers, or answered last."""
+        """The follower whose view answers, or answered last; None: none has, or the namespace has ended."""
         self.hub: WatchHub | None = None
         """The watchers of that view."""
         self._last: View | None = None
-        """The view that answered last, of a life that has ended."""
+        """The view that answered last, after the namespace has ended (``last``)."""
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """The current state."""
         return self._state
 
     @property
     def phase(self) -> Phase:
-        """The same for others."""
+        """The phase that clients and health checks see; derived from the state."""
         match self._state:
             case Serving():
                 return Phase.READY
@@ -240,12 +242,12 @@ class Life:
 
     @property
     def error(self) -> PolicyError | None:
-        """Why the last try failed, why it is being read anew, or why it is closed; None: there is no such thing."""
+        """Why the last attempt failed, why the log is read anew, or why the namespace is closed; None: there is no such reason."""
         return None if isinstance(self._state, Serving) else self._state.error
 
     @property
     def cause(self) -> Reason:
-        """The same for programs; NAMESPACE_LOADING where there is none."""
+        """The reason of ``error``; NAMESPACE_LOADING if there is no error."""
         return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
 
     @property
@@ -255,14 +257,14 @@ class Life:
 
     @property
     def reading(self) -> Follower | None:
-        """The opening that is read."""
+        """The follower that is being read; None: the namespace is not loading, or the log is not being opened yet."""
         return self._state.follower if isinstance(self._state, Loading) else None
 
     def admit(self) -> Waiters | None:
-        """What whoever needs it waits for; None: it answers at once.
+        """Returns the future that a caller has to await before it asks again; None: the caller is answered at once.
 
         Raises:
-            PolicyError: it is closed.
+            PolicyError: the namespace is closed.
         """
         if isinstance(self._state, Failed) and self._state.waiters is None:
             self._go(Asked(_fresh()))
@@ -270,11 +272,11 @@ class Life:
         return self._state.admit()
 
     def opened(self, follower: Follower) -> None:
-        """An opening is read from now on."""
+        """Notes that the log is being opened, with this follower."""
         self._go(Opened(follower))
 
     def serve(self, follower: Follower, hub: WatchHub) -> None:
-        """A view answers from now on."""
+        """Lets the view of this follower answer from now on."""
         older = self.served
         self._go(Served(follower, hub))
         if isinstance(self._state, Serving):
@@ -283,27 +285,27 @@ class Life:
                 older.let_go()
 
     def missed(self, error: LogError) -> None:
-        """A try has failed."""
+        """Notes that an attempt to load has failed."""
         self._go(Missed(error))
 
     def lost(self, error: LogError) -> None:
-        """The log can't be followed any more."""
+        """Notes that the log can't be followed any more."""
         self._go(Lost(error, _fresh()))
 
     def began(self, *, silent: bool) -> None:
-        """A new try begins; ``silent``: watchers are told when it has ended."""
+        """Notes that a new attempt begins; ``silent``: watchers see no change before it has ended."""
         self._go(Began(_fresh(), silent))
 
     def cut_off(self, error: LogError) -> None:
-        """The log is known to be out of reach: those who wait are told so."""
+        """Notes that the log is known to be out of reach: the callers that wait get the error."""
         self._go(CutOff(error, _fresh()))
 
     def end(self, error: PolicyError) -> None:
-        """It is closed: whoever asks is refused."""
+        """Closes the namespace: every caller gets the error from now on."""
         self._go(Ended(error))
 
     def last(self) -> Life:
-        """What is left when it has ended, for whoever still asks. The parts stand in circles, in which nothing of this is kept."""
+        """Returns what replaces this object when the namespace has ended: the last state, hub and view, without reference cycles."""
         left = Life(self._asked)
         left._state, left.hub, left._last = self._state, self.hub, self.view
         if self.served is not None:
@@ -317,7 +319,7 @@ class Life:
         left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
         if left is not None and left is not self.reading:
             if left.continues:
-                older, self.served = self.served, left  # its view has come further than that of the opening before
+                older, self.served = self.served, left  # its view is that of the opening before, and has come further
                 if older is not None:
                     older.let_go()
             else:
@@ -335,7 +337,7 @@ class Life:
 
 def _refuse(waiters: Waiters, error: PolicyError) -> None:
     waiters.set_exception(error)
-    waiters.exception()  # whoever waits has it; nobody may
+    waiters.exception()  # marks the exception as retrieved: there may be no caller that awaits it
 
 
 def _fresh() -> Waiters:

@@ -1,4 +1,4 @@
-"""Who is told of what a follower reads: whoever serves with it, and whoever writes it down."""
+"""The interfaces to which a follower reports: its owner, which serves the view, and the recorder, which writes down what was folded."""
 
 from __future__ import annotations
 
@@ -16,65 +16,65 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """Whoever follows a log through a follower."""
+    """The part of a namespace that follows its log through a follower (``reports``)."""
 
     def computed_on(self, event: Event) -> Settings | None:
-        """From which document an event was computed, if this process did that and waits for it (``core/fold/fold``); else None."""
+        """Returns the document from which an event was computed, if a request here waits for it (``core/fold/fold``); else None."""
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
-        """The log has acknowledged events of ours, which may not count yet; returns them."""
+        """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
-        """An event was folded into the follower's view, and changed the head ``before`` to ``change`` (None: not)."""
+        """Reports an event that was folded into the view: it changed the head from ``before`` to ``change`` (None: it did not)."""
 
     def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
-        """What was kept of a topic is folded; so many of its entries could not be read."""
+        """Reports that the entries that were kept of a topic are folded, and how many of them could not be read."""
 
     def moved(self, follower: Follower) -> None:
-        """The view has come further; called after the ``taken`` of one report."""
+        """Reports that the view has moved on; called after the ``taken`` of one batch."""
 
     def loaded(self, follower: Follower) -> None:
-        """What was in the log when it was opened has been folded."""
+        """Reports that everything that was in the log when it was opened has been read."""
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
-        """An event of ours was not acknowledged."""
+        """Reports that an event of ours was not acknowledged."""
 
     def lost(self, follower: Follower, error: LogError) -> None:
-        """The log can't be followed any more."""
+        """Reports that the log can't be followed any more."""
 
     def led(self, follower: Follower) -> None:
-        """Who may append may have changed."""
+        """Reports that the writer of the log may have changed."""
 
     def grown(self, follower: Follower) -> None:
-        """The view keeps more than before, or less."""
+        """Reports that the view keeps more in memory than before, or less."""
 
     def refused(self, follower: Follower, error: LogError) -> None:
-        """There is no room for what is being loaded."""
+        """Reports that there is no room in memory for what is being loaded."""
 
     def missed(self, error: LogError) -> None:
-        """A try to load it has failed."""
+        """Reports that an attempt to load the namespace has failed."""
 
 
 class Recorder(Protocol):
-    """Whoever writes down what was folded (``history.Scribe``). The methods must return soon and must not raise."""
+    """Writes down what was folded (``history.Scribe``). The methods must return soon and must not raise."""
 
     def knows(self, identity: str, positions: Sequence[Position]) -> bool:
-        """Whether all events up to some positions of a log, by partition, are written down."""
+        """Returns whether all events of a log up to these positions, by partition, are written down."""
 
     def opened(self, log: NamespaceLog) -> None:
-        """The log is open; nothing of it was folded yet."""
+        """Notes that the log is open; nothing of it has been folded yet."""
 
     def noted(self, events: Sequence[Taken]) -> None:
-        """Events were folded."""
+        """Writes down events that were folded."""
 
     def caught_up(self) -> None:
-        """What was in the log when it was opened has been folded."""
+        """Notes that everything that was in the log when it was opened has been folded."""
 
     def closed(self) -> None:
-        """The log is not followed any more."""
+        """Notes that the log is not followed any more."""
 
 
 Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
-"""An event that was folded, the head before it, what it did, and the head after it; None for a head: the log knew no event of the key."""
+"""A log entry, the head before it, what it did, and the head after it; a head is None if the log knew no event of the key."""
 Record: TypeAlias = Callable[[str], Awaitable[Recorder | None]]
-"""Gives a recorder for one opening of the named namespace's log; None if it can't be recorded now."""
+"""Makes a recorder for one opening of the named namespace's log; returns None if it can't be recorded now."""

@@ -1,9 +1,9 @@
-"""How a namespace is loaded: tries, bounded in number and in the time in which nothing comes, and the pauses between them.
+"""How a namespace is loaded: attempts, bounded in number and in the time without progress, and the pauses between them.
 
-One task goes with the state (``life``): in Loading it makes a try, in Serving it waits until the log is lost, in Failed for the next try.
-It is kept (``tasks.Kept``): if it fails in a way that nobody thought of, that is a failed try, and it goes on from the state that is.
+One task goes with the state (``life``): in Loading it makes an attempt, in Serving it waits until the log is lost, in Failed for the next
+attempt. It is a ``tasks.Kept``: if it fails unexpectedly, that counts as a failed attempt, and the task goes on from the current state.
 
-A log is open once at a time: before it is opened anew, the opening before has been closed.
+A namespace has one open log at a time: before its log is opened anew, the former opening has been closed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from .unfolding import Unfolder
 
 _LOG = logging.getLogger(__name__)
 _LOSSES = 5
-"""As often may a log be lost while it is read before those who wait for it are told; and as soon as it serves, before there is a pause."""
+"""The number of losses in a row, while the log is read, at which waiting callers get the error; and of losses right after it began to serve
+at which a pause comes before the next attempt."""
 _BRIEF_SECONDS = 1.0
 _LOOKS = 4
-"""So often in the time in which nothing may come it is looked whether something did."""
+"""How often progress is checked within the time that an attempt may go without any."""
 _LASTING = frozenset({Reason.LOG_FILE_UNUSABLE})
-"""Reasons of losses that reading anew at once does not mend: whoever waits is told of them."""
+"""Reasons of a loss that reading the log anew at once does not cure: waiting callers get the error."""
 
 
 class Loader:
@@ -54,11 +55,11 @@ class Loader:
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
-            life: what is moved on.
-            pauses: between tries.
-            watched: whether anybody watches.
-            dismiss: asked after a failed try; True: it is closed, and not tried again.
-            predecessor: the closing of this namespace's former life: its log must be closed before it is opened again.
+            life: the state machine that the attempts move on.
+            pauses: the pauses between attempts.
+            watched: whether the namespace has watchers.
+            dismiss: called after a failed attempt; True: the namespace is closed, and not tried again.
+            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
         """
         self._name = name
         self._common = common
@@ -73,39 +74,39 @@ class Loader:
         self._read = self._served = self._loop.create_future()
         self._patient_until = 0.0
         self._losses = 0
-        """Tries in a row in which the log was lost."""
+        """How many attempts in a row have failed; reset when the view answers."""
         self._served_at = 0.0
         self._brief = 0
-        """How often in a row it was lost as soon as it served."""
+        """How often in a row the log was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
         self.unfolder = Unfolder(name)
-        """Folds what was read behind the first answers."""
+        """Folds, while the view answers, what was read and not folded before."""
         self._beginnings = Beginnings(name, common)
         self._closings = Owned(name)
         self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
 
     @property
     def is_read(self) -> bool:
-        """Whether the log was read, and does not answer yet."""
+        """Whether the log has been read, and its view does not answer yet."""
         return self._life.reading is not None and self._read.done()
 
     def start(self, owner: Owner) -> None:
-        """Begins. ``owner``: who is told what the log reports."""
+        """Begins to load. ``owner``: receives what the log reports."""
         self._owner = owner
         self._task.start()
 
     async def stop(self) -> None:
-        """Ends what is under way; returns when no opening is left but the one that serves."""
+        """Ends the attempt that is under way; returns when no log is open but the one that serves."""
         await self._task.stop()
         await self.unfolder.close()
         await self._closings.close(cancel=False)
         self._owner, self._dismiss = None, _never
 
     def may_serve(self, follower: Follower) -> bool:
-        """The log is read. Whether the view may answer: nothing can be missing (``joining``), or who has seen more had time to say so.
+        """Returns whether the view of a log that has been read may answer; if not yet, the follower reports ``settled`` later.
 
-        If not, the follower is asked to report again.
+        It may if no event can be missing (``core/fold/joining``), or if writers that have seen more of the log had time to restate it.
         """
         if follower is not self._life.reading or follower.log is None:
             return False
@@ -121,21 +122,21 @@ class Loader:
         return True
 
     def served(self) -> None:
-        """The view answers."""
+        """Notes that the view answers."""
         self._beginnings.served()
         self._served_at = self._loop.time()
         if not self._served.done():
             self._served.set_result(None)
 
     def refused(self, follower: Follower, error: LogError) -> None:
-        """There is no room for what is loaded."""
+        """Fails the attempt: there is no room in memory for what it loads."""
         if follower is self._life.reading and not self._read.done():
             follower.retire()
             self._read.set_exception(error)
-            self._read.exception()  # the try has it, unless its time is over
+            self._read.exception()  # the attempt retrieves it, unless its time is over
 
     def lost(self, follower: Follower, error: LogError) -> bool:
-        """An opening can't be followed any more. Returns whether it was one that counts."""
+        """Notes that a log can't be followed any more. Returns whether it was the one that serves or is read."""
         if follower not in (self._life.served if isinstance(self._life.state, Serving) else None, self._life.reading):
             return False
         if error.reason not in _LASTING:
@@ -160,7 +161,7 @@ class Loader:
                 await self._lost.wait()
                 continue
             if isinstance(state, Failed):
-                await self._pauses.least()  # also before it is forgotten: whoever asks for it then has it loaded at once
+                await self._pauses.least()  # also before a dismissal: the next caller has the namespace loaded at once
                 if self._dismiss():
                     return
                 await self._pauses.rest()
@@ -171,11 +172,11 @@ class Loader:
             if (error := await self._try()) is not None:
                 self._losses += 1
                 if error.reason == Reason.LOG_LOST and self._losses < _LOSSES:
-                    continue  # compacted or moved while it was read: whoever waits need not know
+                    continue  # compacted or moved while it was read: waiting callers need not know
                 self._miss(error)
 
     async def _try(self) -> LogError | None:
-        """Loads it; why it can't be, if so."""
+        """Makes one attempt to load. Returns why it failed; None: it did not, or the namespace has left Loading meanwhile."""
         error: LogError | None = None
         try:
             await self._load()
@@ -184,10 +185,10 @@ class Loader:
         except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
             _LOG.exception("loading %s failed", self._name)
             error = _broken(self._name)
-        return error if isinstance(self._life.state, Loading) else None  # its time may have ended as it was read
+        return error if isinstance(self._life.state, Loading) else None  # its time may have run out just as the view began to serve
 
     def _broken(self, _: BaseException) -> None:
-        """The task has failed: so has its try."""
+        """Ends the attempt, because the task has failed."""
         if isinstance(self._life.state, Loading):
             self._miss(_broken(self._name))
 
@@ -202,7 +203,7 @@ class Loader:
             self._owner.missed(error)
 
     async def _load(self) -> None:
-        """Opens the log and reads it.
+        """Opens the log, reads it, and waits until its view answers.
 
         Raises:
             LogError: it can't be loaded now.
@@ -237,8 +238,8 @@ class Loader:
                     problem = f"nothing of its change log came within {limit:g} s: try again, or raise load_timeout_seconds."
                     raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
             if self._read.done():
-                self._read.result()  # unless it was refused
-            await _first_of(lost, self._served)  # not at once if something may be missing
+                self._read.result()  # raises if there was no room (``refused``)
+            await _first_of(lost, self._served)  # the view does not answer at once if events may be missing
         except BaseException as failure:
             self._beginnings.failed(failure, trusted=follower is None or follower.trusted)
             if follower is not None and follower is not self._life.served:
@@ -261,7 +262,7 @@ class Loader:
         follower.opened(log)
 
     async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
-        """Waits until the log is read, or lost, for as long as there is some progress: to begin again would take as long again.
+        """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
 
         Raises:
             TimeoutError: nothing came for too long.
@@ -279,16 +280,16 @@ class Loader:
             looks_at = min(until, now + limit / _LOOKS)
 
     def _give_up(self, follower: Follower) -> None:
-        """Nobody listens to an opening any more. Its log is closed beside."""
+        """Detaches a follower from its owner, and closes its log in a task of its own."""
         follower.retire()
         if follower.log is not None:
             self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
-        if follower not in (self._life.served, self._life.reading):  # whose view may yet be gone on with
+        if follower not in (self._life.served, self._life.reading):  # the view of either may still be continued
             follower.let_go()
 
 
 async def close_quietly(name: str, log: NamespaceLog | None) -> None:
-    """Closes a log, if there is one; what goes wrong is a line in the server's log."""
+    """Closes a log, if there is one; a failure is logged."""
     if log is None:
         return
     try:
@@ -298,7 +299,7 @@ async def close_quietly(name: str, log: NamespaceLog | None) -> None:
     except (Exception, asyncio.CancelledError) as error:
         if asked_to_end(error):
             raise
-        _LOG.exception("%s: closing the change log failed", name)  # whatever it is, whoever waits has to be told all the same
+        _LOG.exception("%s: closing the change log failed", name)  # whatever it is, the callers that wait have to be answered
 
 
 def _broken(name: str) -> LogError:

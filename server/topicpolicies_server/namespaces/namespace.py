@@ -1,11 +1,11 @@
 """One namespace: its life, and the service of it.
 
-Its parts are wired here: ``life`` says what it is doing and so who is answered, who waits, and who is refused; ``loading`` opens and reads
-the log; ``updates`` has the requests, ``restating`` the repairs, the hub the watchers; ``reports`` tells them what the log says. Everything
-between two awaits is one step: nothing awaits or sends while it holds shared state.
+Its parts are wired here. ``life`` is the state machine, which decides whether a caller is answered, waits, or is refused; ``loading`` opens
+and reads the log; ``updates`` has the requests, ``restating`` the repairs, the hub the watchers; ``reports`` passes on to them what the log
+reports. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
-their place, and updates in flight are settled by what the log then tells.
+their place, and updates in flight are settled by what is then read from the log.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Namespace:
         dismiss: Callable[[Namespace], bool] = lambda _: False,
         predecessor: asyncio.Task[None] | None = None,
     ) -> None:
-        """Begins to load it.
+        """Begins to load the namespace.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces of the server have in common.
             chance: spreads repairs and retries.
-            dismiss: told when the namespace could not be loaded and nobody waits for it; closes it, or returns False.
-            predecessor: the closing of this namespace's former life: its log must be closed before it is opened again.
+            dismiss: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False.
+            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
         """
         self.name = name
         self._common = common
@@ -83,7 +83,7 @@ class Namespace:
         parts = self._life, self._loader, self._updates, self._restating, self._freshness, self._versions.waiting
         self._loader.start(Reports(name, common, *parts))
 
-    # --- what is asked of it --------------------------------------------------------------------------------------
+    # --- requests, reads and watches --------------------------------------------------------------------------------
 
     async def update(self, request: Request) -> Result:
         """Applies an update or a delete and returns when its place in the log is known.
@@ -109,38 +109,38 @@ class Namespace:
         return settled
 
     def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order; each answer is told, once, when its place in the log is known, or in time.
+        """Applies updates and deletes, in this order; reports each answer once, when the event's place in the log is known, or in time.
 
-        The errors that are told: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and nothing
-        was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or not
-        before the namespace is closed; UNAVAILABLE (reason NOT_CONFIRMED) when nothing is to be written, as far as is known here, and where
-        the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process writes the
-        log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key and there
-        is no room for it.
+        The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
+        nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
+        not before the namespace is closed; UNAVAILABLE (reason NOT_CONFIRMED) when nothing is to be written, as far as is known here, and
+        where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
+        writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
+        and there is no room for it.
 
         Args:
-            requests: what to do.
-            tell: told each request's answer, perhaps before this returns. It must return soon and must not raise.
+            requests: the updates and deletes.
+            tell: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
         """
         self._updates.submit(requests, tell)
 
     def give_up(self, request: Request) -> None:
-        """Nobody waits for the answer to a request any more."""
+        """Forgets a request whose caller does not wait for its answer any more."""
         self._updates.give_up(request)
 
     def end(self, request: Request, error: PolicyError) -> None:
-        """A submitted request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
+        """Answers a submitted request now, because its caller can't wait longer: with ``error`` if it certainly is not applied."""
         self._updates.end(request, error)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
-        """The head of a key; None if the log knows no event of it.
+        """Returns the head of a key; None if the log knows no event of it.
 
         Args:
             key: the policy key.
-            at_least: a version of this key that the answer must have reached; "" is any.
+            at_least: a version of this key that the view must have reached before it answers; "" is any.
 
         Raises:
-            PolicyError: the log can't be read, or does not get that far in time (DEADLINE_EXCEEDED).
+            PolicyError: the log can't be read, or the view does not reach the version in time (DEADLINE_EXCEEDED).
         """
         follower = (await self._ready()).follower
         if at_least:
@@ -151,7 +151,7 @@ class Namespace:
     async def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
     ) -> tuple[list[Head], bool, Token]:
-        """Documents in the order of their keys: at most ``most`` after ``after``, whether there are more, and where the view stands.
+        """Returns at most ``most`` documents after ``after`` in the order of their keys, whether there are more, and where the view stands.
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
@@ -160,11 +160,11 @@ class Namespace:
         return changes, more, serving.hub.token
 
     def is_beyond(self, token: Token) -> bool:
-        """Whether a token says more of the present log than there is: its positions are of another copy of it. False for other logs."""
+        """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
         return self._life.hub is not None and self._life.hub.is_beyond(token)
 
     async def watch(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
-        """A watcher of this namespace. It is to be given back with ``unwatch``.
+        """Adds a watcher of this namespace, which has to be given back with ``unwatch``.
 
         Raises:
             PolicyError: the log can't be read.
@@ -175,13 +175,13 @@ class Namespace:
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Gives a watcher back."""
+        """Removes a watcher."""
         self.unobserve(watcher)
         if self._life.hub is not None:
             self._life.hub.unsubscribe(watcher)
 
     def observe(self, observer: object) -> None:
-        """Keeps it loaded, and asks how fresh it is, until ``unobserve``."""
+        """Keeps the namespace loaded, and its freshness confirmed (``freshness``), until ``unobserve``."""
         self._usage.watching.add(observer)
         self._freshness.watched()
 
@@ -191,7 +191,7 @@ class Namespace:
         self._usage.used()
 
     def hold(self, holder: object) -> None:
-        """Keeps it loaded, and its repairs on, until ``release``; if it can't be loaded, it goes on trying."""
+        """Keeps the namespace loaded and repaired until ``release``; while it can't be loaded, attempts go on."""
         self._usage.holders.add(holder)
 
     def release(self, holder: object) -> None:
@@ -207,61 +207,61 @@ class Namespace:
         """
         await self._ready()
 
-    # --- what is told of it -----------------------------------------------------------------------------------------
+    # --- what is reported of it -------------------------------------------------------------------------------------
 
     @property
     def phase(self) -> Phase:
-        """Where it is in its life."""
+        """The phase that clients and health checks see."""
         return self._life.phase
 
     @property
     def problem(self) -> str:
-        """Why the last try to load it failed; empty if it did not."""
+        """Why the last attempt to load failed, the log was lost, or the namespace is closed; empty: there is no such reason."""
         return self._life.error.message if self._life.error is not None else ""
 
     @property
     def cause(self) -> Reason:
-        """The same for programs, or why it is being read."""
+        """The reason that belongs to ``problem``; NAMESPACE_LOADING if there is none."""
         return self._life.cause
 
     @property
     def log_identity(self) -> str:
-        """Names the log that serves, or served last; "" if none did."""
+        """The identity of the log that serves, or served last; "" if none did."""
         return self._life.hub.token.log if self._life.hub is not None else ""
 
     @property
     def confirmed_ms(self) -> int:
-        """As of when its watchers are told everything, in milliseconds since 1970; 0: that is not known."""
+        """The time as of which the view is known to have all that was written, in milliseconds since 1970; 0: it is not known."""
         return self._freshness.confirmed_ms
 
     def version(self, key: PolicyKey) -> Position:
-        """The version of a key in the view as it is now, which may be that of a log that was lost or closed."""
+        """Returns the version of a key in the current view, which may be that of a log that was lost or closed."""
         return self.view.version(key) if self.view is not None else ABSENT
 
     @property
     def documents(self) -> int:
-        """Keys that the view knows."""
+        """How many policy keys the view has, absent documents included."""
         return len(self.view) if self.view is not None else 0
 
     @property
     def watchers(self) -> int:
-        """Watchers that were not given back."""
+        """How many watchers and observers there are."""
         return len(self._usage.watching)
 
     @property
     def repairs_due(self) -> int:
-        """Keys whose raw document is not their head, and is to be repaired: now, or once the view answers."""
+        """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
         reading = self._life.reading if self._loader.is_read else None
         return self._restating.due + (self._restating.due_also(reading) if reading is not None else 0)
 
     @property
     def busy(self) -> bool:
-        """Whether it is loading, anything is in flight, or to be repaired, or anybody holds it, waits or watches."""
+        """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
         unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0 or self._loader.unfolder.busy
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:
-        """The loop's time of the last use, in seconds."""
+        """Returns when the namespace was used last, in seconds of the loop's clock."""
         return self._usage.last_used
 
     @property
@@ -270,34 +270,34 @@ class Namespace:
         return self._life.view
 
     def figures(self) -> Figures:
-        """What is shown of it to operators; other threads may ask."""
+        """Returns the figures for operators. May be called from other threads."""
         return figures(self._life, self._updates, self._usage, self.confirmed_ms)
 
     def cut_off(self, error: LogError) -> None:
-        """The log is known to be out of reach: whoever waits for it, and of whose requests nothing was sent, is told so."""
+        """Notes that the log is out of reach: callers that wait for it get the error, and so do requests of which nothing was sent."""
         self._life.cut_off(error)
         self._updates.turn_away(error)
 
     # --- its end ----------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """What it keeps in memory does not count any more: it is about to be closed."""
+        """Stops counting what the namespace keeps in memory, because it is about to be closed."""
         if self._life.served is not None:
             self._life.served.forget()
 
     async def close(self, error: PolicyError | None = None) -> None:
-        """Ends its life: whoever asks from now on is refused, and so are those of whose requests nothing was sent.
+        """Ends the namespace: callers are refused from now on, and so are requests of which nothing was sent.
 
-        What the log has accepted is finished, as far as the log's own time for that goes; then an outcome that is not known is told.
+        What the log has accepted is finished, within the time that the log takes for that; what is left is answered OUTCOME_UNKNOWN.
 
         Args:
-            error: why, for those who are refused; None: NAMESPACE_CLOSED.
+            error: what refused callers get; None: NAMESPACE_CLOSED.
         """
         if isinstance(self._life.state, Closed):
             return
         error = error or unavailable(self.name, Reason.NAMESPACE_CLOSED, "The namespace is being closed: try again.")
         self._life.end(error)
-        self._updates.leads = False  # what is still read makes no repair due
+        self._updates.leads = False  # events that are still read make no repair due
         self._updates.turn_away(error)
         self._restating.close()
         self._freshness.stop()
@@ -328,13 +328,13 @@ class Namespace:
         return self._life.state
 
     async def _come_up_to(self, request: Request) -> None:
-        """A leader waits until its view has come to the version that a request demands: its successor may have given it.
+        """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
 
-        On a log that others write too nobody waits here: a conflict is confirmed, so a version that is in the log is met, and one that is
-        not, because it is another log's, is a conflict at once. Requests of a stream don't wait: others would overtake them.
+        On a log that others write too no request waits here: a conflict is confirmed, so a version that is in the log is met, and one that
+        is not, because it is another log's, is a conflict at once. Requests of a stream don't wait: later ones would overtake them.
 
         Raises:
-            PolicyError: it does not come that far in time; whether there is a conflict, nobody can tell here.
+            PolicyError: the view does not get there in time, so whether there is a conflict is not known here.
         """
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):

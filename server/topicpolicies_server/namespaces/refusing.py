@@ -1,4 +1,4 @@
-"""Why changes are refused at once, whatever they are: the change log is out of reach, or nothing may be written here."""
+"""Why all changes are refused at once: the change log is out of reach, or nothing may be written here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .common import Common
 
 
 class Refusal(NamedTuple):
-    """What they are told."""
+    """The error with which all changes are refused."""
 
     error: PolicyError
     dry_runs: bool
@@ -18,7 +18,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(name: str, common: Common) -> Refusal | None:
-    """Why no change of the namespace ``name`` is taken now; None: some are."""
+    """Returns why every change of the namespace ``name`` is refused now; None: it is not."""
     if common.readiness.cut_off and (error := common.readiness.refuses_changes()) is not None:
         return Refusal(error, dry_runs=True)
     return Refusal(nothing_is_written(name), dry_runs=False) if common.read_only else None

@@ -1,7 +1,7 @@
-"""All namespaces of a server: loaded on first use, once however many ask, and dropped when idle (PIP-39's lazy eviction).
+"""All namespaces of a server: loaded on first use, once however many callers there are, and dropped when idle (PIP-39's lazy eviction).
 
-Nobody uses an idle namespace. It is dropped after a while, and sooner where there is no room: for another namespace, or for what those
-that are used keep in memory (``capacity``); then the one that was used the longest time ago goes first.
+A namespace that nothing uses is idle. It is dropped after a while, and sooner where there is no room: for another namespace, or for what
+those in use keep in memory (``capacity``); then the one that was used the longest time ago goes first.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Registry:
         """Begins without any namespace.
 
         Args:
-            log: where change logs are opened.
-            limits: every bound.
+            log: opens change logs.
+            limits: the server's limits.
             context: what the fold needs to know of the logs.
-            read_only: whether nothing may be written: updates are refused, repairs only told of.
+            read_only: whether nothing may be written: updates are refused, and repairs only reported.
             pause_repairs: whether repairs wait from the beginning until ``gate.resume``.
             history: where everything that is folded is written down; None: nowhere.
             seed: of the random choices; None: a different one each time.
@@ -62,13 +62,13 @@ class Registry:
         self.now = now
         """Milliseconds since 1970, by a clock like the logs'."""
         self.history = history
-        """Where everything that is folded is written down."""
+        """Where everything that is folded is written down; None: nowhere."""
         self.activity = Activity()
         """What happened in the namespaces."""
         self.gate = Gate(asyncio.get_running_loop(), limits.max_repairs_per_second, paused=pause_repairs)
-        """What every repair passes."""
+        """Bounds the rate of repairs; every repair passes it."""
         self.capacity = Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict)
-        """What may be kept in memory."""
+        """Bounds what is kept in memory."""
         self.common = Common(
             log,
             limits,
@@ -95,20 +95,20 @@ class Registry:
         return len(self._namespaces)
 
     def namespaces(self) -> list[Namespace]:
-        """Those in memory."""
+        """Returns the namespaces in memory."""
         return list(self._namespaces.values())
 
     def heed(self, readiness: Readiness) -> None:
-        """What is known of the log's reach counts from now on; for before anything is loaded."""
+        """Has callers refused while this readiness says that the log is out of reach; to be called before anything is loaded."""
         self.common.readiness = readiness
         readiness.tell(self._reach_changed)
 
     def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
-        """Views are kept there from now on, so that loading need not begin at the beginning; for before anything is loaded."""
+        """Has views kept in checkpoints, so that loading need not begin at the log's beginning; to be called before anything is loaded."""
         self.common.checkpoints = checkpoints
 
     def get(self, name: str) -> Namespace:
-        """The namespace, which may still be loading.
+        """Returns the namespace, which may still be loading.
 
         Raises:
             PolicyError: the server is stopping (UNAVAILABLE) or holds too many namespaces that are used (RESOURCE_EXHAUSTED).
@@ -133,11 +133,11 @@ class Registry:
         return namespace
 
     def find(self, name: str) -> Namespace | None:
-        """The namespace if it is in memory."""
+        """Returns the namespace if it is in memory."""
         return self._namespaces.get(name)
 
     async def close(self) -> None:
-        """Closes all namespaces; what their logs have accepted is finished. Whoever asks, or waits for what was not sent, is told why."""
+        """Closes all namespaces; what their logs have accepted is finished. Other requests, and later callers, get an error."""
         if self._ended is None:
             self._ended = stopping()
         await self._sweeper.stop()
@@ -153,14 +153,14 @@ class Registry:
                 namespace.cut_off(error)
 
     def _dismiss(self, namespace: Namespace) -> bool:
-        """Closes a namespace, unless it is needed. Returns whether it does."""
+        """Closes a namespace, unless it is in use. Returns whether it does."""
         if self._namespaces.get(namespace.name) is not namespace or namespace.busy:
             return False
         self._drop(namespace)
         return True
 
     def _evict(self, spared: str = "") -> bool:
-        """Closes the namespace that nobody has used for the longest time, but for one. Returns False if all others are used."""
+        """Closes the namespace that has been idle for the longest time, except the spared one. Returns False if all others are in use."""
         namespace = self._idlest.find(spared)
         if namespace is None:
             return False

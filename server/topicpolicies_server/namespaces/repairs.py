@@ -1,28 +1,30 @@
 """When repairs are published.
 
 A repair makes the raw document equal to the head (``core/fold/fold``). All sidecars see at the same moment that one is due; each waits a
-little, at random, so that mostly one of them publishes it and the others find nothing left to do. Copies do no harm. When the wait is
-over, a repair still has to pass the server's ``gate``.
+little, at random, so that mostly one of them publishes it and the others find nothing left to do. Copies do no harm. After its wait a
+repair still has to pass the server's ``gate``.
 
 A key's repair:
 
 ========  ===========================  ========  ============================================================================
 state     event                        next      what is done
 ========  ===========================  ========  ============================================================================
-(none)    considered: it is due        WAITING   its wait begins; HELD if repairs are paused
+(none)    considered: it is due        WAITING   its wait begins; HELD if repairs are held
 WAITING   considered: it is due        WAITING   its wait begins anew, within ``BOUND_SECONDS``
 WAITING   its wait is over             IN LINE   it enters the gate
 IN LINE   the gate lets it pass        (none)    it is published, or there is nothing to publish
-IN LINE   publishing fails unforeseen  (none)    a line in the log
-IN LINE   events of its own in flight  RESTING   what becomes of them has it considered; it waits longer if that does not
-IN LINE   the log takes nothing        HELD      so are all; after a while one is tried, and the others follow if that succeeds
-RESTING   considered, or time          WAITING   its wait begins
-any       considered: it is not due    (none)    ``cancelled`` is told
+IN LINE   publishing raises            (none)    the exception is logged
+IN LINE   events of its own in flight  RESTING   their outcome has it considered; a longer wait begins, in case it does not
+IN LINE   the log takes nothing        HELD      so are all; after a while one is tried; the others follow if that succeeds
+RESTING   considered: it is due        WAITING   its wait begins
+RESTING   its longer wait is over      IN LINE   it enters the gate
+any       considered: it is not due    (none)    ``cancelled`` is called
 any       ``pause``                    HELD      it leaves the gate
 HELD      ``resume``                   WAITING   its wait begins
+HELD      it is the one that is tried  IN LINE   it enters the gate
 ========  ===========================  ========  ============================================================================
 
-All waits of a namespace share one timer, for the earliest of them; while repairs are paused there is none.
+All waits of a namespace share one timer, set for the earliest of them; while repairs are paused there is none.
 """
 
 from __future__ import annotations
@@ -44,24 +46,24 @@ from .gate import Gate
 _LOG = logging.getLogger(__name__)
 LEAST_SECONDS = 0.020
 MOST_SECONDS = 0.060
-"""A repair waits between these after its key's last event."""
+"""A repair waits a random time between these two after its key's last event."""
 BOUND_SECONDS = 0.250
-"""However busy the key is, it waits no longer than this, unless events of our own are in flight. For no longer are all held either because
-the log took nothing, before one is tried."""
+"""The longest wait of a repair, however busy its key is, unless events of ours are in flight; and the longest time for which all repairs
+are held because the log took nothing, before one is tried."""
 _RESTING_SECONDS = 1.0
 
 
 class RepairOutcome(enum.Enum):
-    """What became of a repair whose time has come."""
+    """What became of a repair that the gate let pass."""
 
     TAKEN = "taken"
     """It was published."""
     PASSED = "passed"
-    """There is nothing to publish, or nothing may be."""
+    """There was nothing to publish, or nothing may be published."""
     BUSY = "busy"
-    """Events of its key are in flight: what becomes of them has it considered anew."""
+    """Events of its key are in flight: their outcome has it considered again."""
     LATER = "later"
-    """The log takes nothing now, whatever the key."""
+    """The log takes nothing now, of any key."""
 
 
 class _State(enum.Enum):
@@ -77,7 +79,7 @@ class _Due:
     cause: Placed | None
     state: _State = _State.HELD
     wait: int = 0
-    """The number of its wait; earlier ones mean nothing."""
+    """The number of the current wait, to tell it from earlier ones that are still in the heap."""
 
 
 class Repairs:
@@ -91,14 +93,14 @@ class Repairs:
         publish: Callable[[PolicyKey, Placed | None], RepairOutcome],
         cancelled: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is due.
+        """Begins without repairs.
 
         Args:
-            loop: whose clock counts.
+            loop: the event loop, whose clock counts.
             chance: spreads the waits.
-            gate: what every repair passes.
+            gate: bounds the rate of repairs; every repair passes it.
             publish: publishes what is due for a key, because of an event (None: it was due when the log was opened).
-            cancelled: told of a repair that is not needed any more.
+            cancelled: called when a repair is not needed any more.
         """
         self._loop = loop
         self._chance = chance
@@ -107,31 +109,31 @@ class Repairs:
         self._cancelled = cancelled
         self._due: dict[PolicyKey, _Due] = {}
         self._waits: list[tuple[float, int, PolicyKey]] = []
-        """A heap; it has waits that mean nothing any more."""
+        """A heap of waits by when they end; it still has waits that were given up."""
         self._numbers = itertools.count(1)
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
-        """When the timer runs, by the loop's clock. Not every loop's handles tell it: uvloop's for what is due at once do not."""
+        """When the timer runs, by the loop's clock. Not every loop's handles know: uvloop's for what is due at once do not."""
         self._paused = False
         self._refused = 0
         """How often in a row the log has taken nothing."""
         self._trying: asyncio.TimerHandle | None = None
-        """Until when all are held, because the log takes nothing."""
+        """The timer after which a repair is tried, while all are held because the log takes nothing."""
 
     @property
     def due(self) -> int:
-        """Keys with a repair that is due."""
+        """How many keys have a repair that is due."""
         return len(self._due)
 
     def __contains__(self, key: object) -> bool:
         return key in self._due
 
     def consider(self, key: PolicyKey, state: KeyState, cause: Placed | None = None) -> None:
-        """An event of a key was folded: a repair becomes due, waits longer, or is not needed any more.
+        """Checks a key whose event was folded: its repair becomes due, waits longer, or is not needed any more.
 
         Args:
             key: the policy key.
-            state: its state after the event.
+            state: the key's state after the event.
             cause: the event, if it is known. The first one since the raw document was right is the cause of the repair.
         """
         known = self._due.get(key) if self._due else None
@@ -144,14 +146,14 @@ class Repairs:
         if known is None:
             known = self._due[key] = _Due(now, cause)
         elif known.state in (_State.IN_LINE, _State.HELD):
-            return  # its wait is over, or has yet to begin
+            return  # the wait is over, or has yet to begin
         if self._held:
             known.state = _State.HELD
         else:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
     def pause(self) -> None:
-        """Publishes nothing, and costs nothing, until ``resume``."""
+        """Publishes nothing, and has no timer, until ``resume``."""
         self._paused = True
         self._refused = 0
         self._stop_trying()
@@ -172,7 +174,7 @@ class Repairs:
         self._refused = 0
 
     def proceed(self, key: PolicyKey) -> bool:
-        """The gate lets a repair pass (``gate.Visitor``)."""
+        """Publishes a repair that the gate lets pass (``gate.Visitor``)."""
         due = self._due[key]
         try:
             outcome = self._publish(key, due.cause)
@@ -180,7 +182,7 @@ class Repairs:
             _LOG.exception("the repair of %s (%s) failed; it is left at that until the next event of it", key.topic, key.scope.name)
             outcome = RepairOutcome.PASSED
         if self._due.get(key) is not due:
-            return outcome is RepairOutcome.TAKEN  # publishing it ended all of them
+            return outcome is RepairOutcome.TAKEN  # publishing it has ended all repairs
         if outcome is RepairOutcome.BUSY:
             self._wait(key, due, _RESTING_SECONDS, _State.RESTING)
         elif outcome is RepairOutcome.LATER:
@@ -208,7 +210,7 @@ class Repairs:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Has the timer run for the earliest wait."""
+        """Sets the timer for the earliest wait."""
         while self._waits and not self._counts(self._waits[0]):
             heapq.heappop(self._waits)
         if self._waits and self._timer is not None and self._timer_at <= self._waits[0][0]:
@@ -261,7 +263,7 @@ class Repairs:
                     self._wait(key, due, self._delay())
 
     def _try_later(self) -> None:
-        """The log takes nothing: all are held, and one is tried after a while."""
+        """Holds all repairs, as the log takes nothing, and tries one after a while."""
         pause = min(self._delay() * 2**self._refused, BOUND_SECONDS)
         self._refused = min(self._refused + 1, 8)
         self._hold()
@@ -269,13 +271,13 @@ class Repairs:
         self._trying = self._loop.call_later(pause, self._try)
 
     def _try(self) -> None:
-        """Tries repairs until one is published, waits in line, or the log takes nothing again."""
+        """Tries repairs until one is published or waits at the gate, or the log takes nothing again."""
         self._trying = None
         in_line = any(due.state is _State.IN_LINE for due in self._due.values())
         for key in [] if in_line else [key for key, due in self._due.items() if due.state is _State.HELD]:
             self._enter(key)
             if not self._refused or self._trying is not None:
-                return  # the others go on, or are held for longer
+                return  # the others follow, or are held for longer
             if (due := self._due.get(key)) is not None and due.state is _State.IN_LINE:
                 break
         if self._due:

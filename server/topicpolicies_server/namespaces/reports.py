@@ -1,4 +1,4 @@
-"""What a namespace's log reports, and who is told of it: watchers, requests, repairs, and those who wait for a version, in this order."""
+"""Passes what a namespace's log reports on to its parts: watchers, requests, repairs, and waits for a version, in this order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .waiting import Waiting
 
 
 class Reports:
-    """Whom the followers of one namespace report to (``follower.Owner``)."""
+    """The owner to which the followers of one namespace report (``listeners.Owner``)."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Reports:
         freshness: Freshness,
         waiting: Waiting,
     ) -> None:
-        """Tells these parts of the namespace ``name``."""
+        """Reports to these parts of the namespace ``name``."""
         self._name = name
         self._common = common
         self._life = life
@@ -48,15 +48,15 @@ class Reports:
         self._waiting = waiting
 
     def computed_on(self, event: Event) -> Settings | None:
-        """From which document an event was computed, if this process did that."""
+        """Returns the document from which an event was computed, if a request here waits for it; else None."""
         return self._updates.computed_on(event)
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
-        """The log has acknowledged events of ours, which may not count yet; returns them."""
+        """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""
         return self._common.activity.stages.acknowledged(events)
 
     def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
-        """An event was folded."""
+        """Passes on an event that was folded."""
         activity, life = self._common.activity, self._life
         hub = life.hub
         if placed.problem:
@@ -81,7 +81,7 @@ class Reports:
         self._restating.consider(event.key, follower.view.state(event.key), placed)
 
     def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
-        """What was kept of a topic is folded."""
+        """Counts the unreadable entries of a topic that was folded late, and considers its repairs."""
         self._common.activity.unreadable += unreadable
         if follower is self._life.served:
             for scope in Scope:
@@ -93,7 +93,7 @@ class Reports:
             self._life.hub.in_order()
 
     def moved(self, follower: Follower) -> None:
-        """The view has come further."""
+        """Passes on how far the view has come."""
         served = follower is self._life.served
         if self._life.hub is None or not (served or (follower is self._life.reading and follower.continues)):
             return
@@ -105,7 +105,7 @@ class Reports:
             self._freshness.moved(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
-        """The log is read."""
+        """Lets the view answer, if it may, once everything that was in the log at its opening has been read."""
         if not self._loader.may_serve(follower):
             return
         assert follower.log is not None, "open"
@@ -129,29 +129,29 @@ class Reports:
         self._common.activity.loaded()
 
     def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
-        """An event of ours was not acknowledged."""
+        """Passes on that an event of ours was not acknowledged."""
         self._common.activity.not_appended(event, error)
         if follower is self._life.served:
             self._updates.append_failed(event, error)
             self._restating.append_failed(event, self._updates.state(event.key), error)
 
     def led(self, follower: Follower) -> None:
-        """Who may append may have changed."""
+        """Passes on that the writer of the log may have changed."""
         if isinstance(self._life.state, Serving) and follower is self._life.state.follower:
             self._updates.led(follower)
             self._restating.led(follower)
 
     def grown(self, follower: Follower) -> None:
-        """It keeps more than before, or less. What is read beside a view that serves is counted twice until it serves itself."""
+        """Makes room for what the view that answers keeps. A view that is read beside it counts in addition until it answers itself."""
         if follower is self._life.served:
             self._common.capacity.relieve(self._name)
 
     def refused(self, follower: Follower, error: LogError) -> None:
-        """There is no room for what is loaded."""
+        """Fails the attempt to load, for which there is no room."""
         self._loader.refused(follower, error)
 
     def lost(self, follower: Follower, error: LogError) -> None:
-        """The log can't be followed any more: it is opened anew."""
+        """Stops what needs the log, which can't be followed any more and is opened anew."""
         if self._loader.lost(follower, error):
             self._common.activity.losses[error.reason] += 1
             self._updates.pause()
@@ -160,10 +160,10 @@ class Reports:
             self._wake_watchers()
 
     def missed(self, error: LogError) -> None:
-        """A try to load it has failed."""
+        """Answers the waiting requests with the error of an attempt to load that has failed."""
         self._common.activity.loads["failed"] += 1
         self._common.activity.load_failures[error.reason] += 1
-        if error.kind is Kind.NOT_FOUND:  # what was under way, or due, went with its log, and has no place in that of the next life
+        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
             self._updates.abandon(error)
             self._restating.close()
         self._updates.turn_away(error)

@@ -1,4 +1,4 @@
-"""What is published to make brokers show the heads of one namespace: the repairs that are due, one by one (``repairs`` says when)."""
+"""Publishes the repairs of one namespace, one by one, so that brokers show its heads; ``repairs`` decides when."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Restating:
-    """The repairs of one namespace."""
+    """The repairs of one namespace, as its log allows them."""
 
     def __init__(self, name: str, common: Common, life: Life, updates: Updates, chance: random.Random) -> None:
-        """Nothing is due.
+        """Begins without repairs.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
-            life: tells which view answers.
-            updates: whose events go before repairs.
+            life: says which view answers.
+            updates: the requests, whose events go before repairs.
             chance: spreads the repairs.
         """
         self._name = name
@@ -42,25 +42,25 @@ class Restating:
 
     @property
     def due(self) -> int:
-        """Keys whose raw document is not the head of the view that answers."""
+        """How many keys of the view that answers need a repair."""
         return self._repairs.due
 
     def due_also(self, follower: Follower) -> int:
-        """Further ones, in a view that was read and does not answer yet."""
+        """Returns how many more keys need a repair in a view that has been read and does not answer yet."""
         return sum(key not in self._repairs for key, _ in follower.view.due())
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
-        """An event of a key was folded, or was not taken by the log."""
+        """Checks whether a key needs a repair, after an event of it was folded or not acknowledged."""
         if state is not None and self._updates.leads:
             self._repairs.consider(key, state, cause)
 
     def serve(self, follower: Follower) -> None:
-        """A view answers from now on."""
+        """Goes on with a view that answers from now on."""
         self._repairs.resume()
         self.led(follower)
 
     def led(self, follower: Follower) -> None:
-        """Who may append may have changed."""
+        """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
             self._repairs.close()
             return
@@ -68,7 +68,7 @@ class Restating:
             self._repairs.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
-        """An event of ours was not acknowledged; it may have been a repair."""
+        """Deals with an event of ours that was not acknowledged, which may have been a repair."""
         restates = event.stamp is not None and event.stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE)
         if restates and not _passes(error):
             self._refused(event.key, error)
@@ -76,15 +76,15 @@ class Restating:
             self.consider(event.key, state)
 
     def pause(self) -> None:
-        """No log serves: what is due is kept."""
+        """Keeps what is due until a log serves again."""
         self._repairs.pause()
 
     def close(self) -> None:
-        """Nothing is due any more."""
+        """Forgets what is due."""
         self._repairs.close()
 
     def _publish(self, key: PolicyKey, cause: Placed | None) -> RepairOutcome:
-        """Publishes a due repair."""
+        """Publishes a repair that is due."""
         state = self._life.state
         follower = state.follower if isinstance(state, Serving) else None
         if follower is None or follower.log is None:
@@ -111,11 +111,11 @@ class Restating:
         self._common.activity.repairs["cancelled"] += 1
 
     def _refused(self, key: PolicyKey, error: LogError) -> None:
-        """The log can't take a repair, and will not take it later: until the key's next event it is left at that."""
+        """Logs a repair that the log can't take, now or later: it is not tried again before the key's next event."""
         self._common.activity.repairs["refused"] += 1
         _LOG.warning("%s: %s (%s) can't be repaired: %s", self._name, key.topic, key.scope.name, error.message)
 
 
 def _passes(error: LogError) -> bool:
-    """Whether the log may take later what it did not take now."""
+    """Returns whether the log may take later what it did not take now."""
     return error.kind in (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)

@@ -1,4 +1,4 @@
-"""What watchers notice when a view begins to answer: nothing but changes where the log is the same, and everything where it is not."""
+"""What watchers get when another view begins to answer: only the changes if the log is the same, everything if it is another one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .follower import Follower
 
 
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
-    """The watchers of a view that has been read.
+    """Returns the hub of a view that has been read: the former one, moved to that view, or a new one.
 
     Args:
-        hub: those of the view before; None: there was none.
-        older: the opening before.
-        follower: the opening whose view answers from now on.
-        limits: how many changes are kept for those who fall behind.
+        hub: the hub of the view before; None: there was none.
+        older: the follower of the view before.
+        follower: the follower whose view answers from now on.
+        limits: among them, how many changes are kept for watchers that fall behind.
     """
     log = follower.log
     assert log is not None, "open"
@@ -43,7 +43,7 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
 
 
 def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> list[Head]:
-    """The changes since the view before, and what came behind the place that watchers were told of: that view may have had it already."""
+    """Returns the changes since the view before, and all behind the watchers' place: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
     found = [trace for trace in view.traces() if trace.key in changed or told.is_before(trace)]
@@ -52,19 +52,19 @@ def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> li
 
 
 class Log(Protocol):
-    """What is asked of an opened log (``logs.change_log.NamespaceLog``)."""
+    """An opened log (``logs.change_log.NamespaceLog``), as far as it is needed here."""
 
     def complete_after(self, partition: int) -> Position | None:
-        """Behind which position nothing was compacted away; None: it is not known."""
+        """The position behind which nothing was compacted away; None: it is not known."""
 
 
 def known_behind(log: Log, view: View, positions: Sequence[Position]) -> tuple[Position, ...]:
-    """Behind which positions a view tells of every key that has changed: nothing was compacted away there, nor is forgotten.
+    """Returns the positions behind which a view knows of every key that has changed: nothing is compacted away or forgotten there.
 
     Args:
-        log: what it was read from.
-        view: as it was read, before it succeeds another one.
-        positions: where it stands.
+        log: the log from which the view was read.
+        view: the view as it was read, before it succeeds another one.
+        positions: where the view stands.
     """
 
     def behind(partition: int, end: Position) -> Position:

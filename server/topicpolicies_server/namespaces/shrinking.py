@@ -1,6 +1,6 @@
-"""What nobody has to do with is made small (``View.settle``), also where no events come any more.
+"""Freezes cells of the views that are not used (``View.settle``), so that they take less memory, also where no events come any more.
 
-A view that is busy does so itself. After a load, or a burst, much may be left as it was.
+A busy view does so itself. After a load, or a burst, many cells may be left live.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Sequence
 from typing import Protocol
 
 CELLS = 150
-"""Cells that are looked at without a pause, at most: some 2 ms."""
+"""Cells that are checked without a pause, at most: some 2 ms."""
 PAUSE_SECONDS = 0.05
 
 
 class Shrinking(Protocol):
-    """What can be made smaller."""
+    """A view (``core.reading.view.View``), as far as ``shrink`` needs it."""
 
     @property
     def live(self) -> int:
-        """Cells that are not small."""
+        """How many cells are not frozen."""
 
     def settle(self, cells: int) -> int:
-        """Makes some of it small; looks at so many cells at most, and returns at how many it has."""
+        """Freezes cells that are not used; checks at most ``cells`` of them, and returns how many it has checked."""
 
 
 async def shrink(namespaces: Sequence[Shrinking]) -> None:
-    """Looks once at each cell that is not small, with pauses."""
+    """Checks each live cell once, with pauses."""
     left = CELLS
     for namespace in namespaces:
         cells = namespace.live
-        while True:  # also where none is live: the room that they had is taken back
+        while True:  # also where no cell is live: ``settle`` takes back the room that live cells had
             looked_at = namespace.settle(min(cells, left))
             cells -= max(looked_at, 1)
             left -= looked_at

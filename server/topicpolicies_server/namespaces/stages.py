@@ -3,13 +3,13 @@
 ==============  =========================================================  ==========================================================
 stage           it begins                                                  it ends
 ==============  =========================================================  ==========================================================
-``waiting``     a call with one change comes                               it is handed to its namespace: it was admitted
+``waiting``     a call with one change comes                               the change is admitted and handed to its namespace
 ``sequencing``  a change is handed to its namespace                        its event is handed to the log for the first time
 ``log``         an event is handed to the log                              the log has acknowledged it, or its reader was faster
-``readback``    the log has acknowledged an event                          it counts: all before it is known
+``readback``    the log has acknowledged an event                          the event counts: all before it is known
 ==============  =========================================================  ==========================================================
 
-An event that is never acknowledged ends no stage. Those under way are bounded: beyond ``MOST`` the oldest are given up.
+An event that is never acknowledged ends no stage. Events under way are bounded: beyond ``MOST`` the oldest are no longer measured.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..histograms import Histogram
 
 _Noted = TypeVar("_Noted")
 MOST = 100_000
-"""Events of which it is known when they were handed to the log, and those of which it is known when that acknowledged them."""
+"""The most events that may wait for their acknowledgement and still be measured, and the most that may wait to count."""
 
 
 class Stages:
-    """The stages of a server's changes. They belong to the event loop; other threads may read the histograms."""
+    """Measures the stages of a server's changes. The methods belong to the event loop; other threads may read the histograms."""
 
     def __init__(self) -> None:
         self.waiting = Histogram()
@@ -40,20 +40,20 @@ class Stages:
         self._sent: OrderedDict[str, float] = OrderedDict()
         self._acknowledged: OrderedDict[str, float] = OrderedDict()
         self._trails: OrderedDict[str, Trail] = OrderedDict()
-        """Of those events that are followed."""
+        """By event id: the trails of events that are traced."""
 
     def by_name(self) -> dict[str, Histogram]:
-        """The histograms."""
+        """Returns the histograms, by the name of their stage."""
         return {"waiting": self.waiting, "sequencing": self.sequencing, "log": self.log, "readback": self.readback}
 
     def handed_on(self, requests: Iterable[Request]) -> None:
-        """Changes are handed to their namespace."""
+        """Notes that changes are handed to their namespace."""
         now = perf_counter()
         for request in requests:
             request.began = now
 
     def appended(self, event: Event, request: Request | None) -> None:
-        """An event is handed to the log; ``request``: it is for the first time, and for this one."""
+        """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""
         if event.stamp is not None:
             now = perf_counter()
             if request is not None and request.began:
@@ -64,13 +64,13 @@ class Stages:
             _keep(self._sent, event.stamp.event_id, now)
 
     def refused(self, event: Event) -> None:
-        """The log has not acknowledged an event."""
+        """Forgets an event that the log has not acknowledged."""
         if event.stamp is not None:
             self._sent.pop(event.stamp.event_id, None)
             self._trails.pop(event.stamp.event_id, None)
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
-        """The log has acknowledged events; returns them."""
+        """Notes that the log has acknowledged events; returns them."""
         now, sent = perf_counter(), self._sent
         for placed in events:
             if placed.event is not None and placed.event.stamp is not None:
@@ -84,7 +84,7 @@ class Stages:
         return events
 
     def folded(self, event: Event) -> None:
-        """An event counts."""
+        """Notes that an event counts."""
         if event.stamp is None:
             return
         event_id = event.stamp.event_id

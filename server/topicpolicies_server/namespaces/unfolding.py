@@ -1,20 +1,21 @@
-"""What was read of a log and is folded behind the first answers: kept by an opening, folded some at a time while its view answers.
+"""Entries that were read and are kept unfolded: folded some at a time, while the view answers already.
 
-Whoever asks about a topic has its entries folded then and there (``core/reading/unfolded``); whoever asks about all of them waits until all
-are. What is due for a topic once it is folded, a repair or a line about an entry that can't be read, comes then.
+The kept entries of a topic are folded as soon as a caller needs that topic (``core/reading/unfolded``); a caller that needs all topics
+waits until all are folded. What follows for a topic from its entries, a repair or a line in the log about an entry that can't be read, is
+done once they are folded.
 
-The history is told in the order of the log. So behind the first entry that is kept everything stands in line for it:
+The history gets events in the order of the log. So behind the first entry that is kept, every event waits in a queue for it:
 
 =============================  ====================================================================================================
-what stands first in the line  what is done
+first in the queue             what is done
 =============================  ====================================================================================================
-an event that was folded       the history is told of it
-an entry that is kept          it is folded, as the oldest of its topic, and perhaps some behind it; then it is an event that was folded
-nothing                        all is folded; if the log is read, the history is told that it has caught up
+an event that was folded       the history gets it
+an entry that is kept          it is folded, as the oldest of its topic, and perhaps some behind it; it is a folded event then
+nothing                        all is folded; if the log has been read, the history is told that it has caught up
 =============================  ====================================================================================================
 
-An opening that ends before that has told the history less than it has read: nobody goes on from its view (``Follower.may_be_continued``),
-and the next opening tells the rest.
+An opening that ends before that has given the history less than it has read: its view is not continued (``Follower.may_be_continued``), and
+the next opening gives the history the rest.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ if TYPE_CHECKING:
     from .follower import Follower
 
 AT_A_TIME = 32
-"""So many entries, or events for the history, are dealt with before others have their turn: some two milliseconds."""
+"""Entries, or events for the history, that are dealt with before other tasks get their turn: some two milliseconds."""
 _ROOM = 4
-"""So many times what comes is folded of what is kept where there may be no room for all."""
+"""Where there may be no room for all kept entries, this many times as many of them are folded as come."""
 _EACH = 2
-"""A document has at most so many times the bytes of its event."""
+"""The most bytes that a document has per byte of its event."""
 Step: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
-"""An event that was folded, the head before it, what it did, and the head that it made; None: it made none."""
+"""A log entry, the head before it, what it did, and the head that it made; None: it made none."""
 
 
 class Unfolding:
-    """What one opening has kept (``core/reading/unfolded.Late``).
+    """The entries that one opening keeps unfolded (``core/reading/unfolded.Late``).
 
     Attributes:
-        view: keeps it.
-        size: bytes that were kept, roughly what their documents have at most.
+        view: the view that keeps them.
+        size: an upper estimate of the bytes that the documents of all entries kept so far may have.
     """
 
     def __init__(
@@ -66,34 +67,35 @@ class Unfolding:
         *,
         records: bool,
     ) -> None:
-        """Nothing is kept.
+        """Begins without entries.
 
         Args:
-            context: what the fold needs to know, ``joined_at`` among it.
-            complete: behind which position of each partition nothing was compacted away.
-            fold: hands an event to the view.
-            tell: told of each topic that is folded, and how many of its entries could not be read.
-            records: whether the history is told.
+            context: what the fold needs to know, ``joined_at`` included.
+            complete: the position of each partition behind which nothing was compacted away.
+            fold: folds an event into the view.
+            tell: called with each topic that is folded, and how many of its entries could not be read.
+            records: whether there is a recorder.
         """
         self.view = Unfolded(context, complete, late=self)
         self.size = 0
         self._until = (context.joined_at or 0) - context.window_ms
-        """What is published later may be looked at when the log is read: something may be missing that brokers compute from."""
+        """Entries published after this, in milliseconds since 1970, are folded at once: brokers may still compute from them, so their keys
+        are checked as soon as the log has been read (``View.sight``)."""
         self._fold = fold
         self._tell = tell
         self._records = records
         self._line: deque[Sealed | Taken] = deque()
         self._keeping = True
         self._problems = 0
-        """Entries of the topic that is folded now that could not be read."""
+        """How many entries of the topic that is being folded could not be read."""
 
     @property
     def over(self) -> bool:
-        """Whether all is folded, and told."""
+        """Whether all entries are folded, and the history has got all events."""
         return not (self.view.unfolded or self._line)
 
     def take(self, entries: Iterable[Placed | Sealed], decoded: Callable[[Sequence[Placed]], None]) -> None:
-        """Keeps what may be kept; ``decoded`` takes the rest, in order."""
+        """Keeps the entries that may be kept; ``decoded`` takes the others, in order."""
         rest: list[Placed] = []
         keep, line = self.view.keep, self._line
         for entry in entries:
@@ -112,14 +114,14 @@ class Unfolding:
         decoded(rest)
 
     def queue(self, events: Sequence[Taken]) -> bool:
-        """Events were folded. Returns whether the history is told of them later."""
+        """Queues folded events for the history, if there is a queue. Returns whether it did; if not, the history may get them at once."""
         if not self._line:
             return False
         self._line.extend(events)
         return True
 
     def some(self, most: int = AT_A_TIME) -> list[Taken]:
-        """Folds some of what is kept. Returns of what the history is to be told now."""
+        """Folds some of the kept entries. Returns the events that the history is to get now."""
         if not self._records:
             self.view.unfold(most)
             return []
@@ -131,7 +133,7 @@ class Unfolding:
                 if first.noted is None:
                     if left <= 0:
                         break
-                    left -= self.view.open_some(first.topic, left)  # it is the oldest of its topic
+                    left -= self.view.open_some(first.topic, left)  # the entry is the oldest of its topic
                 assert first.noted is not None, "folded"
                 told.append(first.noted)
             else:
@@ -140,39 +142,39 @@ class Unfolding:
         return told
 
     def stop_keeping(self) -> None:
-        """There may be no room for all of what is kept: what it is has to be known."""
+        """Ends keeping: there may be no room for all of what is kept, so its real size has to be known."""
         self._keeping = False
 
     def beside(self, came: int) -> list[Taken]:
-        """So much has come: where there may be no room for all, several times as much is folded. Returns as ``some`` does."""
+        """Folds a multiple of what came, if there may be no room for all. Returns the events that the history is to get now."""
         return [] if self._keeping else self.some(_ROOM * came)
 
     def in_doubt(self) -> list[Taken]:
-        """All has come: where there may be no room for it, the rest is folded. Returns as ``some`` does."""
+        """Folds the rest, once all has come, if there may be no room for it. Returns the events that the history is to get now."""
         told: list[Taken] = []
         while not self._keeping and not self.over:
             told += self.some()
         return told
 
     def close(self) -> None:
-        """All is folded, or nobody wants it any more: the view goes on by itself."""
+        """Ends the reports of the view: all is folded, or the view is dropped."""
         self.view.leave()
 
     def take_late(self, entry: Sealed, placed: Placed) -> None:
-        """An entry that was kept is to be folded."""
+        """Folds an entry that was kept (``Late``)."""
         placed, before, folded, change = self._fold(placed)
         self._problems += placed.problem != ""
         if self._records:
             entry.noted = placed, before, folded, change if change is not None else before
 
     def unsealed(self, topic: str) -> None:
-        """What was kept of a topic is folded."""
+        """Reports a topic of which no entry is kept any more (``Late``)."""
         problems, self._problems = self._problems, 0
         self._tell(topic, problems)
 
 
 class Keeping(ABC):
-    """What a follower does with what it keeps."""
+    """The part of a follower that deals with entries that are kept unfolded."""
 
     view: View
     _owner: Owner | None
@@ -181,11 +183,11 @@ class Keeping(ABC):
     _unfolding: Unfolding | None = None
     """What was read and is not folded yet; None: nothing."""
     keeper: Keeper | None
-    """Keeps a checkpoint of the view, once all is folded; None: nobody does."""
+    """Makes checkpoints of the view once all is folded; None: there are none."""
 
     @property
     def unfolds(self) -> bool:
-        """Whether something was read that is not folded yet, or that the recorder was not told of."""
+        """Whether there are entries that are not folded yet, or folded events that the recorder has not got."""
         return self._unfolding is not None
 
     @abstractmethod
@@ -210,7 +212,7 @@ class Keeping(ABC):
         self._unfold(owner, unfolding.beside(len(entries)))
 
     def unfold(self) -> bool:
-        """Folds some of what is kept, for as long as somebody listens. Returns whether there is more."""
+        """Folds some of the kept entries, as long as there is an owner. Returns whether there are more."""
         if (unfolding := self._unfolding) is not None:
             self._report(lambda owner: self._unfold(owner, unfolding.some()))
         return self._unfolding is not None and self._owner is not None
@@ -237,29 +239,29 @@ class Keeping(ABC):
 
 
 class Folding(Protocol):
-    """An opening (``Follower``)."""
+    """A follower, as far as ``Unfolder`` needs it."""
 
     @property
     def unfolds(self) -> bool:
-        """Whether something is kept."""
+        """Whether there are entries that are not folded yet."""
 
     def unfold(self) -> bool:
-        """Folds some of it. Returns whether there is more."""
+        """Folds some of them. Returns whether there are more."""
 
 
 S = TypeVar("S", bound="ServingFolding")
 
 
 class ServingFolding(Protocol):
-    """A view that answers (``life.Serving``)."""
+    """A view that answers (``life.Serving``), as far as ``Unfolder`` needs it."""
 
     @property
     def follower(self) -> Folding:
-        """Whose view it is."""
+        """The follower whose view it is."""
 
 
 class Unfolder:
-    """Folds what a namespace's view has kept, beside its answers."""
+    """Folds the kept entries of a namespace's view in a task, while the view answers."""
 
     def __init__(self, name: str) -> None:
         """``name``: ``tenant/namespace``."""
@@ -270,29 +272,29 @@ class Unfolder:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to fold."""
+        """Whether there are entries left to fold."""
         return not self._over.is_set()
 
     def serve(self, follower: Folding, done: Callable[[], None]) -> None:
-        """A view answers. ``done`` is called when all is folded, if that is not now."""
+        """Begins to fold for a view that answers. ``done`` is called when all is folded, unless that is so already."""
         if follower.unfolds:
             self._over.clear()
             self._tasks.begin(self._run(follower, done), "folding what was read")
 
     async def folded(self, ready: Callable[[], Awaitable[S]]) -> S:
-        """The view that answers, once all is folded and whoever is to know that has been told.
+        """Returns the view that answers, once all is folded and ``done`` has been called.
 
         Raises:
             PolicyError: as ``ready`` does.
         """
         serving = await ready()
-        if serving.follower.unfolds or self.busy:  # what is due at the end may be yet to be done
+        if serving.follower.unfolds or self.busy:  # the task may be yet to call ``done``
             await self._over.wait()
             serving = await ready()
         return serving
 
     async def close(self) -> None:
-        """Ends it."""
+        """Ends the task; callers of ``folded`` go on."""
         await self._tasks.close(cancel=True)
         self._over.set()
 
@@ -308,5 +310,5 @@ class Unfolder:
 
 
 def complete_after(log: NamespaceLog) -> list[Position | None]:
-    """Behind which position of each partition nothing was compacted away."""
+    """Returns the position of each partition behind which nothing was compacted away; None: it is not known."""
     return [log.complete_after(partition) for partition in range(log.partitions)]

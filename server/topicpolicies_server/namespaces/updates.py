@@ -1,20 +1,20 @@
 """The updates of one namespace: from their arrival to their answers.
 
-An update walks through here once, downwards (``submit``: the sequencer computes events, the log takes them) and upwards (``folded``: the
-sequencer settles its request). Where a log has one writer at a time, updates wait until it is known who that is: this process takes them
-then, or names the one that does. When somebody else becomes the writer, what was on its way is answered at once: its outcome is not known
-here, and a repeat of the request, wherever the writer is, settles it.
+An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
+(``folded``: the sequencer settles its request). Where a log has one writer at a time, updates wait until it is known which process that is:
+this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at once: its
+outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
 
 A request:
 
 =========  ==================================================  ===========================================================================
-state      how it comes there                                  how it is answered when its time is over, or the namespace is closed
+state      how it gets there                                   how it is answered when its time is over, or the namespace is closed
 =========  ==================================================  ===========================================================================
 ARRIVED    the view does not answer yet, or it is not known    nothing was done
-           who writes the log
+           which process writes the log
 CHAINED    the sequencer has it, without an event              nothing was done
 SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id is told what happened
-ANSWERED   ``settle``, once
+ANSWERED   ``_settle``, once
 =========  ==================================================  ===========================================================================
 """
 
@@ -52,13 +52,13 @@ class Updates:
     """The requests of one namespace that have no answer yet."""
 
     def __init__(self, name: str, common: Common, life: Life, usage: Usage, chance: random.Random) -> None:
-        """There are none.
+        """Begins without requests.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
-            life: tells whether the namespace answers.
-            usage: counts those who wait for an answer.
+            life: says whether the namespace answers.
+            usage: counts the requests that have no answer.
             chance: makes the ids of events.
         """
         limits = common.limits
@@ -69,9 +69,9 @@ class Updates:
         self._stages = common.activity.stages
         self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
         self._arrivals: dict[Request, None] = {}
-        """In order."""
+        """The requests in state ARRIVED, in order."""
         self._told: dict[str, Told] = {}
-        """What the log that is being read tells of events that are waited for, by event id."""
+        """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
         self.leads = False
         """Whether this process may append to the log that serves."""
         prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
@@ -80,13 +80,13 @@ class Updates:
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
         self.computed_on: Callable[[Event], Settings | None] = self.sequencer.computed_on
-        """From which document an event was computed, if a request waits for it (``core/fold/fold``)."""
+        """The document from which an event was computed, if a request waits for that event (``core/fold/fold``)."""
         self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
 
     # --- requests -------------------------------------------------------------------------------------------------
 
     def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order; the answer to each is told, once (``Namespace.submit``)."""
+        """Applies updates and deletes, in this order; reports the answer to each once (``Namespace.submit``)."""
         self._usage.pending += len(requests)
         self._stages.handed_on(requests)
         for request in requests:
@@ -117,14 +117,14 @@ class Updates:
             self._deadlines.add(left)
 
     def _fail(self, requests: Sequence[Request]) -> None:
-        """Something failed in a way that nobody foresaw: whoever asked has to be told; whether it is in the log, nobody knows."""
+        """Logs an unexpected failure and answers the requests with an unknown outcome: their events may be in the log."""
         _LOG.exception("%s: an update failed", self._name)
         for request in requests:
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
-        """Tells the answer, once."""
+        """Reports the answer, once."""
         if request.answered:
             return
         request.answered = True
@@ -137,77 +137,77 @@ class Updates:
             _LOG.exception("%s: telling an answer failed", self._name)
 
     def give_up(self, request: Request) -> None:
-        """Nobody waits for the answer to a request any more."""
+        """Forgets a request whose caller does not wait for its answer any more."""
         if not request.answered:
             request.answered = True
             self._usage.pending -= 1
             self._withdraw(request)
 
     def end(self, request: Request, error: PolicyError) -> None:
-        """A request can't be waited for any longer: it is answered now, with ``error`` if it certainly is not applied."""
+        """Answers a request whose caller can't wait longer: with ``error`` if it certainly is not applied, else with an unknown outcome."""
         if not request.answered:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
 
     def turn_away(self, error: PolicyError) -> None:
-        """Those that have arrived, and nothing else was done of, have an error."""
+        """Answers the requests that have only arrived with an error: nothing was done for them."""
         arrivals, self._arrivals = self._arrivals, {}
         for request in arrivals:
             self._settle(request, error)
 
     def abandon(self, error: PolicyError) -> None:
-        """The log is gone for good: everything has an error."""
+        """Answers all requests with an error: the log is gone for good."""
         self._perform(self.sequencer.abandon(error))
         self.turn_away(error)
 
     def close(self, error: PolicyError) -> None:
-        """Nothing is told of the log any more: those of which nothing was sent have the error, the others an unknown outcome."""
+        """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
         self._ends.stop()
         self.leads = False
         left = [request for request in self._deadlines.close() if not request.answered]
         for request in left:
-            request.given_up = True  # so that a repeat keeps nobody
+            request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
         self._perform(self.sequencer.abandon(error))
 
     @property
     def arrived(self) -> int:
-        """Those that wait until the view answers, or until it is known who writes the log."""
+        """How many requests wait until the view answers, or until it is known which process writes the log."""
         return len(self._arrivals)
 
     @property
     def under_way(self) -> bool:
-        """Whether there are any that the sequencer has."""
+        """Whether the sequencer has any requests."""
         return self.sequencer.chains > 0
 
     def busy(self, key: PolicyKey) -> bool:
-        """Whether events of a key are in flight."""
+        """Returns whether events of a key are in flight."""
         return self.sequencer.busy(key)
 
-    # --- what the log tells ---------------------------------------------------------------------------------------
+    # --- reports of the log ---------------------------------------------------------------------------------------
 
     def read_ahead(self, follower: Follower, event: Event, folded: Folded, before: Settings | None) -> None:
-        """An event was folded into a view that does not answer yet."""
+        """Takes note of an event that was folded into a view that does not answer yet."""
         if self.sequencer.expects(event) and event.stamp is not None:
             state = follower.view.state(event.key)
             self._told.setdefault(event.stamp.event_id, Told(folded, before, state.document if state is not None else None))
 
     def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
-        """An event was folded into the view that answers."""
+        """Settles what an event settles that was folded into the view that answers."""
         effects = self.sequencer.folded(event, folded, before)
         if effects:
             self._perform(effects)
 
     def moved(self, follower: Follower) -> None:
-        """The view that answers has come further."""
+        """Notes that the view that answers has moved on."""
         self._ends.moved(follower.positions)
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """An event of ours was not acknowledged."""
+        """Deals with an event of ours that was not acknowledged."""
         self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
 
     def serve(self, follower: Follower) -> None:
-        """A view answers from now on."""
+        """Goes on with a view that answers from now on, and admits the requests that have arrived."""
         assert follower.log is not None, "open"
         self.leads = follower.log.leadership.leads
         told, self._told = self._told, {}
@@ -216,11 +216,11 @@ class Updates:
         self._admit_arrivals()
 
     def pause(self) -> None:
-        """No log serves."""
+        """Stops asking where the log ends: no log serves."""
         self._ends.stop()
 
     def led(self, follower: Follower) -> None:
-        """Who may append may have changed."""
+        """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
         assert follower.log is not None, "open"
         self.leads = follower.log.leadership.leads
         self._admit_arrivals()
@@ -239,17 +239,17 @@ class Updates:
 
     @property
     def _leadership(self) -> Leadership:
-        """Who may append, as far as is known; of a log that is not open, nothing is."""
+        """Which process may append, as far as is known; nothing is known of a log that is not open."""
         follower = self._serving
         return follower.log.leadership if follower is not None and follower.log is not None else _NOT_KNOWN
 
     def _admit(self, request: Request, leadership: Leadership) -> None:
-        """A request that changes something goes on where this process may append, waits while that is not known, and is refused else.
+        """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
         Raises:
-            PolicyError: it would make a key, and there is no room for it.
+            PolicyError: the request would make a key, and there is no room for it.
         """
-        if leadership.leads or request.validate_only:  # that is only read
+        if leadership.leads or request.validate_only:  # a dry run only reads
             makes_a_key = request.change is not None and not request.validate_only and self.state(request.key) is None
             if makes_a_key and not self._common.capacity.has_room():
                 raise self._common.capacity.refusal(request.key.topic)
@@ -264,7 +264,7 @@ class Updates:
             self._arrivals[request] = None
 
     def _admit_all(self, requests: Iterable[Request], leadership: Leadership) -> None:
-        """Each is admitted, or told why not: what goes wrong with one of them concerns no other."""
+        """Admits each request or reports why not: a failure of one concerns no other."""
         for request in requests:
             try:
                 self._admit(request, leadership)
@@ -280,7 +280,7 @@ class Updates:
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _perform(self, effects: list[Effect]) -> None:
-        """Has effects, and what they lead to; the list grows meanwhile."""
+        """Carries out effects, and those that they lead to: the list grows meanwhile."""
         for effect in effects:
             if isinstance(effect, Settled):
                 self._settle(effect.request, effect.answer)
@@ -291,7 +291,7 @@ class Updates:
                 self._ends.ask(effect.request)
 
     def _append(self, event: Event, effects: list[Effect]) -> None:
-        """Hands an event to the log; what it leads to that it is refused is added to the effects."""
+        """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""
         state = self._life.state
         if isinstance(state, Serving):
             if state.follower.log is not None:
@@ -300,26 +300,26 @@ class Updates:
                 except LogError as error:
                     if error.kind is not Kind.UNAVAILABLE or error.reason == Reason.APPEND_FAILED or isinstance(error, NotLeader):
                         effects += self.sequencer.failed(event, error, error.outcome_unknown)
-                    # else it is lost, and will say so: it is opened anew then
-        elif isinstance(state, Closed):  # it was not sent
+                    # else the log is lost, and will report so; it is then opened anew
+        elif isinstance(state, Closed):  # the event was not sent
             effects += self.sequencer.failed(event, state.error, False)
-        # else the log is being opened anew: what is in flight is appended then
+        # else the log is being opened anew, and what is in flight is appended once it serves
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
-        """The view has come to where the log ended after these requests had arrived."""
+        """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
         self._perform(self.sequencer.confirmed(requests))
 
     def _unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> None:
-        """Nobody tells where the log ends."""
+        """Tells the sequencer that it could not be found out where the log ends."""
         self._perform(self.sequencer.unconfirmed(requests, error))
 
     def shared(self) -> bool:
-        """Whether others may have written what the view has not come to."""
+        """Returns whether others may have written something that the view has not come to."""
         log = self._life.served.log if self._life.served is not None else None
         return not self._common.context.sole_writer and (log is None or log.shared)
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """What the fold knows of a key, in the view that answers or answered last."""
+        """Returns the fold's state of a key, in the view that answers or answered last."""
         return self._life.served.view.state(key) if self._life.served is not None else None
 
     def _applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
@@ -328,7 +328,7 @@ class Updates:
     # --- the time of a request ------------------------------------------------------------------------------------
 
     def _expire(self, request: Request) -> None:
-        """A request's time is over."""
+        """Answers a request whose time is over."""
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
         elif request.unsure:
@@ -339,7 +339,7 @@ class Updates:
             self._settle(request, not_in_time(request))
 
     def _withdraw(self, request: Request) -> bool:
-        """Nobody waits for a request any more. Returns whether it is certain not to be applied."""
+        """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""
         if request in self._arrivals:
             del self._arrivals[request]
             return True

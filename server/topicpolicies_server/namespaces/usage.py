@@ -1,4 +1,4 @@
-"""Who uses a namespace: what nobody uses may be closed."""
+"""What uses a namespace: one that nothing uses may be closed."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from collections.abc import Iterator
 
 
 class Usage:
-    """The users of one namespace."""
+    """The watchers, holders and waiting requests of one namespace."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nobody uses it. ``loop``: whose clock counts."""
+        """Begins unused. ``loop``: the event loop, whose clock counts."""
         self._loop = loop
         self.watching: set[object] = set()
         """Watchers and observers."""
         self.holders: set[object] = set()
-        """Whoever keeps it loaded."""
+        """Parts of the server that keep the namespace loaded."""
         self.pending = 0
-        """Requests without an answer."""
+        """How many requests have no answer yet."""
         self.last_used = loop.time()
-        """The loop's time of the last use, in seconds."""
+        """When the namespace was used last, in seconds of the loop's clock."""
 
     @property
     def any(self) -> bool:
-        """Whether anybody watches, holds it, or waits for an answer."""
+        """Whether the namespace is watched, held, or awaited by a request."""
         return bool(self.watching) or bool(self.holders) or self.pending > 0
 
     def is_watched(self) -> bool:
-        """Whether anybody watches."""
+        """Returns whether the namespace is watched."""
         return bool(self.watching)
 
     def used(self) -> None:
-        """It is used now."""
+        """Notes that the namespace is used now."""
         self.last_used = self._loop.time()
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Somebody waits for an answer meanwhile."""
+        """Counts a request that waits, for as long as the context lasts."""
         self.pending += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""Whoever waits until a namespace's view has come to a version."""
+"""Waits until a namespace's view has come to a version."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .waiting import Waiting
 
 
 class Versions:
-    """The versions of one namespace that are waited for."""
+    """Waits for versions of one namespace."""
 
     def __init__(self, name: str, seconds: float, usage: Usage) -> None:
-        """Nobody waits.
+        """Begins without waits.
 
         Args:
             name: ``tenant/namespace``.
-            seconds: how long one may wait.
-            usage: counts those who wait.
+            seconds: how long a caller may wait.
+            usage: counts the callers that wait.
         """
         self._name = name
         self._seconds = seconds
         self._usage = usage
         self.waiting = Waiting()
-        """Woken as the view goes on."""
+        """The waits, to be woken as the view moves on."""
 
     async def reached(self, follower: Follower, key: PolicyKey, position: Position) -> None:
         """Returns once the view has come to a version of a key.
@@ -46,7 +46,7 @@ class Versions:
 
 
 def not_reached(name: str, position: Position) -> PolicyError:
-    """DEADLINE_EXCEEDED: the view of the namespace ``name`` has not come to a version in time."""
+    """Makes the DEADLINE_EXCEEDED error: the view of the namespace ``name`` has not come to a version in time."""
     return PolicyError(
         Kind.DEADLINE_EXCEEDED,
         Reason.VERSION_NOT_REACHED,

@@ -1,7 +1,7 @@
-"""Whoever waits until a namespace's view has come to a position.
+"""Waits until a namespace's view has come to a position.
 
-A wait ends when the view has come there, when its time is over, or when its caller goes away. Those that have ended otherwise are found
-in their heap when they come to its front; before they are more than half of it, it is made anew without them.
+A wait ends when the view has come there, when its time is over, or when its caller is cancelled. Waits that ended without the view are
+dropped when they come to the front of their heap; before they are more than half of it, the heap is rebuilt without them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Waiting:
     """Waits for positions, by partition."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Begins without waits."""
         self._heaps: dict[int, list[_Wait]] = {}
         self._ended: dict[int, int] = {}
-        """By partition: waits of its heap that have ended."""
+        """By partition: how many waits in its heap have ended."""
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
-        """Waits that are kept, those that have ended among them."""
+        """Returns how many waits are kept, including those that have ended."""
         return sum(map(len, self._heaps.values()))
 
     async def until(self, partition: int, position: Position, seconds: float) -> None:
@@ -47,18 +47,18 @@ class Waiting:
             async with asyncio.timeout(seconds):
                 await wait.reached
         except BaseException:
-            if not wait.reached.done() or wait.reached.cancelled():  # nobody has woken it
+            if not wait.reached.done() or wait.reached.cancelled():  # the view has not ended it
                 wait.reached.cancel()
                 self._has_ended(partition)
             raise
 
     def wake(self, positions: Sequence[Position]) -> None:
-        """The view has come to these positions, by partition. A log may have come back with fewer partitions, or more."""
+        """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         for partition in [partition for partition in self._heaps if partition < len(positions)]:
             self._clear(partition, positions[partition])
 
     def _has_ended(self, partition: int) -> None:
-        """A wait has ended without the view, which may never move again."""
+        """Counts a wait that ended without the view, and cleans up: the view may never move again."""
         self._ended[partition] = self._ended.get(partition, 0) + 1
         if (heap := self._clear(partition, "")) and 2 * self._ended.get(partition, 0) > len(heap):
             heap[:] = [wait for wait in heap if not wait.reached.done()]

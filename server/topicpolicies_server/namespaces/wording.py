@@ -1,4 +1,4 @@
-"""Documents and events in words, for the log: in a line, bounded, and without the credentials that offload policies can contain."""
+"""Documents and events in words, for the log: in one line, bounded, and without the credentials that offload policies can contain."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..core.policies.documents import Setting, Settings
 from ..core.policies.events import Placed
 
 _LONGEST = 1_000
-"""Characters of one document's words."""
+"""The most characters of a text made here."""
 _CONFIDENTIAL = "offload_policies"
 
 
 def difference(before: Settings | None, after: Settings | None) -> str:
-    """The settings in which two documents differ, as ``name: before -> after``, in the order of their names."""
+    """Returns the settings in which two documents differ, as ``name: before -> after``, in the order of their names."""
     if after is None:
         return "nothing" if before is None else f"{document(before)} -> no document"
     if before is None:
@@ -29,12 +29,12 @@ def difference(before: Settings | None, after: Settings | None) -> str:
 
 
 def document(settings: Settings) -> str:
-    """A whole document."""
+    """Returns a whole document in words."""
     return _bounded("{" + "; ".join(f"{name}: {_value(name, settings)}" for name in sorted(settings)) + "}")
 
 
 def event_in_words(placed: Placed, settings: Sequence[Setting] = ()) -> str:
-    """Which event of which writer it is, and what it was meant to change."""
+    """Returns where an event stands, what wrote it, and what it was meant to change, in words."""
     event = placed.event
     assert event is not None, "an event that could be read"
     if event.stamp is None:

@@ -1,11 +1,11 @@
 """Chains: the updates of one policy key, one after the other, from the request to its result.
 
-- ``request``: what is asked of a chain, and what is answered
-- ``link``: a request that was computed, and where its event is; the states of an update
-- ``event``: the event of an update
+- ``request``: an update or a delete, and the answer to it
+- ``link``: a request that was computed, and the state of its event on the way to the log and back
+- ``event``: builds the event of an update
 - ``answers``: the answers that need no event
-- ``refusals``: the errors
-- ``ground``: what the chains of a namespace stand on, and their effects there
-- ``chain``: the updates of one policy key, one computed on the other
+- ``refusals``: the errors that a chain answers with
+- ``ground``: what the chains of a namespace share: lookups, limits and the list of effects
+- ``chain``: the updates of one policy key, each computed on the result of the one before
 - ``sequencer``: the chains of a namespace
 """

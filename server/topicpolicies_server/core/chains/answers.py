@@ -1,4 +1,4 @@
-"""The answers that need no event, or that an earlier event has given."""
+"""The answers that need no event: the document already decides them, or an earlier request with the same id has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from .request import Outcome, Request, Result
 
 
 def judged(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
-    """The answer to a request that needs no event, or the document that its event must carry (None deletes)."""
+    """Judges a request against the document before it.
+
+    Returns:
+        The answer, if the request needs no event, else None; and the document that its event must carry (None deletes).
+    """
     if request.etag and request.etag != version:
         return conflict(request, version), None
     if request.must_not_exist and before is not None:
@@ -35,17 +39,17 @@ def judged(request: Request, before: Settings | None, version: Position) -> tupl
 
 
 def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
-    """The answer to the repeat of a request that was applied. Its document is known only while it is still the head."""
+    """Returns the answer to the repeat of a request that was applied. The document is known only while it is still the head."""
     known = state is not None and state.version == remembered.version
     document = state.document if known and state is not None else None
     return replay(document, remembered.version, remembered.previous, known=known)
 
 
 def replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
-    """The answer to a repeat; ``known``: whether the document after the first one is known."""
+    """Returns the answer to a repeat. ``known``: whether ``document`` is known to be the one after the first request."""
     return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
 
 
 def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
-    """The answer to the repeat of a request that was applied, unless it has another body."""
+    """Returns the answer to the repeat of a request that was applied; an error if the repeat has another body."""
     return repeat_answer(state, remembered) if remembered.digest == request.digest else reused(request)

@@ -1,11 +1,10 @@
-"""One chain: the updates of one policy key, computed one on the other, and waiting for what the log says (``sequencer``, ``link``).
+"""One chain: the updates of one policy key, each computed on the result of the one before, until the log decides about it.
 
-A request waits in the queue, becomes a link when it is computed, and leaves with its answer. It goes back to the queue when what it was
-computed from has turned out otherwise: a link without an event, when everything before it is settled; one with an event, when the event is
-certainly not in the log or does not count.
+A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. It is computed again if
+it has no event, once everything before it is settled; and if its event is not in the log, or does not count.
 
-The chain computes as long as its pipeline has room. Only an etag waits for everything before it, and one of a stream for those before it
-on that stream that may still have to be written.
+The chain computes requests while fewer than ``Ground.depth`` events are in flight. A request with an etag waits for everything before it,
+and a request of a stream for those before it on that stream that may still have to be written. ``sequencer`` explains the design.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .refusals import conflict, contention, exists, not_appended, outcome_not_kn
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
-"""How often an update is computed anew because another writer changed what it had read."""
+"""How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
 
 
 class Chain:
-    """The updates of one key that have no answer yet."""
+    """The requests of one policy key that have no answer yet."""
 
     __slots__ = ("_appended", "_fresh", "_ground", "_key", "_links", "_newest", "_queue", "_requests")
 
@@ -40,45 +39,45 @@ class Chain:
         self._key = key
         self._ground = ground
         self._links: deque[Link] = deque()
-        """Computed, in order."""
+        """The requests that were computed, in order."""
         self._appended: dict[str, Link] = {}
-        """Those with an event, by its id."""
+        """The links that have an event, by its id, in order."""
         self._queue: OrderedDict[Request, None] = OrderedDict()
-        """Not computed yet, in order."""
+        """The requests that are to be computed, in order."""
         self._requests: dict[str, Request] = {}
-        """All of both, by request id."""
+        """Queued requests and requests with a link, by request id."""
         self._newest: Settings | None = None
         """The document after all links, if ``_fresh``."""
         self._fresh = False
 
-    # --- what is asked of it ------------------------------------------------------------------------------------
+    # --- requests and queries -----------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the chain has no links and no queued requests."""
         return not self._links and not self._queue
 
     @property
     def in_flight(self) -> int:
-        """Its events that the log has not told of."""
+        """How many events of this chain are appended and not yet read back."""
         return len(self._appended)
 
     @property
     def waiting(self) -> int:
-        """Its requests without an event."""
+        """How many requests of this chain have no event."""
         return len(self._queue) + len(self._links) - len(self._appended)
 
     def expected(self, event_id: str) -> Link | None:
-        """The link of an event; None: it is none of its own."""
+        """Returns the link of an event in flight; None: the event is not one of this chain."""
         return self._appended.get(event_id)
 
     def same(self, request: Request) -> Request | None:
-        """The request in it that has the same id; None too where that is known to have done nothing, as all had given it up."""
+        """Returns the request with the same id; None: there is none, or all callers gave it up and it has no event, so it does nothing."""
         first = self._requests.get(request.request_id)
         return None if first is not None and first.abandoned and not self._has_event(first) else first
 
     def add(self, request: Request, state: KeyState | None) -> None:
-        """A new request; ``state``: the key's, as the fold knows it now."""
+        """Adds a new request. ``state``: the fold's present state of the key."""
         self._requests[request.request_id] = request
         links = self._links
         waits = self._queue or (links and (links[0].state is State.WAITING or request.conditional))
@@ -89,36 +88,36 @@ class Chain:
             self.advance()
 
     def withdraw(self, request: Request) -> bool:
-        """Its caller waits for a request no more. Returns whether it has no event, and so certainly will not be applied."""
+        """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
         first = self._requests.get(request.request_id)
         if first is None or not first.abandoned:
             return False
-        if first not in self._queue:  # if it waits to be confirmed, that goes on, and ends with nothing
+        if first not in self._queue:  # a link that waits to be confirmed stays, and then ends unwritten (``_is_over``)
             return not self._has_event(first)
         del self._queue[first]
         del self._requests[request.request_id]
         return True
 
     def newest(self, head: Settings | None) -> Settings | None:
-        """The head with everything that is in flight applied to it."""
+        """Returns the head with all events in flight applied to it: the document that the next request is computed on."""
         if not self._fresh:
             document = head
             for link in self._appended.values():
                 change = link.request.change
-                with suppress(PolicyError):  # the fold will refuse it or not; here it is only left out of the guess
+                with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
                     document = change.apply(document) if change is not None else None
             self._newest, self._fresh = document, True
         return self._newest
 
-    # --- what it is told ------------------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------------
 
     def folded(self, event: Event, result: Folded, before: Settings | None) -> None:
-        """An event of its key has been folded, its own or another writer's; ``before``: the document that it met."""
+        """Handles an event of the key that was folded, this chain's or another writer's. ``before``: the document before the event."""
         link = self._appended.get(event.stamp.event_id) if event.stamp is not None else None
         if link is None:
             if not result.changed:
                 return
-            self._fresh = False  # another writer's change: what is computed next is computed on it
+            self._fresh = False  # another writer's change: the next request is computed on it
         else:
             if result.status is not Status.APPLIED:
                 self._fresh = False
@@ -128,7 +127,7 @@ class Chain:
             self.advance()
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
-        """The log has not acknowledged an event of its own. ``outcome_unknown``: it may be there all the same."""
+        """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
         link = self._appended[event_id]
         self._fresh = False
         state = link.on(News.NOT_ACKNOWLEDGED if outcome_unknown else News.NOT_THERE)
@@ -142,12 +141,12 @@ class Chain:
         self.advance()
 
     def reopened(self, told: Mapping[str, Told]) -> None:
-        """The log was opened anew and read: ``told`` by event id. What it may lack is appended once more, under its own id."""
+        """Handles a reopened log. ``told``: what was read, by event id. Events that were not found are appended again, under their ids."""
         self._fresh = False
         lost: list[Request] = []
         for link in list(self._appended.values()):
             if link.event_id not in self._appended:
-                continue  # one that followed it has told
+                continue  # a later event was found, which has decided about this one
             state = self._ground.state(self._key)
             if (said := told.get(link.event_id)) is not None:
                 self._conclude(link, *said, state)
@@ -166,7 +165,7 @@ class Chain:
         self.advance()
 
     def give_up(self, requests: Iterable[Request], error: PolicyError) -> None:
-        """Settles those of some requests that wait without an event with an error."""
+        """Settles with an error those of ``requests`` that are links without an event."""
         unsure = set(requests)
         left = [link for link in self._links if link.state is State.WAITING and link.request in unsure]
         gone = set(left)
@@ -175,16 +174,16 @@ class Chain:
             self._settle(link.request, error)
 
     def abandon(self, error: PolicyError) -> None:
-        """Settles everything with an error; the chain is to be forgotten."""
+        """Settles all requests with an error. The caller discards the chain."""
         for request in [*(link.request for link in self._links), *self._queue]:
             self._settle(request, error)
 
     def advance(self) -> None:
-        """Computes what can be computed, and settles what waited for its predecessors."""
+        """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
         ground, links, queue = self._ground, self._links, self._queue
         while True:
             while links and links[0].state is State.WAITING and not links[0].request.unsure:
-                # Everything before it is settled. It is computed again, on what really is there.
+                # Everything before it is settled: it is computed again, on the head itself.
                 request = links.popleft().request
                 if links:
                     self._compute(request, ground.state(self._key), at_front=True)
@@ -201,13 +200,13 @@ class Chain:
     # --- computing --------------------------------------------------------------------------------------------------
 
     def _compute(self, request: Request, state: KeyState | None, *, at_front: bool) -> bool:
-        """Settles a request, or makes it a link; False: it has to wait in the queue."""
+        """Settles a request or makes it a link; False: it is queued again. ``at_front``: it was the first link, and others follow it."""
         ground = self._ground
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         if (version != request.submitted_at or request.given_up) and self._is_over(request, state, version):
             return True
-        if at_front:  # everything before it is settled: its answer is what holds now, or it takes its place at the end
+        if at_front:  # everything before it is settled: it is answered by the head, or else computed at the end of the chain
             answer, _ = judged(request, head, version)
             if answer is not None:
                 if ground.doubts(request, version):
@@ -215,7 +214,7 @@ class Chain:
                 else:
                     self._settle(request, answer)
                 return True
-        if request.followed:  # what its answer rested on has failed
+        if request.followed:  # it can't be written behind a later request of its stream
             self._settle(request, not_appended(request))
             return True
         before = self.newest(head)
@@ -224,9 +223,9 @@ class Chain:
             if not ground.doubts(request, version) and not self._links:
                 self._settle(request, answer)
                 return True
-            self._links.append(Link(request, None))  # it holds only if what is in flight succeeds
+            self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
             request.wait_in_stream()
-        elif not at_front and request.stream and request.earlier_is_unsure:  # and may have to be written first
+        elif not at_front and request.stream and request.earlier_is_unsure:  # the earlier one may have to be written first
             self._put_back(request)
             return False
         else:
@@ -238,17 +237,17 @@ class Chain:
         return True
 
     def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
-        """Whether a request has its answer before it is computed."""
+        """Settles a request that must not be computed any more. Returns whether it is one."""
         if version != request.submitted_at and (remembered := self._ground.known(request, state)) is not None:
-            self._settle(request, repeated(request, state, remembered))  # another sidecar was asked too, and was faster
+            self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
-        if request.abandoned:  # it waited to be confirmed, and its caller was told that nothing was done
+        if request.abandoned:  # it waited to be confirmed, and its caller learned meanwhile that nothing was done
             self._settle(request, not_appended(request))
             return True
         return False
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
-        """Hands a request's event to the log."""
+        """Makes the event of a request, adds the link, and hands the event to the log."""
         event_id = self._ground.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")
@@ -258,7 +257,7 @@ class Chain:
         self._ground.append(event, request)
 
     def _again(self, request: Request, error: PolicyError) -> None:
-        """A request is certainly not applied: it is computed anew, or fails with ``error``."""
+        """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
         if request.followed or request.abandoned or request.attempts == ATTEMPTS:
             self._settle(request, error)
         else:
@@ -270,17 +269,17 @@ class Chain:
         self._queue.move_to_end(request, last=False)
 
     def _put_behind(self, request: Request) -> None:
-        """What waits without an event and came later on a request's stream is to follow it."""
+        """Moves the links without an event of a request's stream behind the request, so that the stream's order is kept."""
         waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
         later = [link for link in waiting if link.request.stream is request.stream]
         if later:
             moved = set(later)
             self._links = deque([*(link for link in self._links if link not in moved), *later])
 
-    # --- what is in flight ------------------------------------------------------------------------------------------
+    # --- events in flight -------------------------------------------------------------------------------------------
 
     def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
-        """The log has told of a link's event. Those that were appended before it, and were not folded, are not in the log."""
+        """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
         link.on(News.FOLDED)
@@ -291,14 +290,14 @@ class Chain:
             if request.change is None and self.idle and state is not None:
                 self._ground.append(restatement(self._key, state, self._ground.new_id()))
             return
-        version = state.version if state is not None else ABSENT  # the key may have gone since, and be forgotten
+        version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
             remembered = self._ground.known(request, state)
             if remembered is None:
                 self._settle(request, replay(None, result.version, result.previous, known=False))
             else:
                 self._settle(request, repeated(request, state, remembered))
-        elif result.status is Status.SKIPPED_ABSENT:  # there, and not in the state, which is a later one after a reopening
+        elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
             self._settle(request, Result(Outcome.SKIPPED, None, result.version, result.version))
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
@@ -308,7 +307,7 @@ class Chain:
             self._settle(request, conflict(request, version))
 
     def _pass(self, folded: Link) -> None:
-        """A later event was folded before those that were appended earlier."""
+        """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
             if link.state is not State.WAITING and link.on(News.PASSED) is State.LOST:
                 self._unlink(link)
@@ -316,13 +315,13 @@ class Chain:
                 self._again(link.request, not_appended(link.request))
 
     def _probe(self) -> None:
-        """Sees to it that something is under way that will tell what became of the doubtful."""
+        """Makes sure that an append is outstanding whose outcome decides about the doubtful events: at need, appends the last one again."""
         for link in list(reversed(self._appended.values())):
             if link.owed or self._append_again(link):
                 return
 
     def _append_again(self, link: Link) -> bool:
-        """Appends a doubtful event once more, unless nobody waits for it; a repeat of its request learns what happened."""
+        """Appends a doubtful event again. If no caller waits, its outcome stays unknown instead; a repeat of the request learns it."""
         assert link.event is not None, "it is doubtful"
         if link.request.abandoned:
             self._unlink(link)

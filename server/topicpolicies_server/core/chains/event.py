@@ -1,4 +1,4 @@
-"""The event of an update: the document that brokers apply, and with it what makes it an operation."""
+"""Builds the event of an update: the document that brokers apply, and the stamp that makes the event an operation (``core/fold/fold``)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def event_of(
     after: Settings | None,
     in_flight: dict[str, Link],
 ) -> Event:
-    """The event of a request.
+    """Returns the event of a request.
 
     Args:
-        request: what is asked for.
-        event_id: the event's own, a UUID.
-        state: the key's, as the fold knows it.
-        before: the document that it was computed from.
-        after: the document that it came to; None: it deletes.
-        in_flight: those before it whose place in the log is not known yet, in order, by the id of their event.
+        request: the update or delete.
+        event_id: the id of the new event, a UUID.
+        state: the fold's state of the key.
+        before: the document that the request was applied to.
+        after: the document after the request; None: the request deletes it.
+        in_flight: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
     """
     change = request.change
     reads: dict[str, str] = {}
@@ -59,13 +59,13 @@ def event_of(
         request.trace.parent,
         request.trace.state,
     )
-    if request.etag and request.key.scope is Scope.GLOBAL:  # a version of this log means nothing in other clusters
+    if request.etag and request.key.scope is Scope.GLOBAL:  # other clusters can't judge a version of this log
         stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
     return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
 
 
 def carried(state: KeyState | None, in_flight: dict[str, Link]) -> tuple[Remembered, ...]:
-    """The requests that an event carries: the last that were applied, and those that are on their way before it."""
+    """Returns the requests that an event carries: those that were applied last, then those whose events are in flight before it."""
     known = state.remembered if state is not None else ()
     if not in_flight:
         return known

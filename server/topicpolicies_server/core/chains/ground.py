@@ -1,4 +1,4 @@
-"""What the chains of one namespace stand on: what is known outside of them, and the effects that they have there."""
+"""What the chains of one namespace share: lookups of what is known outside of them, their limits, and the effects that they ask for."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..policies.events import Event, Position, Remembered
 from .request import Request, Result
 
 DEPTH = 64
-"""Events of one key that may be in flight, unless told otherwise."""
+"""Default limit: events of one key that may be in flight."""
 QUEUE = 10_000
-"""Updates of one key that may wait to be computed, unless told otherwise."""
+"""Default limit: updates of one key that may wait to be computed or confirmed."""
 
 
 class Told(NamedTuple):
-    """What the log told of an event."""
+    """What the fold made of an event that was read back while the log was opened anew (``Sequencer.reopened``)."""
 
     folded: Folded
     before: Settings | None
-    """The document that it met."""
+    """The document before the event."""
     after: Settings | None
-    """The document after it."""
+    """The document after the event."""
 
 
 class Append(NamedTuple):
@@ -33,11 +33,11 @@ class Append(NamedTuple):
 
     event: Event
     request: Request | None = None
-    """Whose it is, if it is handed to the log for the first time; None: it is a repetition, or nobody's."""
+    """The request of the event, if this is its first append; None: the event is appended once more, or is of no request (a restatement)."""
 
 
 class Confirm(NamedTuple):
-    """Effect: tell ``confirmed`` when the view has come to where the log ends, asked from now on."""
+    """Effect: look up where the log ends, not before now; call ``Sequencer.confirmed`` once the view has come there."""
 
     request: Request
 
@@ -53,7 +53,7 @@ Effect: TypeAlias = Append | Confirm | Settled
 
 
 class Ground:
-    """Shared by the chains of one namespace."""
+    """The lookups, limits and effects that the chains of one namespace share."""
 
     __slots__ = ("_applied", "_effects", "_shared", "depth", "new_id", "queue", "state")
 
@@ -76,17 +76,17 @@ class Ground:
         self._effects: list[Effect] = []
 
     def known(self, request: Request, state: KeyState | None) -> Remembered | None:
-        """What is known of an earlier attempt of a request that was applied."""
+        """Returns the record of an applied request with the same id; None: none is known."""
         remembered = state.remembers(request.request_id) if state is not None else None
         return remembered or self._applied(request.key, request.request_id)
 
     def append(self, event: Event, request: Request | None = None) -> None:
-        """An event is to be handed to the log; ``request``: for the first time, and whose it is."""
+        """Adds the effect that hands an event to the log. ``request``: the event's request, if this is the first append."""
         self._effects.append(Append(event, request))
 
     def doubts(self, request: Request, version: Position) -> bool:
-        """Whether an answer that writes nothing, found at this version, has to be confirmed. If so, that is asked for."""
-        left_behind = "" < request.etag < version  # for good: the key has gone past the demanded version
+        """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
+        left_behind = "" < request.etag < version  # versions only grow: the demanded one never comes back
         if request.confirmed or left_behind or not self._shared():
             return False
         request.doubted = True
@@ -94,7 +94,7 @@ class Ground:
         return True
 
     def settle(self, request: Request, answer: Result | PolicyError) -> None:
-        """A request has its answer, and with it its repeats."""
+        """Adds the effects that answer a request and its repeats."""
         self._effects.append(Settled(request, answer))
         if request.stream is not None:
             request.leave_stream()
@@ -104,6 +104,6 @@ class Ground:
             request.repeats = []
 
     def take_effects(self) -> list[Effect]:
-        """The effects since the last time, in order."""
+        """Returns the effects added since the last call, in order."""
         effects, self._effects = self._effects, []
         return effects

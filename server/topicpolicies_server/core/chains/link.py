@@ -1,11 +1,12 @@
-"""A link of a chain: a request that was computed, and where its event is.
+"""A link of a chain: a request that was computed, and the state of its event on the way to the log and back.
 
-A link without an event is WAITING: its answer writes nothing, and holds if those before it succeed and it is confirmed. It has no other
-state. A link with an event goes through these, by what is told of it (``TRANSITIONS``):
+A link without an event is WAITING: its answer writes nothing, and holds only if the links before it succeed and, on a shared log, if it is
+confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event (``News``; the
+table is ``TRANSITIONS``):
 
 ===========  =========  ===================  ===================  ===================  ===================  ===================
-state        folded     a later one was      not acknowledged     not acknowledged,    appended again       the log was opened
-                        folded before it     (may be there)       and not there                             anew, and lacks it
+state        folded     a later event was    append failed; the   append failed; the   appended again       log opened anew,
+                        folded before it     log may have it      log lacks it                              event not found
 ===========  =========  ===================  ===================  ===================  ===================  ===================
 UNDER_WAY    CONCLUDED  OVERTAKEN            DOUBTFUL             REFUSED                                   DOUBTFUL
 OVERTAKEN    CONCLUDED  OVERTAKEN            LOST                 LOST                                      LOST
@@ -13,13 +14,19 @@ DOUBTFUL     CONCLUDED  LOST                 DOUBTFUL             UNKNOWN       
 AGAIN        CONCLUDED  LOST                 DOUBTFUL             UNKNOWN                                   DOUBTFUL
 ===========  =========  ===================  ===================  ===================  ===================  ===================
 
-- UNDER_WAY: the log owes an answer. AGAIN: it owes one to the second copy, and the first may be there.
-- OVERTAKEN: the log owes an answer, and it is known which one. Events of one key stand in the log in the order in which they were
-  appended, so one that was not folded before a later one is not there.
-- DOUBTFUL: nothing is owed, and it may be there. A later event will tell; if none is under way, it is appended again.
+- UNDER_WAY: the event was appended, and the outcome of the append is outstanding.
+- AGAIN: the event was appended a second time, and that outcome is outstanding. The first copy may be in the log.
+- OVERTAKEN: the outcome is outstanding, and can only be a failure. Events of one key stand in the log in the order in which they were
+  appended, so an event that was not folded before a later one is not in the log.
+- DOUBTFUL: the append failed, and the event may be in the log all the same. The next later event that is folded shows whether it is; if no
+  append is outstanding that could show it, the last event of the chain is appended again.
 
-The link leaves its chain with the rest: CONCLUDED, the fold says what came of it; LOST, it is certainly not in the log, and its request is
-computed again; REFUSED, likewise, and the log says why; UNKNOWN, the second copy was refused and the first may be there.
+In the other states the link leaves its chain:
+
+- CONCLUDED: the event was folded, and the fold says what it did.
+- LOST: the event is certainly not in the log; its request is computed again.
+- REFUSED: the event is certainly not in the log; its request fails with the error of the append.
+- UNKNOWN: the second append was refused, and the first copy may be in the log; the outcome of the request is not known.
 """
 
 from __future__ import annotations
@@ -34,9 +41,9 @@ from .request import Request
 
 
 class State(enum.Enum):
-    """Where a link's event is."""
+    """The state of a link's event; the table above has the transitions."""
 
-    __hash__ = object.__hash__  # its own goes by way of the name: too slow for what is looked up with every event
+    __hash__ = object.__hash__  # Enum's own hashes the name: too slow for a lookup with every event
     WAITING = enum.auto()
     UNDER_WAY = enum.auto()
     OVERTAKEN = enum.auto()
@@ -49,19 +56,19 @@ class State(enum.Enum):
 
 
 class News(enum.Enum):
-    """What is told of a link's event."""
+    """A report about a link's event."""
 
     __hash__ = object.__hash__
     FOLDED = enum.auto()
     PASSED = enum.auto()
-    """A later one was folded before it."""
+    """A later event of the chain was folded before it."""
     NOT_ACKNOWLEDGED = enum.auto()
-    """It may be in the log."""
+    """The append failed; the event may be in the log."""
     NOT_THERE = enum.auto()
-    """It was not acknowledged, and is not in the log."""
+    """The append failed; the event is not in the log."""
     APPENDED_AGAIN = enum.auto()
     MISSED = enum.auto()
-    """The log was opened anew and read, and did not tell of it."""
+    """The log was opened anew and read to its end, and the event was not found."""
 
 
 TRANSITIONS: Mapping[State, Mapping[News, State]] = {
@@ -102,28 +109,28 @@ NOTHING = Remembered("", "", "", "")
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """A request in a chain, computed."""
+    """A request of a chain that was computed, with its event if it needs one."""
 
     request: Request
     event: Event | None
-    """None: it is WAITING."""
+    """None: the link is WAITING."""
     carried: Remembered = NOTHING
-    """What later events say of it while its version is not known."""
+    """The request as later events carry it (``event.carried``) while its version is not known."""
     state: State = State.WAITING
     before: Settings | None = None
-    """The document that its event was computed from."""
+    """The document that the event was computed from."""
 
     @property
     def event_id(self) -> str:
-        """Its event's id; "" if it has none."""
+        """The id of the event; "" if the link has none."""
         return self.event.stamp.event_id if self.event is not None and self.event.stamp is not None else ""
 
     @property
     def owed(self) -> bool:
-        """Whether the log owes an answer, which will tell of it and of all before it."""
+        """Whether the outcome of an append is outstanding. It will decide about this event, and about all before it."""
         return self.state in _OWED
 
     def on(self, news: News) -> State:
-        """Takes what is told of its event. Returns the state after it."""
+        """Applies a report about the event. Returns the state after it."""
         self.state = TRANSITIONS[self.state][news]
         return self.state

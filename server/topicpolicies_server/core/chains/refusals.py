@@ -1,4 +1,4 @@
-"""The errors that a chain answers with: what was not done, and what to do about it."""
+"""The errors that a chain answers with. Each message says what was not done, and what the caller can do about it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def _not_applied(request: Request, sentence: str) -> PolicyError:
 
 
 def not_appended(request: Request) -> PolicyError:
-    """UNAVAILABLE: the request is certainly not applied."""
+    """UNAVAILABLE: the request is certainly not applied, and it is not computed again."""
     return _not_applied(request, f"The change log did not take this update of {request.key.topic}, and others have followed: try again.")
 
 
 def not_in_time(request: Request) -> PolicyError:
-    """UNAVAILABLE: a request was certainly not applied, and it has no time left."""
+    """UNAVAILABLE: the request's time is over, and it is certainly not applied."""
     return _not_applied(request, f"{request.key.topic} could not be changed in time, and certainly was not: try again.")
 
 
 def nothing_is_written(namespace: str) -> PolicyError:
-    """FAILED_PRECONDITION: nothing may be written here."""
+    """FAILED_PRECONDITION: this server is read-only."""
     return PolicyError(
         Kind.FAILED_PRECONDITION,
         Reason.READ_ONLY,
@@ -44,7 +44,7 @@ def nothing_is_written(namespace: str) -> PolicyError:
 
 
 def conflict(request: Request, version: Position) -> PolicyError:
-    """ABORTED: the document, or its absence, has another version than is demanded."""
+    """ABORTED: the document, or its absence, does not have the version that the request demands."""
     return PolicyError(
         Kind.ABORTED,
         Reason.ETAG_MISMATCH,
@@ -54,7 +54,7 @@ def conflict(request: Request, version: Position) -> PolicyError:
 
 
 def too_large(request: Request) -> Violation:
-    """The document after the change is larger than whoever receives it has room for."""
+    """The document after the change would be larger than ``documents.MOST_BYTES``, for which its receivers have room."""
     problem = (
         f"The document of {request.key.topic} would have more than {documents.MOST_BYTES:,} bytes: name fewer subscriptions or clusters."
     )
@@ -62,7 +62,7 @@ def too_large(request: Request) -> Violation:
 
 
 def exists(request: Request, version: Position) -> PolicyError:
-    """ALREADY_EXISTS: there is a document where none must be."""
+    """ALREADY_EXISTS: the request demands that there is no document, and there is one."""
     return PolicyError(
         Kind.ALREADY_EXISTS,
         Reason.DOCUMENT_EXISTS,
@@ -72,7 +72,7 @@ def exists(request: Request, version: Position) -> PolicyError:
 
 
 def contention(request: Request, attempts: int) -> PolicyError:
-    """ABORTED: other writers were faster again and again."""
+    """ABORTED: other writers changed what the update reads, each time it was computed."""
     return PolicyError(
         Kind.ABORTED,
         Reason.CONTENTION,
@@ -82,7 +82,7 @@ def contention(request: Request, attempts: int) -> PolicyError:
 
 
 def too_many(request: Request, queue: int) -> PolicyError:
-    """RESOURCE_EXHAUSTED: too many updates wait already."""
+    """RESOURCE_EXHAUSTED: as many updates wait as may (``queue``)."""
     return PolicyError(
         Kind.RESOURCE_EXHAUSTED,
         Reason.TOO_MANY_UPDATES,
@@ -92,7 +92,7 @@ def too_many(request: Request, queue: int) -> PolicyError:
 
 
 def reused(request: Request) -> PolicyError:
-    """INVALID_ARGUMENT: a request id was given to another body."""
+    """INVALID_ARGUMENT: the request id was used before, with another body."""
     return invalid(
         Reason.REQUEST_ID_REUSED,
         Violation(

@@ -1,4 +1,4 @@
-"""What is asked of a chain, and what is answered."""
+"""The request to a chain, an update or a delete, and its result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..traces import NO_TRACE, TraceContext, Trail
 
 
 class Outcome(enum.Enum):
-    """What became of a request that did not fail."""
+    """How a request ended that did not fail."""
 
-    __hash__ = object.__hash__  # its own goes by way of the name, and is slow
+    __hash__ = object.__hash__  # Enum's own hashes the name, which is slow
 
     APPLIED = 1
     UNCHANGED = 2
     SKIPPED = 3
     WOULD_APPLY = 4
-    """Of a dry run: it would be applied."""
+    """The request is a dry run, and would be applied."""
 
 
 class Result(NamedTuple):
@@ -35,101 +35,101 @@ class Result(NamedTuple):
     document: Settings | None
     version: Position
     previous: Position
-    """The version that it was applied to."""
+    """The version that the request was applied to."""
     replayed: bool = False
-    """Whether it is the answer to an earlier request of the same id, given again."""
+    """Whether this is the answer to an earlier request with the same id, given again."""
     known: bool = True
-    """Whether ``document`` is the one after the change; a repeat may come too late for that."""
+    """Whether ``document`` is the one after the change. It may be no longer known when a repeat is answered."""
     before: Settings | None = None
-    """The document that it was applied to."""
+    """The document that the request was applied to."""
     before_known: bool = True
-    """Whether ``before`` is that document; a repeat comes too late for that."""
+    """Whether ``before`` is that document. It is no longer known when a repeat of an applied request is answered."""
 
 
 def _nobody(request: Request, answer: Result | PolicyError) -> None:
-    """Nobody is told."""
+    """Ignores the answer: the default of ``Request.tell``."""
 
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """An update or a delete, once it is validated. Compared by identity."""
+    """A validated update or delete. Requests are compared by identity."""
 
     key: PolicyKey
     change: Change | None
-    """What to change; None deletes."""
+    """The change to apply; None deletes the document."""
     request_id: str
     digest: str
-    """Of the request's body."""
+    """The digest of the request's body."""
     actor: str = ""
-    """For whom the principal calls; if there is none, who the caller says that it is."""
+    """On whose behalf the principal calls: itself, or the caller of a proxy. Without a principal, the name that the caller gave."""
     reason: str = ""
-    """Why, in the requester's words."""
+    """The reason that the caller gave."""
     etag: Position = ""
-    """The version that the document, or its absence, must have; "" is any."""
+    """The version that the document, or its absence, must have; "": any."""
     must_not_exist: bool = False
     include_previous: bool = False
-    """Whether its answer shows the document before."""
+    """Whether the answer shows the document before the change."""
     skip_if_absent: bool = False
     validate_only: bool = False
     principal: str = ""
-    """Whose credentials the caller has; empty: nobody's were asked for."""
+    """The principal whose credentials were verified; empty: no credentials were asked for."""
     claimed: str = ""
-    """Who the caller says that it is, where that is not the actor."""
+    """The name that the caller gave, where it is not the actor's."""
     trace: TraceContext = NO_TRACE
-    """In which trace it was asked for."""
+    """The trace of the call."""
     facts: Facts | None = None
-    """What is known of the cluster, as of its arrival; None: nothing."""
+    """What was known of the cluster when the request arrived; None: nothing."""
     tell: Callable[[Request, Result | PolicyError], None] = _nobody
-    """Whom to tell; called with the effect ``Settled``, not by the sequencer."""
+    """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
     came: float = 0.0
-    """When it came, by the clock of whoever handed it in; nothing here depends on it."""
+    """The arrival time in seconds, by the clock of the code that handed the request in; the core does not read it."""
     sequence: int = 0
-    """If it came on a stream, its caller's number of it."""
+    """On a stream: the number that the caller gave the request."""
     repeats: list[Request] = field(default_factory=list)
-    """Requests of the same id that wait for this one's answer."""
+    """Later requests with the same id, which get the same answer."""
     stream: dict[PolicyKey, list[Request]] | None = None
-    """If it came on a stream, which keeps its order: by key, the stream's last request that has an event, and those that wait behind it."""
+    """On a stream: what keeps its requests in order. By key, the last request that has an event, then those that wait without one."""
     followed: bool = False
-    """Whether a later one of its stream and key has an event: it is not computed again."""
+    """Whether a later request of the same stream and key has an event. If so, this one is not written any more: it fails instead."""
     attempts: int = 0
     trail: Trail | None = None
-    """Where its stages are noted, if it is followed."""
+    """Where the times of its stages are noted, if the request is traced."""
     began: float = 0.0
-    """When it was handed to its namespace, by the clock of whoever measures; 0: nobody does."""
+    """When the request was handed to its namespace, in seconds by the clock that stages are measured with; 0: they are not measured."""
     submitted_at: Position = ""
-    """The key's version when it was submitted."""
+    """The key's version when the request was submitted to the sequencer."""
     doubted: bool = False
-    """Whether it was found that nothing is to be written for it, by a view that may have been behind the log."""
+    """Whether an answer was found that writes nothing, on a view that may have been behind the log."""
     confirmed: bool = False
-    """Whether the view has since come to where the log ended after its arrival."""
+    """Whether the view has since come to where the log ended after the request had arrived."""
     given_up: bool = False
-    """Its caller does not wait for it any more."""
+    """Whether the caller has stopped waiting for the answer."""
     answered: bool = False
-    """Whether its caller has been told."""
+    """Whether the answer was given to the caller, or is no longer wanted."""
 
     @property
     def submitted(self) -> bool:
-        """Whether somebody is to be told its answer."""
+        """Whether the request was handed to a namespace, which sets ``tell``."""
         return self.tell is not _nobody
 
     @property
     def conditional(self) -> bool:
-        """Whether the version before it must be known before it is computed."""
+        """Whether the request can be computed only when the version before it is known."""
         return self.etag != "" or self.must_not_exist
 
     @property
     def unsure(self) -> bool:
-        """Whether it waits to be confirmed."""
+        """Whether its answer writes nothing and is still to be confirmed."""
         return self.doubted and not self.confirmed
 
     @property
     def abandoned(self) -> bool:
-        """Nobody waits for it, nor for a repeat of it: if its event is lost, it is not appended once more."""
+        """Whether no caller waits for this request or for a repeat of it. If so, it is not computed or appended again."""
         return self.given_up and all(repeat.given_up for repeat in self.repeats)
 
     @property
     def earlier_is_unsure(self) -> bool:
-        """Whether one that came before it on its stream may still have to be written, and then first."""
+        """Whether an earlier request of the same stream and key is still to be confirmed, and so may have to be written first."""
         if self.stream is not None:
             for earlier in self.stream.get(self.key, ()):
                 if earlier.doubted and not earlier.confirmed:
@@ -137,12 +137,12 @@ class Request:
         return False
 
     def wait_in_stream(self) -> None:
-        """Notes that it waits without an event."""
+        """Notes on the stream that the request waits without an event."""
         if self.stream is not None and self not in (waiting := self.stream.setdefault(self.key, [])):
             waiting.append(self)
 
     def follow_in_stream(self) -> None:
-        """Notes that it has an event: those before it on its stream are not computed again, those behind it still wait."""
+        """Notes on the stream that the request has an event: those before it are ``followed`` from now on, those behind it still wait."""
         if self.stream is None:
             return
         waiting = self.stream.get(self.key)
@@ -155,7 +155,7 @@ class Request:
         waiting[: at + 1] = [self]
 
     def leave_stream(self) -> None:
-        """Notes that it has its answer."""
+        """Notes on the stream that the request has its answer."""
         if self.stream is None:
             return
         waiting = self.stream.get(self.key)

@@ -1,36 +1,37 @@
 """The sequencer: one chain of updates per policy key, pipelined.
 
 An update is computed on the document that the update before it in its chain produced, and its event is handed to the log at once; the
-chain does not wait for the log. What became of it is known when its event has been folded. Because every event is an operation
-(``core/fold/fold``), an update that fails fails alone: what was computed after it stays valid.
+chain does not wait for the log. The result of the update is known when its event has been folded. Because every event is an operation
+(``core/fold/fold``), an update that fails fails alone: the updates that were computed after it stay valid.
 
-Only three things make a chain wait: an etag (the version before it must be known), a full pipeline, and an answer that says that
-nothing was to be done (it holds only if what is in flight before it succeeds).
+Only three things make a request wait in its chain: an etag (the version before it must be known), a full pipeline, and an answer that
+writes nothing (it holds only if the events in flight before it succeed).
 
-**An answer that writes nothing** has no place in the log that would tell what it was computed from. Where others write too, the view may
-not have come to what they had written when the request arrived, and "unchanged" would lose an update. So such an answer (nothing to
-change, nothing there, a refusal, a dry run) is *confirmed* first: the view has to come to where the log ended after the request's arrival.
-Then the request is computed anew, and written if that is called for. No confirmation is needed where nobody else writes, nor for a
-conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later request of the
-same stream is written.
+**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no place in the log that would prove what it
+was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
+lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
+request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
+nor for a conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later
+request of the same stream is written.
 
-An event that the log has not acknowledged may be there all the same. Events of one key stand in the log in the order in which they were
-appended, so the first later one that is folded tells: what was not folded before it is not in the log. If none is under way that
-could tell, the last one is appended once more, under its own id; the fold counts it once.
+**A failed append** does not prove that the event is not in the log. Events of one key stand in the log in the order in which they were
+appended, so the next later event that is folded decides: what was not folded before it is not in the log. If no append is outstanding
+that could decide, the last event is appended once more, under its own id; the fold counts it once.
 
-What is known not to count (lost, or rejected because another writer changed what it was computed from) is computed again, behind what was
-computed meanwhile. Requests of one stream are to be applied in their order: if a later one of its stream was computed, it fails instead.
+A request whose event does not count (it is not in the log, or was rejected because another writer changed what it had read) is computed
+again, behind what was computed meanwhile. Requests of one stream are applied in their order: if a later request of the stream has an
+event by then, the request fails instead.
 
-The sequencer is told what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``), hands it to the chain
-that it concerns, and answers with effects: events to append, requests to be confirmed, and requests that are settled. It does no I/O and
-keeps no time. A chain is gone when nothing is in it.
+The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
+each report to the chain of the key, and returns effects: events to append, requests to confirm, and requests that are settled. It does no
+I/O and keeps no time. A chain exists only while it has a request.
 
 ::
 
-    request      what is asked, and what is answered          chain    one key's: the queue, the links, computing, concluding
-    refusals     the errors                                   link     where one event is: states and transitions
-    answers      what needs no event                          event    what an update's event says
-    ground       what is known outside, and the effects
+    request      a request, and its result                    chain    one key: the queue, the links, computing, concluding
+    refusals     the errors                                   link     one event on its way: states and transitions
+    answers      answers that need no event                   event    the event of an update
+    ground       lookups, limits and effects
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ class Sequencer:
         depth: int = DEPTH,
         queue: int = QUEUE,
     ) -> None:
-        """Chains over what the fold knows.
+        """Creates a sequencer without chains.
 
         Args:
-            state: looks up the fold's state of a key.
+            state: looks up the fold's state of a key; None: the fold knows nothing of the key.
             new_id: makes event ids, UUIDs.
-            applied: looks up a request, by its id, that was applied too long ago for the fold to remember it (``core/fold/recent``).
-            shared: whether others write the log too, so that answers which write nothing have to be confirmed.
+            applied: looks up an applied request by key and id, also one that the fold's state no longer remembers (``core/fold/recent``).
+            shared: returns whether others write the log too, so that answers which write nothing have to be confirmed.
             depth: events of one key that may be in flight.
             queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
@@ -93,17 +94,17 @@ class Sequencer:
 
     @property
     def chains(self) -> int:
-        """Keys with something in flight."""
+        """How many keys have a request without an answer."""
         return len(self._chains)
 
     @property
     def depth(self) -> int:
-        """Events of one key that are in flight: the most of any key. Other threads may ask."""
+        """How many events of one key are in flight: the most of any key. Safe to call from other threads."""
         return max((chain.in_flight for chain in list(self._chains.values())), default=0)
 
     @property
     def waiting(self) -> int:
-        """Requests that wait to be computed or confirmed. Other threads may ask."""
+        """How many requests in the chains have no event: they wait to be computed or confirmed. Safe to call from other threads."""
         return sum(chain.waiting for chain in list(self._chains.values()))
 
     def busy(self, key: PolicyKey) -> bool:
@@ -112,7 +113,7 @@ class Sequencer:
         return chain is not None and chain.in_flight > 0
 
     def submit(self, request: Request) -> list[Effect]:
-        """A new request. A repeat of one that is remembered or in flight gets that one's answer."""
+        """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
         ground, chain = self._ground, self._chains.get(request.key)
         if request.validate_only:
             return self._submit_dry(request, chain)
@@ -137,7 +138,7 @@ class Sequencer:
         return ground.take_effects()
 
     def withdraw(self, request: Request) -> bool:
-        """Its caller waits for a request no more. Returns whether it has no event, and so certainly will not be applied."""
+        """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
         request.given_up = True
         if request.validate_only:
             self._dry.pop(request, None)
@@ -150,7 +151,7 @@ class Sequencer:
         return certain
 
     def confirmed(self, requests: Sequence[Request]) -> list[Effect]:
-        """The view has come to where the log ended when these requests were there already."""
+        """Handles a view that has come to where the log ended after these requests had arrived: computes them again."""
         for request in requests:
             request.confirmed = True
             if request in self._dry:
@@ -159,7 +160,7 @@ class Sequencer:
         return self._advance(requests)
 
     def unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> list[Effect]:
-        """Where the log ends could not be found out: those of them that have no event fail, with nothing done."""
+        """Handles requests that could not be confirmed: those that still have no event fail with ``error``, with nothing done."""
         left: dict[PolicyKey, list[Request]] = {}
         for request in dict.fromkeys(requests):
             if not request.unsure:
@@ -175,7 +176,7 @@ class Sequencer:
         return self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None) -> list[Effect]:
-        """An event of the log has been folded, ours or another writer's; ``before``: the document that it met."""
+        """Handles an event that was folded, of this process or another writer. ``before``: the document before the event."""
         chain = self._chains.get(event.key)
         if chain is None:
             return []
@@ -185,28 +186,28 @@ class Sequencer:
         return self._ground.take_effects()
 
     def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
-        """The log has not acknowledged an event. ``outcome_unknown``: it may be there all the same."""
+        """Handles a failed append. ``outcome_unknown``: the event may be in the log all the same."""
         if not self.expects(event) or event.stamp is None:
             return []
         self._chains[event.key].failed(event.stamp.event_id, error, outcome_unknown)
         return self._effects_of(event.key)
 
     def expects(self, event: Event) -> bool:
-        """Whether an event is one that a request here waits for."""
+        """Whether an event is one of a chain, not folded yet, whose request waits for it."""
         chain = self._chains.get(event.key)
         return chain is not None and event.stamp is not None and chain.expected(event.stamp.event_id) is not None
 
     def computed_on(self, event: Event) -> Settings | None:
-        """The document that an event which a request here waits for was computed from (``core/fold/fold``); None: it is not known."""
+        """Returns the document that an expected event was computed from (``core/fold/fold``); None: not known, or there was none."""
         chain = self._chains.get(event.key)
         link = chain.expected(event.stamp.event_id) if chain is not None and event.stamp is not None else None
         return link.before if link is not None else None
 
     def reopened(self, told: Mapping[str, Told]) -> list[Effect]:
-        """The log was opened anew and read. What it does not tell of is appended once more, under its own id.
+        """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
 
         Args:
-            told: what the fold said of the events that were expected, by event id.
+            told: what the fold made of the expected events that were found, by event id.
         """
         for key, chain in list(self._chains.items()):
             chain.reopened(told)
@@ -214,7 +215,7 @@ class Sequencer:
         return self._ground.take_effects()
 
     def abandon(self, error: PolicyError) -> list[Effect]:
-        """Settles everything with an error: the namespace is given up."""
+        """Settles all requests with an error and drops all chains."""
         for chain in self._chains.values():
             chain.abandon(error)
         for request in self._dry:
@@ -232,7 +233,7 @@ class Sequencer:
         return self._settle_at_once(request, self._validated(request, chain))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
-        """What would become of a request at the end of its chain."""
+        """Returns the answer to a dry run: what the request would do at the end of its chain."""
         state = self._ground.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
@@ -253,7 +254,7 @@ class Sequencer:
         return self._ground.take_effects()
 
     def _effects_of(self, key: PolicyKey) -> list[Effect]:
-        """The effects of what a chain was told."""
+        """Drops the chain of a key if it is idle, and returns the effects."""
         self._forget_idle(key)
         return self._ground.take_effects()
 

@@ -1,8 +1,8 @@
-"""Changes: a field mask and its values, checked, compiled, and applied to whichever document there is.
+"""Changes: a field mask and its values, checked, compiled, and applied to the document of a policy key.
 
-- ``shapes``: what field masks need to know of a message type
-- ``masks``: field masks on any message, checked and applied
-- ``completion``: values and objects, checked and completed by their leaves
-- ``plan``: what a mask means for a document's settings
-- ``change``: an update request, compiled; all of the above in one
+- ``shapes``: the fields of a message type, as field masks need them
+- ``masks``: field masks on any message type, checked and applied
+- ``completion``: checks values, and completes objects with the leaves that are left out
+- ``plan``: the settings of a document that a mask names
+- ``change``: an update request, compiled by means of the modules above
 """

@@ -1,22 +1,21 @@
-"""An update request, compiled: what it does to a document, whichever document that will be.
+"""An update request, compiled to a ``Change`` that can be applied to any document.
 
-Compiling checks everything that can be known without the document, and says all that is wrong at once. What remains is fast: a change
-that names whole settings merges bytes; only a setting of which some leaves are named is parsed, changed and written again.
+Compiling makes every check that does not need the document, and reports all violations at once. Applying is fast then: a change that
+names whole settings merges bytes; only a setting of which some leaves are named is parsed, changed and serialized again.
 
-Kinds of settings that a change names:
+The settings that a change names are of these kinds:
 
 - *whole*: the field itself, all leaves of it, or a map's entry. The new value does not depend on the old one.
-- *partial*: some leaves. The new value is computed from the old one, so that this reading is part of the operation: the event carries a
-  digest of what was read (``Change.reads``), and does not count if the log turns out to have something else there.
-- *families*: a map field without a key replaces all its entries; which settings that touches depends on the document.
-- *operands*: elements added to a list, or removed from it; the fold does it again on what it finds.
-- *redacted*: the offload policies with marks where their secrets are; what is there is read, and kept in place of the marks.
+- *partial*: some leaves. The new value is computed from the old one, so the event carries a digest of the old value (``Change.reads``) and
+  does not count if the head has another value when the event is folded.
+- *families*: a map field without a key. All its entries are replaced; which settings these are depends on the document.
+- *operands*: elements to add to a list, or to remove from it. The fold applies them again, to the list of the head.
+- *redacted*: the offload policies, with ``REDACTED`` in the place of secrets. The old secrets are kept there, so the old value is read.
 
-What this version cannot name, no mask touches: settings of a newer broker (``"?..."``) stay, even where ``*`` replaces the document, and
-unknown leaves of an object stay until the object goes. Keeping those is a reading too.
+A mask can't name what this version's definition lacks. Settings of a newer broker (``"?..."``) therefore stay, even where ``*`` replaces
+the document, and unknown leaves of an object stay until the object is removed. To keep them, the old value is read too.
 
-Without paths, what is set in the request's document is what is masked (AIP-134), leaf by leaf, so that nothing changes that was not
-mentioned.
+Without paths, the mask is what is set in the request's document (AIP-134), leaf by leaf, so that nothing changes that is not mentioned.
 """
 
 from __future__ import annotations
@@ -55,37 +54,38 @@ _EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
 
 
 _NOTHING = TopicPolicies()
-"""Never changed."""
+"""An empty message. Must not be changed."""
 
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A validated update. Never changed; not frozen, as that makes making it slow."""
+    """A validated update. Immutable by convention: a frozen dataclass is slow to create."""
 
     paths: tuple[str, ...]
-    """The canonical, explicit paths; ``("*",)`` replaces the document."""
+    """The canonical paths, also where the request had none; ``("*",)`` replaces the document."""
     whole: bool
-    """Whether the document is replaced."""
+    """Whether the whole document is replaced."""
     settings: frozenset[Setting]
-    """The settings that are named, apart from the families'; empty if ``whole``."""
+    """The settings that are named, without those of the families; empty if ``whole``."""
     partial: frozenset[Setting]
-    """Those of which only some leaves are named, or whose new value keeps secrets of the old one."""
+    """The settings of which only some leaves are named, or whose new value keeps secrets of the old one."""
     families: frozenset[str]
     """The map fields of which all entries are replaced."""
     operands: Mapping[Setting, tuple[ListChange, bytes]]
-    """The lists that are not replaced: what is done to them, and the given elements."""
+    """The lists that are not replaced: the list operation, and the given elements as the bytes of a setting."""
     _values: Mapping[Setting, bytes | None]
-    """The new values of whole settings; None clears. With families and ``whole``, also their entries."""
+    """The new values of whole settings; None clears. Includes the entries of the families and, if ``whole``, all settings."""
     _masks: Mapping[Setting, Mask]
-    """The paths of the named settings."""
+    """The paths that name each setting or leaves of it."""
     _given: TopicPolicies
-    """What is masked, and nothing else. Never changed."""
+    """The masked values of the request, and nothing else. Must not be changed."""
 
     def apply(self, settings: Settings | None) -> dict[Setting, bytes]:
-        """The document after the change.
+        """Returns the document after the change.
 
         Raises:
-            InvalidArgument: an object would be incomplete (reason ``HALF_OBJECT``); nothing is applied.
+            PolicyError: INVALID_ARGUMENT, an object would be incomplete (reason ``HALF_OBJECT``), or ``REDACTED`` stands where there is no
+                secret (``REDACTED_SECRET``); nothing is applied.
         """
         violations: list[Violation] = []
         after = self.applied(settings, violations)
@@ -94,7 +94,7 @@ class Change:
         return after
 
     def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
-        """The document after the change; settings that would be incomplete stay as they are, and are added to ``violations``."""
+        """Returns the document after the change; settings that would be incomplete stay as they were. Adds violations to ``violations``."""
         before: Settings = settings or {}
         if self.whole:
             after = {setting: value for setting, value in before.items() if setting.startswith(EXTRA_PREFIX)}
@@ -114,11 +114,11 @@ class Change:
 
     @property
     def given(self) -> TopicPolicies:
-        """The request's masked values, but for those of requests that only name numbers, flags and texts. Never changed."""
+        """The masked values of the request; empty if it names only numbers, flags and texts at the top. Must not be changed."""
         return self._given
 
     def reads(self, settings: Settings | None) -> dict[Setting, str]:
-        """What ``apply`` reads of a document, as digests by setting: its result holds only where these are the same (``Stamp.reads``)."""
+        """Returns the digests of the settings that ``apply`` reads: its result is valid only while they are the same (``Stamp.reads``)."""
         before: Settings = settings or {}
         kept = [setting for setting in self._values if _has_extras(setting, before.get(setting, b""))]
         if not kept and not self.partial:
@@ -126,11 +126,11 @@ class Change:
         return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
 
     def touched(self, head: Settings | None, document: Settings | None) -> list[Setting]:
-        """The settings that the change takes from the document that it produced, when that is folded into a head."""
+        """Returns the settings that the fold takes from the document that this change produced (``touched_by``)."""
         return touched_by(self.paths, head, document)
 
     def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
-        """One setting's value after the change, by way of its message."""
+        """Returns a setting's value after the change, which needs the setting to be parsed."""
         part = TopicPolicies.FromString(old)
         mask = self._masks.get(setting) or paths_of(setting)
         masks.apply(mask, part, self._given)
@@ -148,11 +148,11 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
 
     Args:
         policies: the new values; None is an empty document. It is copied.
-        paths: the mask; empty means what is set in ``policies``.
+        paths: the mask; empty: the mask is what is set in ``policies``.
         list_operations: numbers of ``topicpolicies.v1.ListOperation``, by list field.
 
     Raises:
-        InvalidArgument: with every violation that can be known without the document.
+        PolicyError: INVALID_ARGUMENT, with every violation that can be found without the document.
     """
     source = policies if policies is not None else TopicPolicies()
     plan = plan_of(tuple(paths) if paths else _implied(source))
@@ -167,7 +167,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     operands = _operands(given, plan, list_operations, violations)
     violations += completion.complete(given, plan.ready)
     if violations:
-        violations += rules.of_values(given, violations)  # so that all that is wrong is said at once
+        violations += rules.of_values(given, violations)  # so that all violations are reported at once
         raise refusal(Kind.INVALID_ARGUMENT, Reason.INVALID_UPDATE, *violations)
     new = documents.split(given)
     partial = plan.partial | {OFFLOAD} if is_redacted(given) else plan.partial
@@ -181,7 +181,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
 
 
 def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes | None]:
-    """The values of whole fields that are neither objects nor lists: the short way for what is asked for most."""
+    """Returns the values of whole fields that are neither objects nor lists: a fast path for the most frequent requests."""
     values: dict[Setting, bytes | None] = {}
     for name in names:
         if source.HasField(name):  # type: ignore[arg-type]

@@ -1,18 +1,18 @@
-"""Values and objects that a change brings: whether they can stand, and the leaves that complete them.
+"""Checks the values and objects of a change, and completes objects with the leaves that are left out.
 
-Nested objects are complete in Pulsar: their Java fields are primitive, so an object that is there has a value for each of its leaves.
-A change that touches an object therefore completes it: leaves that are left out take what Pulsar's own constructors give them, and
-where these give nothing that makes sense alone, half an object is refused (``HALF_OBJECT``). ``KINDS`` is the table; the comments in
-``policies.proto`` say the same to callers, and a test compares the two.
+Nested objects are complete in Pulsar: their Java fields are primitive, so an object has a value for each of its leaves. A change that
+touches an object therefore completes it: leaves that are left out get the values of Pulsar's own constructors. Where a leaf has no default
+that makes sense, half an object is refused (``HALF_OBJECT``). ``KINDS`` is the table; the comments in ``policies.proto`` document it for
+callers, and a test compares the two.
 
-What says nothing is not kept:
+Values without a meaning are dropped:
 
-- an enum that is set to UNSPECIFIED is unset (inside a list it is refused: an element that says nothing has no meaning);
-- a subscription's entry without any policy is no entry, as in the broker (``SubscriptionPolicies.checkEmpty``);
-- offload policies without any leaf are none: the broker merges them leaf by leaf (``OffloadPoliciesImpl.mergeConfiguration``);
-- an object whose leaves have all been cleared by name goes too; it is not filled with defaults that nobody asked for.
+- an enum that is set to UNSPECIFIED is unset (in a list, UNSPECIFIED is refused);
+- a subscription's entry without any policy is removed, as in the broker (``SubscriptionPolicies.checkEmpty``);
+- offload policies without any leaf are removed: the broker merges them leaf by leaf (``OffloadPoliciesImpl.mergeConfiguration``);
+- an object whose leaves have all been cleared by name is removed, and not filled with defaults that the caller did not ask for.
 
-A list's repeated elements are kept once, at their first place: the broker reads these lists into sets.
+An element that occurs in a list more than once is kept at its first place only: the broker reads these lists into sets.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from .shapes import Form, fields
 
 
 class Kind(NamedTuple):
-    """How an object becomes complete."""
+    """How the objects of a type are completed."""
 
     defaults: Mapping[str, Any]
-    """Leaves that may be left out, and what they then are."""
+    """The leaves that may be left out, with their default values."""
     required: tuple[str, ...] = ()
-    """Leaves that must be given."""
+    """The leaves that must be given."""
     optional: bool = False
-    """Whether every leaf may stay unset; without any leaf the object says nothing."""
+    """Whether every leaf may stay unset; an object without any leaf is removed."""
     objects: tuple[str, ...] = ()
-    """Leaves that are objects themselves."""
+    """The leaves that are objects themselves."""
 
 
 KINDS: Mapping[object, Kind] = {
@@ -72,18 +72,18 @@ KINDS: Mapping[object, Kind] = {
     pb.SubscribeRate.DESCRIPTOR: Kind({"rate_period_in_second": 30, "subscribe_throttling_rate_per_consumer": -1}),
     pb.SubscriptionPolicies.DESCRIPTOR: Kind({}, optional=True, objects=("dispatch_rate",)),
 }
-"""The objects inside a document, by their types' descriptors."""
+"""How each type of object in a document is completed, by the type's descriptor."""
 
 MAP_KEYS: Mapping[str, frozenset[str]] = {
     pb.TopicPolicies.DESCRIPTOR.fields_by_name["back_log_quota_map"].full_name: frozenset({"destination_storage", "message_age"}),
 }
-"""The keys of maps that do not allow any (``BacklogQuota.BacklogQuotaType``)."""
+"""The allowed keys of maps that do not allow every key (``BacklogQuota.BacklogQuotaType``), by the map field's full name."""
 
 
 def check(message: Message, at: Path = ()) -> list[Violation]:
-    """Says what is wrong with the values of a message that a caller sent, each on its own, and drops from it what says nothing.
+    """Checks each value of a message that a caller sent, and drops from it, in place, the values without a meaning.
 
-    Refused: enum numbers that are not defined (``UNKNOWN_ENUM_VALUE``), UNSPECIFIED in a list (``UNSPECIFIED_ELEMENT``), map keys that
+    Refused are enum numbers that are not defined (``UNKNOWN_ENUM_VALUE``), UNSPECIFIED in a list (``UNSPECIFIED_ELEMENT``), map keys that
     are not allowed (``INVALID_MAP_KEY``).
     """
     violations: list[Violation] = []
@@ -114,9 +114,9 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
 
 
 def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
-    """Says which fields of a message that a caller sent are not of this definition: they would be lost without a word.
+    """Yields a violation for each field, of a message that a caller sent, that this definition lacks: its value would be lost silently.
 
-    Leaves of a newer broker (``documents.EXTRAS_FIELD``), which a caller that writes back what it read sends too, are none of them.
+    Leaves of a newer broker (``documents.EXTRAS_FIELD``) are accepted: a caller that writes back what it read sends them.
     """
     unknown = UnknownFieldSet(message)
     for number in [unknown[index].field_number for index in range(len(unknown))]:
@@ -134,7 +134,7 @@ def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
 
 
 def complete(policies: Message, mask: Mask) -> list[Violation]:
-    """Completes the objects that a mask touched in a document, in place, and says which of them can't be completed (``HALF_OBJECT``)."""
+    """Completes the objects that a mask touches in a document, in place. Returns a violation for each that can't be (``HALF_OBJECT``)."""
     violations: list[Violation] = []
     touched: dict[str, list[Path]] = {}
     for path in mask:
@@ -159,7 +159,17 @@ def complete(policies: Message, mask: Mask) -> list[Violation]:
 
 
 def _complete(message: Message, paths: Sequence[Path], at: Path, violations: list[Violation]) -> bool:
-    """Completes an object whose named leaves are ``paths`` (the empty one: all of it); False if it says nothing and must go."""
+    """Completes an object in place.
+
+    Args:
+        message: the object.
+        paths: the named leaves, as paths below the object; the empty path: the whole object is named.
+        at: the path of the object in the document.
+        violations: gets a violation if required leaves are missing.
+
+    Returns:
+        Whether the object stays; False: it has no leaves, and must be removed.
+    """
     descriptor = message.DESCRIPTOR
     kind = KINDS[descriptor]
     whole = () in paths
@@ -215,5 +225,5 @@ def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
 
 
 def _blamed(at: Path) -> str:
-    """The request's field of a place in the document."""
+    """Returns the request's field of a path in the document, for a violation."""
     return f"policies.{format_path(at)}" if at else "policies"

@@ -1,18 +1,18 @@
-"""Field masks on any message: checking them, and applying them (AIP-134, AIP-161).
+"""Field masks on any message type: reading, checking and applying them (AIP-134, AIP-161).
 
-``google.protobuf.FieldMask`` itself is only a list of strings, and its own ``MergeMessage`` appends to lists, ignores clears below an
-unset parent, fails half-way through an unknown path and cannot name map keys. Here a mask is read and checked as a whole before
-anything is touched, and then replaces at the leaf:
+``google.protobuf.FieldMask`` is only a list of strings. Protobuf's own ``MergeMessage`` appends to lists, ignores clears below an unset
+parent, fails half-way through an unknown path, and can't name map keys. Here a mask is read and checked as a whole before any field is
+changed, and then each path is applied:
 
-- what is masked and set in the source is set in the target, and creates the objects above it;
-- what is masked and not set in the source is cleared in the target, and creates nothing;
-- a list or a map is replaced as a whole; of a map that is masked by key, only that entry;
-- the empty path (``*``) replaces everything.
+- a path that is set in the source is set in the target, and the objects above it are created;
+- a path that is not set in the source is cleared in the target, and no object is created;
+- a list or a map is replaced as a whole; of a map that is named with a key, only that entry;
+- the empty path (``*``) replaces the whole message.
 
-Unknown fields (those of a newer definition) cannot be named and are not touched: the target's stay for as long as their object does,
-the source's are not taken.
+Unknown fields, those of a newer definition, can't be named: those of the target stay as long as their object does, and those of the source
+are not copied.
 
-How a path is written: ``topicpolicies.masks``.
+``topicpolicies.masks`` defines how a path is written.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ..reasons import Reason
 from .shapes import Field, Form, fields
 
 Mask: TypeAlias = tuple[Path, ...]
-"""Checked paths in order, none of which is contained in another."""
+"""Checked paths in sorted order, none of which contains another."""
 MAX_PATHS = 1_000
-"""Paths of one mask that are accepted."""
+"""Most paths of a mask."""
 MAX_PATH_LENGTH = 4_096
-"""Characters of one path that are accepted."""
+"""Most characters of a path."""
 MAX_MASK_LENGTH = 65_536
-"""Characters of all paths of a mask that are accepted: the mask travels with each event in the log."""
+"""Most characters of all paths of a mask together: the mask is stored with each event in the log."""
 _SHOWN = 120
-"""Characters of a path that an error repeats."""
+"""Most characters of a path that an error message repeats."""
 
 
 def read(
@@ -48,13 +48,13 @@ def read(
     keys: Mapping[str, frozenset[str]] | None = None,
     field: str = "update_mask.paths",
 ) -> tuple[Mask, tuple[Violation, ...]]:
-    """Reads a mask: its good paths, without repetitions and without what a shorter path contains, and what is wrong with the others.
+    """Reads a mask. Returns the valid paths, without those that another path contains, and the violations of the others.
 
     Args:
         texts: the paths as they were sent.
-        descriptor: the type of the message that they are about.
-        keys: the allowed keys of maps that do not allow any, by the map field's full name.
-        field: the request's field to blame, indexed in the violations: ``update_mask.paths[2]``.
+        descriptor: the message type that the paths are followed in.
+        keys: the allowed keys of maps that do not allow every key, by the map field's full name.
+        field: the request's field that violations name, with an index: ``update_mask.paths[2]``.
     """
     if len(texts) > MAX_PATHS:
         return (), (
@@ -125,14 +125,14 @@ def _check_key(field: Field, key: str, keys: Mapping[str, frozenset[str]]) -> No
 
 
 def _unknown(segment: str, message: Descriptor) -> str:
-    """Says that there is no such field, and which one is meant if it is spelled as in JSON."""
+    """Returns the message for an unknown field; it names the field that is meant if the segment is that field's JSON name."""
     meant = next((field.name for field in message.fields if field.json_name == segment), None)
     advice = f', but "{meant}": paths are in snake case' if meant else ""
     return f'{message.name} has no field "{segment[:_SHOWN]}"{advice}'
 
 
 def _absorbed(paths: Sequence[Path]) -> Mask:
-    """The paths in order, without those that another one contains."""
+    """Returns the paths in sorted order, without those that another path contains."""
     kept: list[Path] = []
     for path in sorted(paths):
         if not kept or path[: len(kept[-1])] != kept[-1]:
@@ -141,15 +141,15 @@ def _absorbed(paths: Sequence[Path]) -> Mask:
 
 
 def texts(mask: Mask) -> tuple[str, ...]:
-    """The canonical texts of a mask's paths."""
+    """Returns the canonical texts of a mask's paths."""
     return tuple(format_path(path) for path in mask)
 
 
 def populated(message: Message, at: Path = ()) -> list[Path]:
-    """The paths of what is set in a message: its plain values and lists, also inside objects and map entries.
+    """Returns the paths of what is set in a message: plain values and lists, also those inside objects and map entries.
 
-    An object of which every leaf is set is named as a whole, which is the same and shorter. Objects without a leaf and enums of zero
-    (UNSPECIFIED) say nothing and are left out.
+    An object of which every leaf is set is named as a whole, which means the same and is shorter. Objects without a leaf, and enums of zero
+    (UNSPECIFIED), do not count as set.
     """
     forms = fields(message.DESCRIPTOR)
     paths: list[Path] = []
@@ -174,7 +174,7 @@ def _entry(field: Field, value: Any, at: Path) -> list[Path]:
 
 
 def apply(mask: Mask, target: Message, source: Message) -> None:
-    """Makes what is masked in ``target`` as it is in ``source``; both are of the type that the mask was read for."""
+    """Makes the masked fields of ``target`` equal to those of ``source``. Both are of the type that the mask was read for."""
     for path in mask:
         if not path:
             _replace(target, source)
@@ -185,7 +185,7 @@ def apply(mask: Mask, target: Message, source: Message) -> None:
 
 
 def is_set(path: Path, message: Message) -> bool:
-    """Whether a message has a value at a path: presence where the field has it, otherwise not zero and not empty."""
+    """Returns whether a message has a value at a path: by presence if the field has it, otherwise if it is not zero and not empty."""
     field = fields(message.DESCRIPTOR)[path[0]]
     rest = path[1:]
     if field.form is Form.MAP and rest:
@@ -198,7 +198,7 @@ def is_set(path: Path, message: Message) -> bool:
 
 
 def find(path: Path, message: Message) -> Any:
-    """The object or map of objects at a path; None if there is none."""
+    """Returns the object, or map of objects, at a path; None if the path is not set."""
     if not path:
         return message
     if not is_set(path, message):
@@ -215,7 +215,7 @@ def find(path: Path, message: Message) -> Any:
 
 
 def object_at(path: Path, descriptor: Descriptor) -> Descriptor | None:
-    """The type of the object that a path names; None if it names a plain value, a list or a map."""
+    """Returns the type of the object that a path names; None if the path names a plain value, a list or a map."""
     target: Descriptor | None = descriptor
     field: Field | None = None
     for segment in path:
@@ -229,7 +229,7 @@ def object_at(path: Path, descriptor: Descriptor) -> Descriptor | None:
 
 
 def covers(mask: Sequence[Path], path: Path, descriptor: Descriptor) -> bool:
-    """Whether a mask contains a path: names it, something above it, or one by one all leaves of the object there."""
+    """Returns whether a mask contains a path: names the path itself, one above it, or each leaf of the object there."""
     if any(path[: len(named)] == named for named in mask):
         return True
     below = [named for named in mask if named[: len(path)] == path]
@@ -238,7 +238,7 @@ def covers(mask: Sequence[Path], path: Path, descriptor: Descriptor) -> bool:
 
 
 def _set(path: Path, target: Message, source: Message) -> None:
-    """Copies what is at the path, which the source has."""
+    """Copies the value at a path. It is set in the source."""
     field = fields(target.DESCRIPTOR)[path[0]]
     rest = path[1:]
     if not rest:
@@ -255,7 +255,7 @@ def _set(path: Path, target: Message, source: Message) -> None:
 
 
 def _clear(path: Path, target: Message) -> None:
-    """Removes what is at the path, if anything is."""
+    """Clears the value at a path, if it is set."""
     field = fields(target.DESCRIPTOR)[path[0]]
     rest = path[1:]
     if not rest:
@@ -270,12 +270,12 @@ def _clear(path: Path, target: Message) -> None:
         else:
             _clear(rest[1:], entries[key])
     elif target.HasField(field.name):
-        # Without the question, clearing a leaf would create the object around it.
+        # If the object were not there, getattr and clearing a leaf would create it.
         _clear(rest, getattr(target, field.name))
 
 
 def _put(field: Field, target: Message, source: Message) -> None:
-    """Makes a field that the source has the same in the target."""
+    """Makes a field of the target equal to that of the source. It is set in the source."""
     name = field.name
     if field.form is Form.SCALAR:
         setattr(target, name, getattr(source, name))
@@ -306,7 +306,7 @@ def _put_entry(field: Field, ours: Any, theirs: Any, key: Any) -> None:
 
 
 def _replace(target: Message, source: Message) -> None:
-    """Makes all known fields the same; the target's unknown ones stay."""
+    """Makes all known fields of the target equal to those of the source; the target's unknown fields stay."""
     for field in fields(target.DESCRIPTOR).values():
         if is_set((field.name,), source):
             _put(field, target, source)
@@ -315,6 +315,6 @@ def _replace(target: Message, source: Message) -> None:
 
 
 def _copy(target: Message, source: Message) -> None:
-    """Copies all known fields to an object that was not there."""
+    """Copies all known fields to an object that has just been created."""
     target.CopyFrom(source)
     target.DiscardUnknownFields()

@@ -1,6 +1,6 @@
-"""What a mask means for a document's settings, whatever the values are that come with it.
+"""Plans: the settings of a document that a mask names, whatever the values are that come with it.
 
-Masks repeat, so the meaning of short ones is remembered.
+Masks repeat, so the plans of short ones are cached.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from .completion import MAP_KEYS
 from .masks import Mask
 
 _REMEMBERED = 4_096
-"""Masks whose meaning is remembered."""
+"""How many masks have their plans cached."""
 _REMEMBERED_LENGTH = 1_024
-"""Characters and paths of a mask up to which it is: long ones would take too much memory."""
+"""Most characters and paths, added up, of a mask that is cached: long ones would take too much memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a mask means."""
+    """A mask, read and sorted by the settings that it names."""
 
     mask: Mask
-    """The paths that are in order."""
+    """The valid paths."""
     paths: tuple[str, ...]
-    """Their canonical texts."""
+    """The canonical texts of the valid paths."""
     violations: tuple[Violation, ...]
-    """What is wrong with the others."""
+    """What is wrong with the other paths."""
     whole: bool
-    """The mask is ``*``."""
+    """Whether the mask is ``*``."""
     by_setting: Mapping[Setting, Mask]
-    """The named settings, and the paths that name them or leaves of them."""
+    """The named settings, each with the paths that name it or leaves of it."""
     settings: frozenset[Setting]
-    """The same settings."""
+    """The named settings: the keys of ``by_setting``."""
     partial: frozenset[Setting]
-    """Those of which only some leaves are named."""
+    """The settings of which only some leaves are named."""
     families: frozenset[str]
     """The map fields that are named without a key."""
     ready: Mask
-    """The paths of all but the partial settings: their new values do not depend on the old ones."""
+    """The paths without those of partial settings: values whose completion does not depend on the document."""
     objects: Mask
-    """The paths that name whole objects, or maps of them."""
+    """The paths that name whole objects or whole maps."""
     scalars: tuple[str, ...]
-    """The named fields, if all of them are numbers, flags or texts at the top: then nothing can be wrong with their values. Else empty."""
+    """The named fields, if all of them are top-level numbers, flags or texts: any value of these passes ``completion``. Else empty."""
 
 
 def plan_of(paths: tuple[str, ...]) -> Plan:
-    """What a request's paths mean."""
+    """Returns the plan of a request's paths."""
     return (_remembered_plan if _is_short(paths) else _plan)(paths)
 
 
 def paths_of(setting: Setting) -> Mask:
-    """The paths that name all of a setting."""
+    """Returns the paths that together name all of a setting."""
     name, separator, key = setting.partition("/")
     if separator:
         return ((name, key),)
@@ -67,10 +67,15 @@ def paths_of(setting: Setting) -> Mask:
 
 
 def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> list[Setting]:
-    """The settings that an operation with this mask takes from its document (absent there: removes) when it is folded into a head.
+    """Returns the settings that the fold takes from the document of an operation; those that the document lacks are removed from the head.
 
-    For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far
-    as they can be; what is no path at all names nothing.
+    For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far as
+    this version can; a text that is not a path names nothing.
+
+    Args:
+        paths: the mask of the operation.
+        head: the document before the operation.
+        document: the document of the operation.
     """
     whole, settings, families = (_remembered_targets if _is_short(paths) else _targets)(paths)
     touched = list(settings)
@@ -107,7 +112,7 @@ def _plan(paths: tuple[str, ...]) -> Plan:
 
 
 def _is_scalar(path: Path) -> bool:
-    """Whether a path names a field that is a setting of its own and can't have a wrong value."""
+    """Returns whether a path names a number, flag or text that is a setting of its own."""
     if len(path) != 1 or path[0] in GROUPS:
         return False
     field = FIELDS[path[0]]
@@ -115,12 +120,12 @@ def _is_scalar(path: Path) -> bool:
 
 
 def _names_all(setting: Setting, named: Sequence[Path]) -> bool:
-    """Whether paths name a setting or, one by one, all of its leaves."""
+    """Returns whether paths name a whole setting, or each of its leaves."""
     return all(masks.covers(named, path, TopicPolicies.DESCRIPTOR) for path in paths_of(setting))
 
 
 def _targets(paths: tuple[str, ...]) -> tuple[bool, tuple[Setting, ...], frozenset[str]]:
-    """Whether the whole document is named, the settings that are, and the map fields that are."""
+    """Returns whether the paths name the whole document, the settings that they name, and the map fields that they name without a key."""
     settings: dict[Setting, None] = {}
     families: set[str] = set()
     for text in paths:
@@ -140,7 +145,7 @@ def _targets(paths: tuple[str, ...]) -> tuple[bool, tuple[Setting, ...], frozens
 
 
 def _camel(name: str) -> str:
-    """A field's name as Avro has it: how the settings of a newer broker are named."""
+    """Returns a field's name in camel case, as in Avro: settings of a newer broker have such names."""
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
 

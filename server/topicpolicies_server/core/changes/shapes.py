@@ -1,4 +1,4 @@
-"""What field masks need to know of a message type, read from its descriptor once."""
+"""The fields of a message type, as field masks need them. They are read from the descriptor once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MapKey: TypeAlias = str | int | bool
 
 
 class Form(enum.Enum):
-    """How a field holds its value, which decides what may follow it in a path."""
+    """How a field holds its value. This decides what may follow the field in a path."""
 
     SCALAR = enum.auto()
     """Nothing may follow."""
@@ -22,7 +22,7 @@ class Form(enum.Enum):
     OBJECT = enum.auto()
     """A field of the object may follow."""
     MAP = enum.auto()
-    """A key may follow, and behind it, if the values are objects, a field."""
+    """A key may follow and, if the values are objects, a field after the key."""
 
 
 class Field(NamedTuple):
@@ -31,17 +31,17 @@ class Field(NamedTuple):
     name: str
     form: Form
     object: Descriptor | None
-    """The type of the object, or of the map's values; None if these are scalars."""
+    """The type of the object, or of the map's values; None if there is no object."""
     has_presence: bool
-    """Whether unset can be told from zero."""
+    """Whether an unset field can be distinguished from zero."""
     key: Callable[[str], MapKey]
-    """Reads a map's key from a path's segment; raises ValueError."""
+    """Converts a segment of a path to a key of the map; raises ValueError if it is not one."""
     full_name: str
 
 
 @functools.cache
 def fields(descriptor: Descriptor) -> Mapping[str, Field]:
-    """The fields of a message type by name, in the order of their numbers."""
+    """Returns the fields of a message type by name, in the order of their numbers."""
     return {field.name: _field(field) for field in sorted(descriptor.fields, key=lambda field: field.number)}
 
 

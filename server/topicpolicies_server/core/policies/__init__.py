@@ -1,10 +1,10 @@
-"""Documents: what the policies of a topic are, the events that carry them, and what holds for a topic in the end.
+"""Documents: the policies of a topic, the events that carry them, and the policies that hold for a topic in the end.
 
-- ``texts``: texts and ids as bytes
+- ``texts``: lists of texts and ids, encoded as bytes
 - ``documents``: documents as settings, the unit in which they are compared and merged
-- ``events``: the events of a change log, and their places in it
-- ``packed``: documents as bytes
+- ``events``: the events of a change log, and their positions in it
+- ``packed``: documents, encoded as bytes
 - ``facts``: what is known of the cluster around the log
-- ``resolution``: effective policies, and which level says so
-- ``secrets``: what is shown as ``REDACTED``, and kept by whoever writes that back
+- ``resolution``: effective policies, and the level that each value comes from
+- ``secrets``: credentials in documents, shown as ``REDACTED`` and kept when that is written back
 """

@@ -1,4 +1,4 @@
-"""Documents as settings: what one admin call changes is the unit in which documents are compared and merged.
+"""Documents as mappings of settings. A setting is what one admin call changes; documents are compared and merged setting by setting.
 
 A *document* is an immutable mapping from settings to bytes. A setting is named after its field of ``TopicPolicies``
 (``"retention_policies"``), after its field and key for the entries of a map (``"subscription_policies/my-sub"``), or after its
@@ -21,20 +21,20 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 Setting: TypeAlias = str
 Settings: TypeAlias = Mapping[Setting, bytes]
-"""An immutable document; an absent document is None, which is not the same as one without settings."""
+"""An immutable document. An absent document is None, which differs from a document without settings."""
 
 EXTRAS_FIELD = 536_870_911
 """The field number (Protobuf's highest) under which an object carries leaves of a newer broker: JSON, by Avro name."""
 EXTRA_PREFIX = "?"
 MOST_BYTES = 1 << 20
-"""Of a document that an update may make: whoever receives it, with the document before it, has room for both (gRPC's default is 4 MiB)."""
+"""Most bytes of a document that an update may make: a message has room for it and the one before it (gRPC's default limit is 4 MiB)."""
 
 GROUPS: Mapping[str, str] = {
     "delayed_delivery_enabled": "delayed_delivery",
     "delayed_delivery_max_delay_in_millis": "delayed_delivery",
     "delayed_delivery_tick_time_millis": "delayed_delivery",
 }
-"""Fields that one admin call sets together, and the setting that they make."""
+"""The fields that one admin call sets together, and the setting that holds them."""
 
 FIELDS: Mapping[str, FieldDescriptor] = {field.name: field for field in TopicPolicies.DESCRIPTOR.fields}
 MAPS: frozenset[str] = frozenset(
@@ -46,23 +46,23 @@ OBJECTS: frozenset[str] = frozenset(name for name, field in FIELDS.items() if fi
 
 
 def family(setting: Setting) -> str:
-    """The field (or group) that a setting belongs to: what a schema knows or does not know."""
+    """Returns the field (or group) that a setting belongs to: the unit that the schema of a writer knows or does not know."""
     return setting.partition("/")[0]
 
 
 def setting_of(name: str, key: str | None = None) -> Setting:
-    """The setting that a top-level field, or one entry of a map field, belongs to."""
+    """Returns the setting of a top-level field, or of one entry of a map field."""
     if key is not None:
         return f"{name}/{key}"
     return GROUPS.get(name, name)
 
 
 _MOST_UNSIGNED = (1 << 64) - 1
-"""Negative numbers are written as unsigned ones of 64 bits."""
+"""Protobuf writes negative numbers as unsigned ones of 64 bits."""
 
 
 def split(policies: TopicPolicies) -> dict[Setting, bytes]:
-    """The settings of a message, each with its canonical bytes. Lists and maps without elements are unset."""
+    """Returns the settings of a message, each with its canonical bytes. Lists and maps without elements are unset."""
     settings: dict[Setting, bytes] = {}
     single = TopicPolicies()
     for field, value in policies.ListFields():
@@ -76,7 +76,7 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
         if name in LISTS and field.message_type is None and field.type == field.TYPE_ENUM:
             settings[name] = b"".join(
                 varint(field.number << 3) + varint(number & _MOST_UNSIGNED) for number in value
-            )  # a record per element, see ``elements``
+            )  # not packed: one record for each element, as ``elements`` expects
             continue
         if name in LISTS:
             getattr(single, name).extend(value)
@@ -91,22 +91,22 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
 
 
 def wire(settings: Settings) -> bytes:
-    """The document's Protobuf form, without the top-level fields that only a newer broker knows."""
+    """Returns the document's Protobuf form, without the top-level fields that only a newer broker knows."""
     return b"".join([settings[name] for name in sorted(settings) if name[:1] != EXTRA_PREFIX])
 
 
 def size(settings: Settings) -> int:
-    """Bytes of a document's settings."""
+    """Returns the size of a document's settings, in bytes."""
     return sum(map(len, settings.values()))
 
 
 def join(settings: Settings) -> TopicPolicies:
-    """The message of a document: a fresh copy that the caller may change."""
+    """Returns a document as a new message, which the caller may change."""
     return TopicPolicies.FromString(wire(settings))
 
 
 def differing(a: Settings | None, b: Settings | None, known: frozenset[str] | None = None) -> list[Setting]:
-    """The settings in which two documents differ, among those whose family is ``known`` (None: all)."""
+    """Returns the settings in which two documents differ, among those whose family is in ``known`` (None: all)."""
     if a is b:
         return []
     left: Settings = a or {}
@@ -119,7 +119,7 @@ def differing(a: Settings | None, b: Settings | None, known: frozenset[str] | No
 
 
 def merged(head: Settings | None, document: Settings | None, settings: Iterable[Setting]) -> dict[Setting, bytes]:
-    """``head`` with the named settings as ``document`` has them; absent there means removed."""
+    """Returns ``head`` with the named settings as ``document`` has them; those that ``document`` lacks are removed."""
     result = dict(head or {})
     source: Settings = document or {}
     for setting in settings:
@@ -132,23 +132,23 @@ def merged(head: Settings | None, document: Settings | None, settings: Iterable[
 
 
 def digest(value: bytes | None) -> str:
-    """A short digest of a setting's bytes; of an unset one, the empty string."""
+    """Returns a short digest of a setting's bytes; "" for an unset setting."""
     return "" if value is None else hashlib.blake2b(value, digest_size=8).hexdigest()
 
 
 WHOLE: Setting = "*"
-"""Stands for all settings of a document where single ones are named with their digests."""
+"""Stands for the whole document in a mapping from settings to digests (``Stamp.reads``)."""
 
 
 def whole_digest(settings: Settings | None) -> str:
-    """A short digest of a whole document; of no document, the empty string."""
+    """Returns a short digest of a whole document; "" for an absent document."""
     if settings is None:
         return ""
     return hashlib.blake2b(repr(sorted(settings.items())).encode(), digest_size=8).hexdigest()
 
 
 def elements(value: bytes) -> list[bytes]:
-    """The records of a list setting, one per element, in order."""
+    """Returns the Protobuf records of a list setting, one for each element, in order."""
     records: list[bytes] = []
     at = 0
     while at < len(value):
@@ -164,24 +164,24 @@ def elements(value: bytes) -> list[bytes]:
 
 
 def union(value: bytes | None, operand: bytes) -> bytes:
-    """A list setting with the operand's elements added at its end, those that were not there yet, once each."""
+    """Returns a list setting with the operand's elements at its end, those that were not in it yet, once each."""
     return b"".join(dict.fromkeys(elements(value or b"") + elements(operand)))
 
 
 def subtract(value: bytes | None, operand: bytes) -> bytes | None:
-    """A list setting without the operand's elements; None when nothing is left."""
+    """Returns a list setting without the operand's elements; None if no element is left."""
     gone = frozenset(elements(operand))
     return b"".join(record for record in elements(value or b"") if record not in gone) or None
 
 
 _LAST_SHIFT = 63
-"""Of the bits of a number's tenth byte, which is the last one, and has one."""
+"""The shift of a number's tenth byte: the last one that 64 bits need, with a single bit."""
 _SHORT = tuple(bytes((number,)) for number in range(0x80))
-"""The numbers that have one byte."""
+"""The encodings of the numbers that take one byte."""
 
 
 def varint(number: int) -> bytes:
-    """A number as Protobuf writes it."""
+    """Returns the Protobuf encoding of a number."""
     if number < 0x4000:
         return _SHORT[number] if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
     result = bytearray()
@@ -193,15 +193,15 @@ def varint(number: int) -> bytes:
 
 
 def record(number: int, body: bytes) -> bytes:
-    """A field with a length as Protobuf writes it."""
+    """Returns the Protobuf encoding of a length-delimited field."""
     return varint(number << 3 | 2) + varint(len(body)) + body
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that stands at ``at`` as Protobuf writes it, and where it ends.
+    """Returns the number that Protobuf wrote at ``at``, and the offset of its end.
 
     Raises:
-        IndexError: there is none, or it has more than 64 bits.
+        IndexError: the data ends before the number does, or the number has more than 64 bits.
     """
     result = shift = 0
     while True:

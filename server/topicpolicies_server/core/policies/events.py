@@ -1,4 +1,4 @@
-"""The events of a change log, as the core sees them: decoded, and with their place."""
+"""The events of a change log as the core sees them: decoded, with what sidecars add to their own events, and with their positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..names import PolicyKey
 from .documents import Settings
 
 Position: TypeAlias = str
-"""Where an event stands in its partition: opaque, but string order is log order. It is the event's version too."""
+"""Where an event stands in its partition: opaque, but string order is log order. It is also the version of the document that it makes."""
 
 ABSENT: Position = "0"
 """The version of a document of which the log knows no event. It sorts before every position."""
@@ -27,16 +27,16 @@ class Action(enum.IntEnum):
 
 
 class StampKind(enum.Enum):
-    """What an event of a sidecar is."""
+    """The kind of an event that a sidecar wrote."""
 
     UPDATE = "update"
-    """A masked change: an operation."""
+    """A masked change. An operation."""
     DELETE = "delete"
-    """A deletion: an operation, carried by an UPDATE with everything unset, because ``PersistentTopic.onUpdate(null)`` does nothing."""
+    """A deletion. An operation, written as an UPDATE with everything unset, because ``PersistentTopic.onUpdate(null)`` does nothing."""
     TOMBSTONE = "tombstone"
-    """Follows a DELETE so that compaction forgets the key; like a repair it changes no head."""
+    """Follows a DELETE: restates the absence, so that compaction forgets the key. Like a REPAIR, it changes no head."""
     REPAIR = "repair"
-    """Makes the raw document equal to the head; never a new version."""
+    """Makes the raw document equal to the head. It changes no head, and makes no version."""
 
 
 class ListChange(enum.Enum):
@@ -47,66 +47,66 @@ class ListChange(enum.Enum):
 
 
 class Remembered(NamedTuple):
-    """A request that was applied to a key, so that its repeat gets the first answer."""
+    """The record of a request that was applied to a key, so that a repeat gets the first answer."""
 
     request_id: str
     digest: str
-    """Of the request's body: a repeat with another body is refused."""
+    """The digest of the request's body: a repeat with another body is refused."""
     version: Position
-    """Of the event that applied it; empty if the log no longer tells."""
+    """The version that the request made; empty if the log no longer shows it."""
     previous: Position
-    """The version that it was applied to; empty if the log no longer tells."""
+    """The version that the request was applied to; empty if the log no longer shows it."""
 
 
 class Seen(NamedTuple):
-    """How much of a key's history a writer had seen, without a gap, when it computed an event (``core/fold/joining``)."""
+    """The part of a key's history that a writer had seen, without a gap, when it computed an event (``core/fold/joining``)."""
 
     since: Position
-    """The first event that it had seen; empty: it had seen the key's history from its beginning."""
+    """The first event that the writer had seen; empty: it had seen the history from its beginning."""
     upto: Position
-    """The last one; empty: none."""
+    """The last event that the writer had seen; empty: none."""
 
 
 class Stamp(NamedTuple):
-    """What a sidecar says of its event in the message's properties. Brokers ignore them."""
+    """What a sidecar adds to its event, in the properties of the message. Brokers ignore the properties."""
 
     event_id: str
-    """A UUID. An event that is published twice (a lost acknowledgement) keeps it."""
+    """A UUID. An event that is appended again, after a lost acknowledgement, keeps it."""
     kind: StampKind
     request_id: str = ""
-    """Of the request that caused it; empty for repairs."""
+    """The id of the request; empty for a REPAIR or TOMBSTONE."""
     digest: str = ""
-    """Of that request's body."""
+    """The digest of the request's body."""
     actor: str = ""
-    """Who asked for it: for whom the principal called, or, if there is none, the name that the caller gave; empty if nobody said."""
+    """On whose behalf the principal called: itself, or the caller of a proxy. Without a principal, the name that the caller gave, or ""."""
     reason: str = ""
-    """Why; empty if nobody said."""
+    """The reason that the caller gave; empty: none."""
     mask: tuple[str, ...] = ()
     """The request's paths; ``("*",)`` replaces the document."""
     base: str = ""
-    """The id (or, for a broker's event, the position) of the event that it was computed from; empty: from an absent document."""
+    """The event that it was computed from, by its version, or by its id if it was in flight. Empty: computed from an absent document."""
     etag: Position | None = None
-    """The version that the head must have for the operation to count; ``ABSENT`` demands that there is no document. None: any."""
+    """The version that the head must have, else the operation does not count; ``ABSENT`` demands that there is no document. None: any."""
     skip_if_absent: bool = False
-    """The operation counts only if there is a document."""
+    """Whether the operation counts only if there is a document."""
     reads: Mapping[str, str] = MappingProxyType({})
-    """Digests of the settings that the computation relied on, by setting (``documents.digest``): if the head's differ, it is void."""
+    """Digests (``documents.digest``) of the settings that the computation relied on. If the head's differ, the operation does not count."""
     operands: Mapping[str, tuple[ListChange, bytes]] = MappingProxyType({})
-    """List operations: by setting, what is done, and the given elements as a setting's bytes."""
+    """List operations by setting: the change, and the given elements as the bytes of a setting."""
     remembered: Sequence[Remembered] = ()
-    """The last requests of the key before this one, newest last, because compaction erases their events."""
+    """The last requests of the key before this one, the newest last. They travel here because compaction erases their events."""
     head_version: Position = ""
     """REPAIR and TOMBSTONE: the version of the head that they restate."""
     seen: Seen | None = None
-    """How much of the key's history its writer had seen; None: nothing, or it does not say."""
+    """The part of the key's history that the writer had seen; None: nothing, or the writer does not say."""
     principal: str = ""
-    """Whose credentials the sidecar had verified that wrote it; empty: nobody's."""
+    """The principal whose credentials the writing sidecar had verified; empty: none."""
     claimed: str = ""
-    """The name that the caller gave, where it is another one than the actor's; empty without a principal."""
+    """The name that the caller gave, where it is not the actor's; empty without a principal."""
     trace_parent: str = ""
-    """In which trace it was asked for, as W3C's ``traceparent``; empty: in none."""
+    """The trace of the call, as W3C's ``traceparent``; empty: none."""
     trace_state: str = ""
-    """What tracing systems say of that besides (``tracestate``)."""
+    """What tracing systems add to the trace (``tracestate``)."""
 
 
 class Event(NamedTuple):
@@ -117,22 +117,22 @@ class Event(NamedTuple):
     document: Settings | None
     """The writer's whole document; None is a tombstone (a message without a value)."""
     stamp: Stamp | None = None
-    """What the sidecar that wrote it says of it; None: a broker wrote it."""
+    """What the sidecar that wrote the event adds to it; None: a broker wrote it."""
     known: frozenset[str] | None = None
-    """The families (``documents.family``) that the writer's schema knows; None: all that ours knows."""
+    """The families (``documents.family``) that the writer's schema knows; None: all that this server's schema knows."""
     replicated: bool = False
-    """Whether it came from another cluster."""
+    """Whether the event was replicated from another cluster."""
 
 
 class Placed(NamedTuple):
-    """An event and its place in the log."""
+    """An entry of the log: an event and its position."""
 
     partition: int
     position: Position
     event: Event | None
-    """None: the entry could not be read, or is none of ours; it only takes its place."""
+    """None: the entry can't be read, or is no event of topic policies; it only takes up its position."""
     published_at: int
-    """Milliseconds since 1970, by the log's clock."""
+    """When the entry was published, in milliseconds since 1970 by the log's clock."""
     producer: str = ""
     problem: str = ""
-    """Why the entry could not be read; empty if it could."""
+    """Why the entry can't be read; empty: it can."""

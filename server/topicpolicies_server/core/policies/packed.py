@@ -1,8 +1,9 @@
-"""Documents as bytes, each setting with its name, in the order in which the document has them.
+"""Documents encoded as bytes. The settings keep the order in which the document has them.
 
-A document is the number of its settings and, for each, a code of its name, the length of its value and the value. The code is the number of
-the setting's field in ``TopicPolicies``, which never changes; 0 is followed by the name itself (an entry of a map, or a field that only a
-newer broker knows). Numbers are written as Protobuf writes them.
+A packed document is the number of its settings, then for each setting a code of its name, the length of its value, and the value. The code
+is the number of the setting's field in ``TopicPolicies``, which never changes (of a group, the lowest number of its fields). The code 0 is
+followed by the length of the name and the name itself: an entry of a map, or a field that only a newer broker knows. Numbers are Protobuf
+varints.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .documents import FIELDS, GROUPS, MAPS, Setting, Settings, read_varint, var
 
 
 class Damaged(ValueError):
-    """Bytes that are not what was packed."""
+    """Raised for bytes that can't be decoded: they are not as they were encoded."""
 
 
 _CODES: Mapping[Setting, int] = {
@@ -25,14 +26,14 @@ assert len(_NAMES) == len(_CODES), "no two settings have the same code"
 
 
 def is_like(document: Settings | None, other: Settings | None) -> bool:
-    """Whether two documents have the same settings in the same order: what is told of changes has that order."""
+    """Returns whether two documents have the same settings in the same order. Reports of changes list settings in that order."""
     if document is other:
         return True
     return document is not None and other is not None and document == other and list(document) == list(other)
 
 
 def pack(document: Settings, into: bytearray) -> None:
-    """Adds a document at the end of ``into``."""
+    """Appends a packed document to ``into``."""
     _number(len(document), into)
     for name, value in document.items():
         code = _CODES.get(name)
@@ -48,10 +49,10 @@ def pack(document: Settings, into: bytearray) -> None:
 
 
 def unpack(data: bytes, at: int) -> tuple[dict[Setting, bytes], int]:
-    """The document that begins at ``at``, and where it ends.
+    """Returns the document that is packed at ``at``, and the offset of its end.
 
     Raises:
-        Damaged, IndexError, UnicodeDecodeError: there is none.
+        Damaged, IndexError, UnicodeDecodeError: the bytes are not a packed document.
     """
     count = data[at]
     at += 1

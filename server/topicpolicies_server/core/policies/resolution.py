@@ -1,21 +1,22 @@
-"""Effective policies: what holds for a topic, out of its two documents, its namespace's policies and the brokers' configuration.
+"""Effective policies: those that hold for a topic, from its two documents, its namespace's policies and the brokers' configuration.
 
-Per field, the first that says something of topic LOCAL, topic GLOBAL, namespace and broker (``PolicyHierarchyValue``,
-``AbstractTopic.updateTopicPolicy`` and its siblings). What says nothing besides an unset field: negative counts and times, dispatch and
-publish rates without a limit, subscribe rates without a limit or a period, empty lists. The brokers' own values count as they are.
+Each field has the value of the first level that sets it, in the order topic LOCAL, topic GLOBAL, namespace, broker
+(``PolicyHierarchyValue``, ``AbstractTopic.updateTopicPolicy`` and its siblings). Some values count as unset: negative counts and times,
+dispatch and publish rates without a limit, subscribe rates without a limit or a period, and empty lists. The brokers' own values count as
+they are.
 
-The exceptions, as brokers have them:
+The exceptions, as in the brokers:
 
 - backlog quotas resolve one by one, by type;
-- subscriptions' policies are a union, LOCAL winning per subscription, and brokers know no others;
-- offload policies are those of the LOCAL document, else of the GLOBAL one, with the leaves that these leave unset taken from the
-  namespace and the brokers; only the driver's further configuration is merged entry by entry;
-- the override of automatic subscriptions and shadow topics ignore the GLOBAL document;
-- entry filters are the brokers', unless these let others override them;
-- a namespace's ``schema_validation_enforced`` is always set, so that the brokers' never counts.
+- subscriptions' policies are a union of the topic's two documents, LOCAL winning per subscription; there is no other level;
+- offload policies are those of the LOCAL document, else of the GLOBAL one; leaves that are unset there are taken from the namespace, then
+  from the brokers, and the driver's further configuration is merged entry by entry;
+- for the override of automatic subscription creation, and for shadow topics, the GLOBAL document is ignored;
+- entry filters are the brokers', unless their configuration lets others override them;
+- ``schema_validation_enforced`` is always set in a namespace, so that the brokers' value never counts.
 
-``applied`` is another thing: what the admin API answers with ``applied=true``. It looks at one scope's document only (but for
-replication clusters), takes values raw, and knows nothing of levels where its endpoints have no such option.
+``applied`` is something else: the admin API's answer with ``applied=true``. The admin API looks at the document of one scope only (except
+for replication clusters) and takes values as they are. Endpoints without that option return the topic's own value.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .facts import BrokerFacts
 
 
 class Source(enum.IntEnum):
-    """A level. The numbers are those of ``topicpolicies.v1.PolicySource``."""
+    """The level that a value comes from. The numbers are those of ``topicpolicies.v1.PolicySource``."""
 
     TOPIC_LOCAL = 1
     TOPIC_GLOBAL = 2
@@ -44,11 +45,11 @@ class Source(enum.IntEnum):
 
 
 class Resolved(NamedTuple):
-    """What holds, and why."""
+    """Resolved policies, with the level that each value comes from."""
 
     policies: TopicPolicies
     sources: Mapping[str, Source]
-    """By path: a field, a map's entry, or a leaf of the offload policies."""
+    """The level of each value, by path: a field, an entry of a map, or a leaf of the offload policies."""
 
 
 _Levels: TypeAlias = Sequence[tuple[Source, TopicPolicies]]
@@ -66,7 +67,7 @@ _OFFLOAD_DEFAULTS: Mapping[str, int | str] = {
     "gcs_managed_ledger_offload_max_block_size_in_bytes": 128 * 1024 * 1024,
     "gcs_managed_ledger_offload_read_buffer_size_in_bytes": 1024 * 1024,
 }
-"""What brokers put where no level says anything, if any level says something (``OffloadPoliciesImpl``)."""
+"""The values that brokers give to leaves that no level sets, if any level has offload policies (``OffloadPoliciesImpl``)."""
 _EXTRA = "managed_ledger_extra_configurations"
 _LOCAL_ONLY = frozenset({"auto_subscription_creation_override", "shadow_topics"})
 _TOPIC_ONLY = frozenset({"shadow_topics", _SUBSCRIPTIONS})
@@ -83,7 +84,7 @@ _COUNTED = frozenset(
         "subscription_expiration_time_in_minutes",
     }
 )
-"""Numbers of which negative ones say nothing."""
+"""Numbers that count as unset if they are negative."""
 _DISPATCH_RATES = frozenset({"dispatch_rate", "subscription_dispatch_rate", "replicator_dispatch_rate"})
 _WITHOUT_APPLIED = frozenset(
     {
@@ -96,19 +97,19 @@ _WITHOUT_APPLIED = frozenset(
         "subscription_types_enabled",
     }
 )
-"""Policies whose endpoints know the topic's own value only."""
+"""Policies whose endpoints have no ``applied`` and return the topic's own value."""
 _LOCAL_ENDPOINTS = frozenset({"schema_compatibility_strategy", "schema_validation_enforced", "shadow_topics"})
-"""Policies whose endpoints know the LOCAL document only."""
+"""Policies whose endpoints read the LOCAL document only."""
 
 
 def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts) -> Resolved:
-    """What brokers enforce.
+    """Returns the policies that brokers enforce.
 
     Args:
         local: the LOCAL document; None: there is none.
-        global_: the GLOBAL document.
+        global_: the GLOBAL document; None: there is none.
         namespace: the namespace's own policies.
-        broker: what the brokers' configuration says.
+        broker: the brokers' configuration.
     """
     levels: _Levels = (
         (Source.TOPIC_LOCAL, local or TopicPolicies()),
@@ -133,14 +134,14 @@ def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namesp
 def applied(
     scope: Scope, local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts
 ) -> Resolved:
-    """What the admin API answers with ``applied=true``, and ``isGlobal=true`` for the GLOBAL scope.
+    """Returns what the admin API answers with ``applied=true``, and with ``isGlobal=true`` for the GLOBAL scope.
 
     Args:
-        scope: of the document that it looks at.
-        local: as for ``effective``, and so the others.
-        global_: the GLOBAL document.
+        scope: the scope of the document that the admin API looks at.
+        local: the LOCAL document; None: there is none.
+        global_: the GLOBAL document; None: there is none.
         namespace: the namespace's own policies.
-        broker: what the brokers' configuration says.
+        broker: the brokers' configuration.
     """
     own = (Source.TOPIC_LOCAL, local or TopicPolicies()), (Source.TOPIC_GLOBAL, global_ or TopicPolicies())
     asked = own[scope is Scope.GLOBAL]
@@ -176,7 +177,7 @@ def applied(
 
 
 def says_something(name: str, policies: TopicPolicies) -> bool:
-    """Whether a field that is set says anything to brokers."""
+    """Returns whether brokers regard a field of a document as set. The field must be present."""
     if name in _COUNTED:
         return bool(getattr(policies, name) >= 0)
     if name in _DISPATCH_RATES:
@@ -190,7 +191,7 @@ def says_something(name: str, policies: TopicPolicies) -> bool:
 
 
 def limits_dispatch(rate: DispatchRate) -> bool:
-    """Whether a rate limits anything (``DispatchRateImpl.normalize``)."""
+    """Returns whether a rate limits anything (``DispatchRateImpl.normalize``)."""
     return rate.dispatch_throttling_rate_in_msg > 0 or rate.dispatch_throttling_rate_in_byte > 0
 
 
@@ -199,18 +200,18 @@ def _has(message: Message, name: str) -> bool:
 
 
 class _Result:
-    """A document in the making, with its sources."""
+    """Collects resolved values and the levels that they come from."""
 
     def __init__(self) -> None:
         self._policies = TopicPolicies()
         self._sources: dict[str, Source] = {}
 
     def resolved(self) -> Resolved:
-        """What was made."""
+        """Returns the result."""
         return Resolved(self._policies, self._sources)
 
     def take(self, name: str, levels: _Levels, counts: Callable[[str, TopicPolicies], bool] = lambda _name, _policies: True) -> None:
-        """Takes a field from the first level that has it and counts; brokers' values always count."""
+        """Takes a field from the first level that has it and whose value ``counts``; the brokers' values always count."""
         for source, policies in levels:
             present = bool(getattr(policies, name)) if name in LISTS else _has(policies, name)
             if present and (source is Source.BROKER or counts(name, policies)):
@@ -229,7 +230,7 @@ class _Result:
                     self._sources[path] = source
 
     def merge_offload(self, levels: _Levels) -> None:
-        """Takes each leaf from the first level that has it; of the topic's documents only the first that has offload policies counts."""
+        """Takes each leaf from the first level that has it. Of the topic's documents, only the first with offload policies is used."""
         own = [level for level in levels if level[0] in (Source.TOPIC_LOCAL, Source.TOPIC_GLOBAL) and level[1].HasField(_OFFLOAD)]
         for source, policies in [*own[:1], *(level for level in levels if level[0] in (Source.NAMESPACE, Source.BROKER))]:
             if not policies.HasField(_OFFLOAD):
@@ -252,7 +253,7 @@ class _Result:
                     self._sources[format_path((_OFFLOAD, name))] = Source.BROKER
 
     def answer_false(self, names: Sequence[str]) -> None:
-        """Puts false where nothing is said: some endpoints never answer nothing."""
+        """Sets fields that no level sets to false, as endpoints do that always return a value."""
         for name in names:
             if not _has(self._policies, name):
                 setattr(self._policies, name, False)

@@ -1,7 +1,7 @@
-"""Secrets of documents: shown as ``REDACTED`` to whoever may not see them, and kept by whoever writes that back.
+"""Secrets in documents: shown as ``REDACTED`` to callers that may not see them, and kept when ``REDACTED`` is written back.
 
-Only offload policies have secrets (``topicpolicies.secrets`` says which values). Their setting is the only one that is looked at, so that a
-document without them costs nothing.
+Only offload policies have secrets (``topicpolicies.secrets`` says which values). No other setting is looked at, so a document without
+offload policies costs nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NAMES: Final = [
     field.name for field in OffloadPolicies.DESCRIPTOR.fields if not field.is_repeated and is_secret((FIELD, field.name))
 ]  # fmt: skip
 _DEEPEST: Final = 32
-"""Objects and lists of a newer broker that stand in one another; what is deeper is not looked through, and not shown."""
+"""Levels of nested objects and lists, in values of a newer broker, that are searched for secrets. Anything deeper is redacted."""
 _REMEMBERED: Final = 1_024
-"""Settings whose redacted form is remembered: most topics of a namespace have the same one."""
+"""How many settings' redacted forms are cached: most topics of a namespace have the same setting."""
 
 
 def wire(settings: Settings) -> bytes:
-    """The document's Protobuf form without its secrets."""
+    """Returns the document's Protobuf form with ``REDACTED`` for each secret (``documents.wire``)."""
     setting = settings.get(SETTING)
     if setting is None:
         return documents.wire(settings)
@@ -44,7 +44,7 @@ def wire(settings: Settings) -> bytes:
 
 @lru_cache(_REMEMBERED)
 def redacted(setting: bytes) -> bytes:
-    """The bytes of the offload policies with ``REDACTED`` for each secret. The same object if there is none."""
+    """Returns the bytes of offload policies with ``REDACTED`` for each secret; the same object if they have no secrets."""
     part = TopicPolicies.FromString(setting)
     policies = part.offload_policies
     changed = _redact_extras(policies)
@@ -55,21 +55,21 @@ def redacted(setting: bytes) -> bytes:
 
 
 def is_redacted(policies: TopicPolicies) -> bool:
-    """Whether a request's values have ``REDACTED`` where there could be a secret."""
+    """Returns whether a request's document has ``REDACTED`` in the place of a secret."""
     if not policies.HasField("offload_policies"):
         return False
     return any(_get(policies.offload_policies, path) == REDACTED for path in _present(policies.offload_policies))
 
 
 def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
-    """Puts back the secrets of a document for which a request had ``REDACTED``.
+    """Replaces each ``REDACTED`` that a request has put into a document by the secret that was there before.
 
     Args:
-        policies: the document after the request, with its marks; it is changed.
-        before: the bytes of the offload policies as they were; empty: there were none.
+        policies: the document after the request, with ``REDACTED`` in it; it is changed in place.
+        before: the bytes of the offload policies before the request; empty: there were none.
 
     Yields:
-        A violation for each mark in whose place there was no secret (reason ``REDACTED_SECRET``).
+        A violation for each ``REDACTED`` in a place that had no secret before (reason ``REDACTED_SECRET``).
     """
     old = TopicPolicies.FromString(before).offload_policies
     for path in list(_present(policies.offload_policies)):
@@ -87,7 +87,7 @@ def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
 
 
 def _present(policies: OffloadPolicies) -> Iterator[Path]:
-    """The paths of the secrets that are set."""
+    """Yields the paths of the secrets that are set, below the offload policies."""
     for name in _NAMES:
         if policies.HasField(cast("Any", name)):
             yield (name,)
@@ -110,11 +110,12 @@ def _put(policies: OffloadPolicies, path: Path, value: str) -> None:
 
 
 def _redact_extras(policies: OffloadPolicies) -> bool:
-    """Redacts the leaves of a newer broker, of which only the names are known; whether there were secrets.
+    """Redacts the leaves of a newer broker, which are recognized as secrets by their names. Returns whether anything was redacted.
 
-    Where nobody can tell what has a secret in it, none of that is shown: what is no JSON, and what is nested too deep.
+    Values that can't be searched for secrets are not shown: extras that are not a JSON object are dropped, and values that are nested too
+    deep are redacted.
     """
-    unknown: Any = UnknownFieldSet(policies)  # a sequence, which its type stub does not say
+    unknown: Any = UnknownFieldSet(policies)  # a sequence, though its type stub does not say so
     found = [field.data for field in unknown if field.field_number == EXTRAS_FIELD and isinstance(field.data, bytes)]
     leaves: dict[str, Any] = {}
     readable = True
@@ -138,7 +139,7 @@ def _redact_extras(policies: OffloadPolicies) -> bool:
 
 
 def _shown(value: Any, depth: int = 0) -> Any:
-    """A value of JSON with ``REDACTED`` for whatever has the name of a secret in it, at any depth."""
+    """Returns a JSON value with ``REDACTED`` for each member, at any depth, that has the name of a secret."""
     if not isinstance(value, dict | list):
         return value
     if depth == _DEEPEST:

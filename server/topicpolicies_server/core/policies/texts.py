@@ -1,4 +1,4 @@
-"""Texts and ids as bytes: ids that are UUIDs in 16 bytes each, other texts one after the other with a character between them."""
+"""Lists of texts, encoded as bytes: hexadecimal ids in half as many bytes (a UUID takes 16), other texts joined by a separator."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import re
 from collections.abc import Sequence
 
 END = "\x00"
-"""Stands between two texts."""
+"""The separator of joined texts."""
 RESERVED = re.compile("[\x00-\x07]")
-"""Finds what no text has that is written as it is: ``END``, and characters that may stand for texts."""
+"""Characters that a text must not contain when it is joined: ``END``, and those that encoders use as stand-ins for texts."""
 _QUOTE = "\x07"
 _HEXADECIMAL = re.compile("[0-9a-f]+")
 _UUIDS = re.compile("(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})+")
 
 
 class Form(enum.IntEnum):
-    """How ids are written."""
+    """How a list of ids is encoded."""
 
     TEXTS = 0
-    """They are texts like others."""
+    """As texts, like any others."""
     HEXADECIMAL = 1
-    """Each has so many lower-case hexadecimal digits as is agreed."""
+    """As bytes; each id has the agreed number of lower-case hexadecimal digits."""
     DASHED = 2
-    """Each is a UUID in its usual form, in lower case."""
+    """As bytes; each id is a lower-case UUID with dashes."""
 
 
 def form_of(ids: Sequence[str], digits: int) -> Form:
-    """The shortest form of some ids. ``digits``: of those that are hexadecimal; with 32 they may be dashed."""
+    """Returns the shortest form for some ids. ``digits``: how many a hexadecimal id has; with 32, UUIDs with dashes are recognized too."""
     lengths = set(map(len, ids))
     if lengths == {digits}:
         return Form.HEXADECIMAL if _HEXADECIMAL.fullmatch("".join(ids)) else Form.TEXTS
@@ -37,17 +37,17 @@ def form_of(ids: Sequence[str], digits: int) -> Form:
 
 
 def is_hexadecimal(text: str, digits: int) -> bool:
-    """Whether a text is so many lower-case hexadecimal digits."""
+    """Returns whether a text consists of exactly ``digits`` lower-case hexadecimal digits."""
     return len(text) == digits and _HEXADECIMAL.fullmatch(text) is not None
 
 
 def packed(ids: Sequence[str]) -> bytes:
-    """Ids that are no ``TEXTS``: half as many bytes as they have digits."""
+    """Encodes ids of the form HEXADECIMAL or DASHED, two digits in a byte."""
     return bytes.fromhex("".join(ids).replace("-", ""))
 
 
 def unpacked(data: bytes, digits: int, form: Form | int) -> list[str]:
-    """The ids of ``packed``; of what is cut off in an id, the last is too short."""
+    """Decodes what ``packed`` encoded. If the data ends within an id, the last id is too short."""
     text = data.hex()
     ids = [text[at : at + digits] for at in range(0, len(text), digits)]
     if form == Form.DASHED:
@@ -56,28 +56,28 @@ def unpacked(data: bytes, digits: int, form: Form | int) -> list[str]:
 
 
 def quoted(texts: Sequence[str]) -> list[str]:
-    """Any texts as such that have nothing ``RESERVED`` behind their first character."""
+    """Encodes each text that has a ``RESERVED`` character as ``_QUOTE`` and hexadecimal digits; leaves the others as they are."""
     return [_QUOTE + text.encode("utf-8", "surrogatepass").hex() if RESERVED.search(text) else text for text in texts]
 
 
 def unquoted(texts: Sequence[str]) -> list[str]:
-    """What was ``quoted``.
+    """Decodes what ``quoted`` encoded.
 
     Raises:
-        ValueError: nothing was.
+        ValueError: a text has ``_QUOTE`` in front, and ``quoted`` did not make it.
     """
     return [bytes.fromhex(text[1:]).decode("utf-8", "surrogatepass") if text.startswith(_QUOTE) else text for text in texts]
 
 
 def joined(texts: Sequence[str]) -> bytes:
-    """Texts without ``END`` as one value."""
+    """Joins texts that do not contain ``END`` to one value."""
     return END.join(texts).encode("utf-8", "surrogatepass")
 
 
 def split(data: bytes) -> list[str]:
-    """The texts of ``joined``; of none there is one, and it is empty.
+    """Splits what ``joined`` returned. For an empty list of texts, that is one empty text.
 
     Raises:
-        UnicodeDecodeError: nothing was joined to this.
+        UnicodeDecodeError: ``joined`` did not make this.
     """
     return data.decode("utf-8", "surrogatepass").split(END)

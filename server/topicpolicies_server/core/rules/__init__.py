@@ -1,12 +1,12 @@
-"""Pulsar's own rules: what the brokers' admin API refuses, judged where an update is computed.
+"""Pulsar's own rules: what the brokers' admin API refuses. They are judged where an update is computed.
 
-A rule looks at the document *after* a change, and only at settings that the change really alters: what is there already was let in by
-somebody, and reading and writing back changes nothing. Rules are pure functions (``values``, ``quotas``, ``replication``,
-``shadows``); ``table.RULES`` names each with its field, status, reason and the admin API's words for it. All violations of a request are
-told at once. ``docs/rules.md`` lists where the service differs from the admin API, and why.
+A rule looks at the document *after* a change, and only at settings that the change alters: a value that is there already was accepted
+before, and writing back what was read changes nothing. Rules are pure functions (``values``, ``quotas``, ``replication``, ``shadows``);
+the table ``table.RULES`` has each with its field, reason, error kind and statement. All violations of a request are reported at once.
+``docs/rules.md`` lists where the service differs from the admin API, and why.
 
-Rules that look at several settings make the result depend on what it was computed from: ``reads`` names those settings, so that the
-event carries their digests and the fold voids it if they changed meanwhile; its writer then judges again.
+A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
+carries them, and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
 class Naming(Protocol):
-    """What is judged: what a change names, whatever it does to that (``core/changes`` has the changes, and asks for ``of_values``)."""
+    """A change, as far as rules need it: what it names. The class is ``core/changes.Change``, of a package that imports this one."""
 
     @property
     def whole(self) -> bool:
-        """Whether the document is replaced."""
+        """Whether the whole document is replaced."""
 
     @property
     def settings(self) -> frozenset[Setting]:
-        """The settings that are named, apart from the families'; empty if ``whole``."""
+        """The settings that are named, without those of the families; empty if ``whole``."""
 
     @property
     def families(self) -> frozenset[str]:
@@ -52,28 +52,27 @@ class Naming(Protocol):
 
     @property
     def operands(self) -> Container[Setting]:
-        """The lists that are not replaced."""
+        """The lists to which elements are added, or from which they are removed."""
 
 
 def judge(
     key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
 ) -> Sequence[tuple[Rule, Violation]]:
-    """What is wrong with the document that a change makes.
+    """Judges the document that a change makes.
 
     Args:
-        key: whose document it is.
+        key: the policy key of the document.
         change: the change.
-        before: the document before it.
-        after: the document after it.
+        before: the document before the change.
+        after: the document after the change.
         facts: what is known of the cluster; None: nothing.
 
     Returns:
         Every violation, with the rule that it violates; empty if there is none.
     """
     changed = changed_settings(change, before, after)
-    if (
-        change.settings and not change.families and change.settings <= COUNTS
-    ):  # what is asked for most: nothing need be parsed to see that a number is not negative
+    # A fast path for the most frequent changes: the size of a number shows that it is not negative, so it is not parsed.
+    if change.settings and not change.families and change.settings <= COUNTS:
         changed = [setting for setting in changed if len(after.get(setting, b"")) >= SHORTEST_NEGATIVE]
     if not changed:
         return _OF_NOTHING
@@ -83,11 +82,11 @@ def judge(
 
 
 def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation] = ()) -> PolicyError:
-    """The error for violations: INVALID_ARGUMENT if one of them is, whatever the cluster looks like; else FAILED_PRECONDITION.
+    """Returns the error for violations: INVALID_ARGUMENT if one of them does not depend on the cluster, else FAILED_PRECONDITION.
 
     Args:
         found: violations of rules.
-        others: what else is wrong with the request.
+        others: other violations of the request, which make it an INVALID_ARGUMENT.
     """
     invalid = bool(others) or any(rule.kind is Kind.INVALID_ARGUMENT for rule, _ in found)
     kind = Kind.INVALID_ARGUMENT if invalid else Kind.FAILED_PRECONDITION
@@ -95,11 +94,11 @@ def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation]
 
 
 def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violation]:
-    """What is wrong with a request's values whatever else there is, but for the fields of which something is known to be wrong.
+    """Judges a request's values by the rules that need no facts, without a document. Fields with known violations are left out.
 
     Args:
         given: the values.
-        known: what was found already.
+        known: the violations that were found already.
     """
     blamed = {violation.field.split(".")[1] for violation in known if violation.field.startswith("policies.")}
     settings = {setting: value for setting, value in split(given).items() if family(setting) in RULED and family(setting) not in blamed}
@@ -109,7 +108,7 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
 
 
 def changed_settings(change: Naming, before: Settings | None, after: Settings) -> list[Setting]:
-    """The settings that a change alters, among those that have rules."""
+    """Returns the settings that a change alters, among those that have rules."""
     if change.whole or change.families:
         named: Sequence[Setting] = differing(before, after)
         return [setting for setting in named if family(setting) in RULED]
@@ -118,7 +117,7 @@ def changed_settings(change: Naming, before: Settings | None, after: Settings) -
 
 
 def needs(change: Naming) -> Need:
-    """The facts that judging a change may need."""
+    """Returns the kinds of facts that judging a change may need."""
     return _needs(change.whole, change.settings, change.families)
 
 
@@ -133,7 +132,7 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
 
 
 def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settings) -> dict[Setting, str]:
-    """What the judgement relied on besides what the change sets, as digests by setting (``Stamp.reads``)."""
+    """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``)."""
     if not change.whole and not change.families and _READ_TOGETHER.isdisjoint(change.settings) and _CLUSTERS not in change.operands:
         return {}
     old: Settings = before or {}
@@ -143,5 +142,5 @@ def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settin
     if any(after.get(quota) != old.get(quota) for quota in _QUOTAS):
         relied.add(_RETENTION)
     if key.scope is Scope.LOCAL and _CLUSTERS in change.operands:
-        relied.add(_CLUSTERS)  # replayed on another list, it could leave one without the local cluster
+        relied.add(_CLUSTERS)  # applied to another list, the operation could leave it without the local cluster
     return {setting: digest(old.get(setting)) for setting in relied}

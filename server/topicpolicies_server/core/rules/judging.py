@@ -1,4 +1,4 @@
-"""What rules look at, and what they say."""
+"""The document that rules judge, and the request's field that a violation names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..policies.documents import Setting, Settings, family, join
 from ..policies.facts import Facts
 
 _TOGETHER = ("retention_policies", "back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
-"""Settings that are judged together: they are there whichever of them changed."""
+"""Settings that rules compare: if one of them changed, all are parsed."""
 
 
 class Judged:
-    """A document after a change, as far as rules need it."""
+    """A document after a change, parsed as far as rules need it."""
 
     def __init__(self, key: PolicyKey, changed: Sequence[Setting], after: Settings, facts: Facts) -> None:
-        """Parses nothing but the settings that rules will look at.
+        """Parses only the settings that rules will look at.
 
         Args:
-            key: whose document it is.
+            key: the policy key of the document.
             changed: the settings that the change alters, among those that have rules.
-            after: the document.
+            after: the document after the change.
             facts: what is known of the cluster.
         """
         self.key = key
@@ -36,7 +36,7 @@ class Judged:
 
     @property
     def local(self) -> bool:
-        """Whether it is the LOCAL document."""
+        """Whether this is the LOCAL document."""
         return self.key.scope is Scope.LOCAL
 
     @cached_property
@@ -45,13 +45,13 @@ class Judged:
         return parse_topic(self.key.topic).tenant
 
     def keys(self, field: str) -> list[str]:
-        """The keys of a map field's entries that changed and are there."""
+        """Returns the keys of a map field's entries that changed and are present."""
         present = getattr(self.policies, field)
         return [setting.partition("/")[2] for setting in sorted(self.changed) if family(setting) == field and _key(setting) in present]
 
 
 def blamed(*path: str) -> str:
-    """The request's field of a place in the document."""
+    """Returns the request's field of a path in the document, for a violation."""
     return f"policies.{format_path(path)}"
 
 

@@ -1,8 +1,8 @@
-"""Retention against backlog quotas: what retention drops can't be kept for a slow consumer (``AdminResource.checkBacklogQuota``).
+"""Rules that compare retention and backlog quotas: a quota must be below retention (``AdminResource.checkBacklogQuota``).
 
-As the admin API has it, a quota that is set is compared with the retention of the same document, else of the namespace; retention that
-is set is compared with each quota of the same document, else of the namespace, else with the brokers' default; and a quota that is
-removed leaves the brokers' default to compare with. Both figures of a quota are compared, whatever its type.
+The comparisons are those of the admin API. A quota that is set is compared with the retention of the same document, else with that of the
+namespace. If a quota is removed, the brokers' default quota is compared instead. Retention that is set is compared with each quota of the
+same document, else with that of the namespace, else with the brokers' default. Both limits of a quota are compared, whatever its type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Levels: TypeAlias = tuple[TopicPolicies | None, ...]
 
 
 def quota_below_retention(judged: Judged) -> Iterator[Problem]:
-    """A quota that changed is smaller than the retention that holds."""
+    """Checks that a quota that changed is smaller than the retention that applies."""
     retention = _retention(judged.policies) or (_retention(judged.facts.namespace) if judged.facts.namespace is not None else None)
     if retention is None:
         return
@@ -34,12 +34,12 @@ def quota_below_retention(judged: Judged) -> Iterator[Problem]:
 
 
 def retention_above_quota(judged: Judged) -> Iterator[Problem]:
-    """Retention that changed is larger than the quotas that hold."""
+    """Checks that retention that changed is larger than the quotas that apply."""
     retention = _retention(judged.policies)
     if retention is None or "retention_policies" not in judged.changed:
         return
     for kind in _KINDS:
-        if f"{_FIELD}/{kind}" not in judged.changed:  # else the other rule has said it
+        if f"{_FIELD}/{kind}" not in judged.changed:  # else ``quota_below_retention`` reports it
             quota = _quota(kind, (judged.policies, judged.facts.namespace, _default(judged)))
             if quota is not None and (clash := _clash(quota, retention)):
                 yield blamed("retention_policies"), f"The backlog quota {kind} {clash}: raise retention, or lower the quota first."
@@ -58,7 +58,7 @@ def _quota(kind: str, levels: _Levels) -> BacklogQuota | None:
 
 
 def _clash(quota: BacklogQuota, retention: RetentionPolicies) -> str:
-    """How a quota does not fit retention; empty if it does."""
+    """Returns how a quota conflicts with retention, as part of a sentence; "" if it does not."""
     megabytes, minutes = retention.retention_size_in_mb, retention.retention_time_in_minutes
     if megabytes > 0 and quota.limit_size >= megabytes * _MEGABYTE:
         return f"of {quota.limit_size} bytes is not below the retention of {megabytes} MB"

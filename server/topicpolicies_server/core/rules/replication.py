@@ -1,7 +1,7 @@
 """Rules about replication clusters (``PersistentTopicsBase.internalSetReplicationClusters``).
 
-The first is the one that protects data: a broker that reads a LOCAL list without its own cluster deletes the topic. So where the local
-cluster's name is not known, no such list is taken at all.
+The first two rules protect data: a broker that reads a LOCAL list without its own cluster deletes the topic. So while the local cluster's
+name is not known, LOCAL lists are refused.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .values import Problem
 
 _FIELD = "replication_clusters"
 _REPLICATED = 2
-"""Clusters of a namespace that is replicated."""
+"""How many clusters a replicated namespace has at least."""
 
 
 def local_cluster_known(judged: Judged) -> Iterator[Problem]:
-    """A LOCAL list can be judged only where the local cluster's name is known."""
+    """Checks that the local cluster's name is known, without which a LOCAL list can't be judged."""
     if judged.local and judged.policies.replication_clusters and not judged.facts.cluster:
         problem = (
             "Brokers delete the topic if a LOCAL list does not name their own cluster, and this server does not know that one's name:"
@@ -27,7 +27,7 @@ def local_cluster_known(judged: Judged) -> Iterator[Problem]:
 
 
 def local_cluster_named(judged: Judged) -> Iterator[Problem]:
-    """A LOCAL list names the local cluster."""
+    """Checks that a LOCAL list names the local cluster."""
     clusters, local = judged.policies.replication_clusters, judged.facts.cluster
     if judged.local and clusters and local and local not in clusters:
         problem = f'The list does not name the local cluster "{local}", so brokers would delete the topic: add it, or clear the list.'
@@ -35,7 +35,7 @@ def local_cluster_named(judged: Judged) -> Iterator[Problem]:
 
 
 def namespace_replicated(judged: Judged) -> Iterator[Problem]:
-    """A GLOBAL list needs a namespace that is replicated."""
+    """Checks that the namespace of a GLOBAL list is replicated."""
     namespace = judged.facts.namespace
     if judged.local or namespace is None or not judged.policies.replication_clusters:
         return
@@ -44,7 +44,7 @@ def namespace_replicated(judged: Judged) -> Iterator[Problem]:
 
 
 def clusters_of_namespace(judged: Judged) -> Iterator[Problem]:
-    """A GLOBAL list names no other clusters than the namespace's."""
+    """Checks that a GLOBAL list names only clusters of the namespace."""
     namespace = judged.facts.namespace
     if not judged.local and namespace is not None and len(namespace.replication_clusters) >= _REPLICATED:
         for name in judged.policies.replication_clusters:
@@ -53,7 +53,7 @@ def clusters_of_namespace(judged: Judged) -> Iterator[Problem]:
 
 
 def clusters_exist(judged: Judged) -> Iterator[Problem]:
-    """All clusters exist."""
+    """Checks that all clusters exist."""
     if judged.facts.clusters is not None:
         for name in judged.policies.replication_clusters:
             if name not in judged.facts.clusters:
@@ -61,7 +61,7 @@ def clusters_exist(judged: Judged) -> Iterator[Problem]:
 
 
 def no_peers(judged: Judged) -> Iterator[Problem]:
-    """No two clusters are peers of each other."""
+    """Checks that no two clusters are peers of each other."""
     named = judged.policies.replication_clusters
     for name in named:
         for peer in sorted((judged.facts.clusters or {}).get(name, frozenset()) & set(named)):
@@ -69,7 +69,7 @@ def no_peers(judged: Judged) -> Iterator[Problem]:
 
 
 def clusters_allowed(judged: Judged) -> Iterator[Problem]:
-    """The tenant may use all clusters."""
+    """Checks that the tenant may use all clusters."""
     allowed = judged.facts.allowed_clusters
     if allowed is not None:
         for name in judged.policies.replication_clusters:

@@ -1,4 +1,4 @@
-"""Rules about what exists in the LOCAL scope only, shadow topics above all (``PersistentTopicsBase.internalSetShadowTopic``)."""
+"""Rules about fields that exist in the LOCAL scope only, and about shadow topics (``PersistentTopicsBase.internalSetShadowTopic``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIELD = "shadow_topics"
 
 
 def local_only(field: str) -> Check:
-    """A field is set in the LOCAL scope only."""
+    """Returns a check that a field is not set in the GLOBAL scope."""
 
     def check(judged: Judged) -> Iterator[Problem]:
         if not judged.local and getattr(judged.policies, field):
@@ -23,20 +23,20 @@ def local_only(field: str) -> Check:
 
 
 def source_persistent(judged: Judged) -> Iterator[Problem]:
-    """Only persistent topics have shadows."""
+    """Checks that a topic with shadow topics is persistent."""
     if judged.policies.shadow_topics and not judged.key.topic.startswith(PERSISTENT):
         yield blamed(_FIELD), "A topic that is not persistent can't have shadow topics: clear the list."
 
 
 def names_valid(judged: Judged) -> Iterator[Problem]:
-    """Shadow topics have names of topics."""
+    """Checks that the names of shadow topics are valid."""
     for name in judged.policies.shadow_topics:
         if full_name(name) is None:
             yield blamed(_FIELD), f'"{name[:200]}" is not a topic: write persistent://tenant/namespace/topic.'
 
 
 def shadows_persistent(judged: Judged) -> Iterator[Problem]:
-    """Shadow topics are persistent."""
+    """Checks that shadow topics are persistent."""
     for name in judged.policies.shadow_topics:
         full = full_name(name)
         if full is not None and not full.startswith(PERSISTENT):
@@ -44,7 +44,7 @@ def shadows_persistent(judged: Judged) -> Iterator[Problem]:
 
 
 def shadows_exist(judged: Judged) -> Iterator[Problem]:
-    """Shadow topics exist."""
+    """Checks that shadow topics exist."""
     if judged.facts.missing_topics:
         for name in judged.policies.shadow_topics:
             full = full_name(name)
@@ -53,7 +53,7 @@ def shadows_exist(judged: Judged) -> Iterator[Problem]:
 
 
 def full_name(text: str) -> str | None:
-    """A topic's full name; None if it has none."""
+    """Returns the full name of a topic; None if the text is not the name of a topic."""
     try:
         return str(parse_topic(text))
     except PolicyError:

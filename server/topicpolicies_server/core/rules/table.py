@@ -1,4 +1,4 @@
-"""The table of all rules: field, status, reason, what must hold, and the function that says whether it does."""
+"""The table of all rules: each has its field, reason, error kind, statement and check function, and the facts that it needs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Rule(NamedTuple):
     """One rule."""
 
     field: str
-    """The field of ``TopicPolicies`` (or the group of settings) that it is about."""
+    """The field of ``TopicPolicies`` (or the group of settings) that the rule is about."""
     reason: Reason
-    """Machine-readable, of the violation."""
+    """The machine-readable reason of violations."""
     kind: Kind
-    """INVALID_ARGUMENT if the request is wrong whatever the cluster looks like, else FAILED_PRECONDITION."""
+    """INVALID_ARGUMENT if a violation does not depend on the cluster, else FAILED_PRECONDITION."""
     statement: str
-    """What must hold."""
+    """What the rule demands, in words."""
     check: Check
-    """Says what does not."""
+    """Yields a problem for each violation."""
     needs: Need = Need.NOTHING
-    """The facts without which it can't be judged."""
+    """The facts that the rule needs to be judged."""
 
     def violations(self, judged: Judged) -> Iterator[Violation]:
-        """How a document violates it."""
+        """Yields the violations of this rule by a document."""
         for field, description in self.check(judged):
             yield Violation(field, self.reason, description)
 
@@ -115,15 +115,15 @@ RULES: tuple[Rule, ...] = (
     Rule(_OFFLOAD, Reason.NO_BUCKET, _WRONG, "a bucket, unless the driver is filesystem", values.offload_bucket),
     Rule("subscription_policies", Reason.NO_LIMIT, _WRONG, "a rate limits something", values.subscription_rate_says_something),
 )
-"""All rules. What a field's type allows is judged before (``completion``)."""
+"""All rules. Checks that follow from a field's type come before (``core/changes/completion``)."""
 
 RULES_OF: Mapping[str, tuple[Rule, ...]] = {
     name: tuple(rule for rule in RULES if rule.field == name) for name in {rule.field for rule in RULES}
 }
-"""The rules of a field. One that concerns two fields stands under both."""
+"""The rules of each field. A comparison of two fields is two rules, one of each field."""
 COUNTS: frozenset[str] = frozenset(name for name, rules in RULES_OF.items() if [rule.reason for rule in rules] == [Reason.NEGATIVE])
-"""Fields that are settings of their own, and numbers with no other rule than that they are not negative."""
+"""The fields whose only rule is that a number is not negative. Each is a setting of its own."""
 SHORTEST_NEGATIVE = 11
-"""Bytes of the shortest setting that is a negative number: Protobuf writes those in ten, behind the field's tag."""
+"""The size, in bytes, of the shortest setting that is a negative number: ten bytes for the number, and at least one for the field's tag."""
 RULED: frozenset[str] = frozenset(RULES_OF)
-"""The fields that have rules."""
+"""The fields that have a rule."""

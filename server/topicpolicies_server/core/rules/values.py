@@ -1,4 +1,4 @@
-"""Rules about one setting's own value (``PersistentTopicsBase``, ``AdminResource``)."""
+"""Rules about the value of a single setting (``PersistentTopicsBase``, ``AdminResource``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topicpolicies.v1.policies_pb2 import OffloadPolicies
 from .judging import Judged, blamed
 
 Problem: TypeAlias = tuple[str, str]
-"""The request's field that is at fault, and a sentence that says what to do."""
+"""The request's field that violates a rule, and a sentence that says what is wrong and what to do."""
 Check: TypeAlias = Callable[[Judged], Iterator[Problem]]
 
 DRIVERS = ("S3", "aws-s3", "google-cloud-storage", "filesystem", "azureblob", "aliyun-oss")
@@ -28,7 +28,7 @@ _PERSISTENCE = (
 
 
 def not_negative(field: str) -> Check:
-    """A number is 0 or more."""
+    """Returns a check that a number is 0 or more."""
 
     def check(judged: Judged) -> Iterator[Problem]:
         value = getattr(judged.policies, field)
@@ -39,7 +39,7 @@ def not_negative(field: str) -> Check:
 
 
 def message_size_fits(judged: Judged) -> Iterator[Problem]:
-    """The largest message is not larger than the brokers' own maximum."""
+    """Checks that the largest message is not larger than the brokers' maximum."""
     most = judged.facts.broker.max_message_size if judged.facts.broker is not None else None
     size = judged.policies.max_message_size
     if most is not None and size > most:
@@ -47,7 +47,7 @@ def message_size_fits(judged: Judged) -> Iterator[Problem]:
 
 
 def retention_limits(judged: Judged) -> Iterator[Problem]:
-    """Both limits of retention are -1 or more."""
+    """Checks that each limit of retention is -1 or more."""
     if judged.policies.HasField("retention_policies"):
         retention = judged.policies.retention_policies
         for leaf in ("retention_time_in_minutes", "retention_size_in_mb"):
@@ -56,7 +56,7 @@ def retention_limits(judged: Judged) -> Iterator[Problem]:
 
 
 def retention_both_zero(judged: Judged) -> Iterator[Problem]:
-    """Either both limits of retention are 0 or none is."""
+    """Checks that both limits of retention are 0, or none is."""
     if judged.policies.HasField("retention_policies"):
         retention = judged.policies.retention_policies
         if (retention.retention_time_in_minutes == 0) != (retention.retention_size_in_mb == 0):
@@ -65,7 +65,7 @@ def retention_both_zero(judged: Judged) -> Iterator[Problem]:
 
 
 def quorums_positive(judged: Judged) -> Iterator[Problem]:
-    """Ensemble and quorums are above 0."""
+    """Checks that ensemble and quorums are above 0."""
     if judged.policies.HasField("persistence"):
         for leaf, _ in _PERSISTENCE:
             value = getattr(judged.policies.persistence, leaf)
@@ -74,7 +74,7 @@ def quorums_positive(judged: Judged) -> Iterator[Problem]:
 
 
 def quorums_ordered(judged: Judged) -> Iterator[Problem]:
-    """The ensemble is at least the write quorum, and that at least the ack quorum."""
+    """Checks that the ensemble is at least the write quorum, and the write quorum at least the ack quorum."""
     if judged.policies.HasField("persistence"):
         one = judged.policies.persistence
         if not one.bookkeeper_ensemble >= one.bookkeeper_write_quorum >= one.bookkeeper_ack_quorum:
@@ -84,7 +84,7 @@ def quorums_ordered(judged: Judged) -> Iterator[Problem]:
 
 
 def quorums_fit(judged: Judged) -> Iterator[Problem]:
-    """Ensemble and quorums are not above the brokers' maxima."""
+    """Checks that ensemble and quorums are not above the brokers' maxima."""
     broker = judged.facts.broker
     if broker is not None and judged.policies.HasField("persistence"):
         for leaf, maximum in _PERSISTENCE:
@@ -94,7 +94,7 @@ def quorums_fit(judged: Judged) -> Iterator[Problem]:
 
 
 def entry_filters_named(judged: Judged) -> Iterator[Problem]:
-    """There is at least one filter."""
+    """Checks that at least one entry filter is named."""
     if judged.policies.HasField("entry_filters") and not _filters(judged):
         yield (
             blamed("entry_filters", "entry_filter_names"),
@@ -103,7 +103,7 @@ def entry_filters_named(judged: Judged) -> Iterator[Problem]:
 
 
 def entry_filters_known(judged: Judged) -> Iterator[Problem]:
-    """The filters are installed, where it is known which are."""
+    """Checks that the entry filters are installed, if it is known which are."""
     broker = judged.facts.broker
     if broker is not None and broker.entry_filters is not None:
         for name in _filters(judged):
@@ -113,7 +113,7 @@ def entry_filters_known(judged: Judged) -> Iterator[Problem]:
 
 
 def offload_driver(judged: Judged) -> Iterator[Problem]:
-    """The offload driver is one that brokers know."""
+    """Checks that brokers know the offload driver."""
     if judged.policies.HasField("offload_policies"):
         driver = judged.policies.offload_policies.managed_ledger_offload_driver
         if driver.lower() not in map(str.lower, DRIVERS):
@@ -123,7 +123,7 @@ def offload_driver(judged: Judged) -> Iterator[Problem]:
 
 
 def offload_bucket(judged: Judged) -> Iterator[Problem]:
-    """There is a bucket to offload to, unless ledgers go to a file system."""
+    """Checks that there is a bucket to offload to, unless the driver is ``filesystem``."""
     if judged.policies.HasField("offload_policies"):
         offload = judged.policies.offload_policies
         driver = offload.managed_ledger_offload_driver.lower()
@@ -133,7 +133,7 @@ def offload_bucket(judged: Judged) -> Iterator[Problem]:
 
 
 def subscription_rate_says_something(judged: Judged) -> Iterator[Problem]:
-    """A subscription's own rate limits something."""
+    """Checks that a subscription's own dispatch rate limits something."""
     for name in judged.keys("subscription_policies"):
         rate = judged.policies.subscription_policies[name].dispatch_rate
         if judged.policies.subscription_policies[name].HasField("dispatch_rate") and not (
