@@ -1,4 +1,4 @@
-"""What the parts of a Pulsar change log share: the ways to the brokers, and what is known of them."""
+"""What the modules of a Pulsar change log share: the clients for the brokers, and what is known of the cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .reading.not_handed_over import NotHandedOver
 
 
 class Access(NamedTuple):
-    """The ways to the brokers."""
+    """The clients for the brokers, the limits, and what is known of the cluster."""
 
     client: PulsarClient
     admin: Admin
@@ -25,15 +25,15 @@ class Access(NamedTuple):
     facts: PulsarFacts
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
-    """If logs are to have one writer at a time: where clients reach this process."""
+    """Set if logs are to have one writer at a time: returns where clients reach this process."""
     doubt: Callable[[], None] = lambda: None
-    """To be called when an event is refused because of ``facts``, so that they are asked for again (``upgrades``)."""
+    """Called when an event is refused because of ``facts``, so that the facts are requested again (``upgrades``)."""
     not_handed_over: NotHandedOver | None = None
-    """The messages that this process was not given when it read; None: that is not remembered."""
+    """The messages that the library did not hand over at earlier openings; None: those are not remembered."""
     contacts: Contacts = Contacts()
-    """The connections that there are."""
+    """Which connections there are."""
 
     def heed(self, error: LogError) -> None:
-        """An event was refused."""
+        """Takes the error of an event that was refused: if the dialect is the reason, the facts are requested again."""
         if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
             self.doubt()

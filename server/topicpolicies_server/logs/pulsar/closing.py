@@ -1,4 +1,4 @@
-"""The end of a log: everybody is told, and every connection is closed, whatever goes wrong with one of them."""
+"""The end of a log: every event gets its outcome, and every connection is closed, even if one of them fails to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def fail(sink: LogSink, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
-    """Tells of events that are left without an outcome; each comes with whether it may be in the log all the same."""
+    """Reports events that are left without an outcome as failed; each comes with whether it may be in the log all the same."""
     for event, sent in left:
         try:
             sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))

@@ -1,7 +1,7 @@
-"""What is known of the connections to brokers: whether readers have theirs, and who waits for a producer.
+"""Which connections to brokers there are: whether the logs' readers are connected, and which writers wait for a producer.
 
-A log that is open says ten times a second whether its readers, one for each partition, are connected; what it has not said for a moment
-does not count: it is closed, or being opened.
+An open log reports ten times a second, or once a second if very many logs are open, whether its readers, one for each partition, are
+connected. A log that has not reported for a moment does not count: it was closed, or is being opened.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 from ..change_log import Connections, LogError
 
 _HOLDS_SECONDS = 2.0
-"""For so long what a log has said counts."""
+"""How long a log's report counts."""
 
 
 class _Said(NamedTuple):
-    """What a log has said last."""
+    """The last report of a log."""
 
     at: float
     all_connected: bool
@@ -24,26 +24,26 @@ class _Said(NamedTuple):
 
 
 class Waiting(Protocol):
-    """Whoever has events that wait for a producer."""
+    """A writer with events that wait for a producer."""
 
     def fail_waiting(self, error: LogError) -> None:
-        """Fails them: they certainly were not sent."""
+        """Fails those events: they certainly were not sent."""
 
 
 class Contacts:
     """The connections of all logs of one cluster."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
+        """Nothing was reported yet."""
         self._said: dict[str, _Said] = {}
         self._waiting: set[Waiting] = set()
 
     def seen(self, log: str, *, connected: bool, partly: bool = False) -> None:
-        """A log that is open says whether all of its readers are connected (``connected``), or some of them (``partly``)."""
+        """Takes the report of an open log: whether all of its readers are connected (``connected``), or some of them (``partly``)."""
         self._said[log] = _Said(time.monotonic(), connected, connected or partly)
 
     def forget(self, log: str) -> None:
-        """A log that is open no more says nothing."""
+        """Removes the report of a log that is not open any more."""
         self._said.pop(log, None)
 
     def connected(self) -> bool | None:
@@ -53,24 +53,24 @@ class Contacts:
         return any(said.any_connected for said in self._said.values()) if self._said else None
 
     def without(self) -> list[str]:
-        """The open logs of which no reader is connected, by their namespaces."""
+        """The namespaces of the open logs of which no reader is connected."""
         return [log for log, said in self._said.items() if not said.any_connected]
 
     def connections(self) -> Connections:
-        """How many logs are open, and of how many all readers are connected. Other threads may ask."""
+        """Returns how many logs are open, and how many of them have all their readers connected. May be called in any thread."""
         oldest = time.monotonic() - _HOLDS_SECONDS
         said = [said.all_connected for said in list(self._said.values()) if said.at >= oldest]
         return Connections(len(said), sum(said))
 
     def waits(self, waiting: Waiting) -> None:
-        """Somebody's events wait for a producer."""
+        """Notes that events of a writer wait for a producer."""
         self._waiting.add(waiting)
 
     def goes_on(self, waiting: Waiting) -> None:
-        """They wait no more."""
+        """Notes that no events of the writer wait any more."""
         self._waiting.discard(waiting)
 
     def cut_off(self, error: LogError) -> None:
-        """The brokers are out of reach: what was not sent fails."""
+        """Fails all events that wait for a producer: the brokers are out of reach."""
         for waiting in list(self._waiting):
             waiting.fail_waiting(error)

@@ -1,6 +1,6 @@
-"""How the sidecar shows brokers who it is, and how it checks who they are: the same for the binary protocol and the admin API.
+"""How the sidecar authenticates to brokers, and how it verifies them: the same for the binary protocol and the admin API.
 
-A token is never kept: it is asked for whenever a connection is made or a call is sent, so that whoever rotates it only replaces the file.
+A token is never cached here: it is read whenever a connection is made or a request is sent, so to rotate it, replace the file.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ... import regular_file
 
 _LOG = logging.getLogger(__name__)
 TokenSource: TypeAlias = Callable[[], str]
-"""Gives the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
+"""Returns the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth2:
-    """An issuer of tokens (OAuth 2.0, client credentials): pulsar-client asks it for the binary protocol, ``oauth2`` for the admin API."""
+    """An issuer of tokens (OAuth 2.0, client credentials): pulsar-client calls it for the binary protocol, ``oauth2`` for the admin API."""
 
     issuer: str
     credentials: Path
@@ -35,25 +35,27 @@ class OAuth2:
     scope: str = ""
 
     def parameters(self) -> str:
-        """What ``AuthenticationOauth2`` of pulsar-client is told; there is no secret in it."""
+        """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
         told = {"type": "client_credentials", "issuer_url": self.issuer, "private_key": str(self.credentials.absolute())}
         return json.dumps(told | {name: said for name in ("audience", "scope") if (said := getattr(self, name))})
 
 
 Identity: TypeAlias = TokenSource | OAuth2
-"""What says who the sidecar is."""
+"""How the sidecar authenticates."""
 _MOST_CHARACTERS = 65_536
 
 
 def checked_token(token: str, what: str) -> str:
-    """A token that can be sent: printable ASCII, at most 64 KiB. Others would stand in the errors of those who try to send them.
+    """Returns a token that can be sent: printable ASCII, at most 64 KiB.
+
+    Any other text would appear in the errors of the code that tries to send it.
 
     Args:
-        token: as it was read.
-        what: it is, for people.
+        token: the text that was read.
+        what: what the text is, for the error message.
 
     Raises:
-        OSError: it can't be sent, in words that hold nothing of it.
+        OSError: the text can't be sent; the message contains nothing of it.
     """
     if not token:
         raise OSError(f"{what} is empty")
@@ -63,7 +65,7 @@ def checked_token(token: str, what: str) -> str:
 
 
 def token_from_file(path: Path) -> TokenSource:
-    """A token that is read from a file each time; spaces and line ends around it don't count."""
+    """Returns a source that reads the token from a file each time; spaces and line ends around it are ignored."""
 
     def read() -> str:
         content = regular_file.read(path, _MOST_CHARACTERS + 2)
@@ -73,9 +75,9 @@ def token_from_file(path: Path) -> TokenSource:
 
 
 def token_from_environment(variable: str) -> TokenSource:
-    """A token that is read from an environment variable each time.
+    """Returns a source that reads the token from an environment variable each time.
 
-    It is not re-read from outside: a process's environment only changes from within.
+    A process's environment only changes from within, so a new token set outside has no effect.
     """
 
     def read() -> str:
@@ -93,24 +95,26 @@ class TlsOptions:
     """How TLS connections are made. All files are PEM."""
 
     trust_certs: Path | None = None
-    """The authorities that brokers' certificates are checked against; None: those that the system trusts."""
+    """The authorities that brokers' certificates are verified against; None: the authorities that the system trusts."""
     certificate: Path | None = None
-    """The sidecar's own certificate, where brokers ask for one."""
+    """The sidecar's own certificate, for brokers that request one."""
     key: Path | None = None
     """The private key of ``certificate``."""
     check_hostname: bool = True
-    """Whether a broker's certificate must be for the name that it was reached by. Turn it off only where names can't be right."""
+    """Whether a broker's certificate must be valid for the name by which it was reached. Turn it off only where names can't be right."""
 
     @property
     def authorities(self) -> Path:
-        """The file for a library that can't be told to take the system's: ``trust_certs``, else the system's, else Mozilla's."""
+        """The file for a library that needs one: ``trust_certs``, else the file of the system's authorities, else Mozilla's."""
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
     def context(self) -> ssl.SSLContext:
-        """These options for Python's own TLS. Files are read anew each time; the system's authorities once, which takes some 30 ms.
+        """Returns a context for Python's own TLS.
+
+        Files are read each time; the system's authorities only once, which takes some 30 ms.
 
         Raises:
-            OSError: a file can't be read, or holds something else (``ssl.SSLError`` is one).
+            OSError: a file can't be read, or has the wrong content (``ssl.SSLError`` is an ``OSError``).
         """
         if self.trust_certs is None and self.certificate is None:
             return _of_the_system(self.check_hostname)
@@ -119,12 +123,12 @@ class TlsOptions:
                 regular_file.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key, password=str)  # never asked for at a terminal
+            context.load_cert_chain(self.certificate, self.key, password=str)  # an empty password, so that OpenSSL never prompts for one
         return context
 
 
 class LiveContext:
-    """A TLS context for the connections from now on. What can't be used leaves in force what was read before, and is told once."""
+    """A TLS context that follows changes of its files. If new files can't be used, the old context stays in force, which is logged once."""
 
     def __init__(self, tls: TlsOptions) -> None:
         """Reads the files.
@@ -137,10 +141,10 @@ class LiveContext:
         self._seen = self._look()
         self._problem = ""
         self.context = tls.context()
-        """As the files were when they were read."""
+        """The context for new connections, from the files as they were when they were last read."""
 
     def renew(self) -> bool:
-        """Reads the files, if they have changed; whether there is another context now."""
+        """Reads the files if they have changed; returns whether there is a new context."""
         if not self._files or (seen := self._look()) == self._seen:
             return False
         try:
@@ -167,5 +171,5 @@ def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
 
 @functools.cache
 def _of_the_system(check_hostname: bool) -> ssl.SSLContext:
-    """Shared by all clients that need nothing else: connections change nothing of it."""
+    """Returns a context shared by all clients that need no other: connections do not change it."""
     return _trusting(None, check_hostname)

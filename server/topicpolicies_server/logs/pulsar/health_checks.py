@@ -1,25 +1,25 @@
-"""What has to be looked at from time to time in every open log, in one task for all of them.
+"""Periodic checks of every open log, made by one task for all of them.
 
-A log that is looked after by asking brokers has a check under way, at most one at a time:
+Looks at connections are made in that task itself. A check that asks brokers is a task of its own, at most one per log:
 
 ==========  ==============  ==========  ==================================================================
-state       event           next        what is done
+state       event           next        action
 ==========  ==============  ==========  ==================================================================
-NONE        it is due       WAITING     a task begins
-WAITING     a place         CHECKING    the check begins; ``_AT_ONCE`` places are for all logs
-CHECKING    it takes long   SLOW        the place is free for another log, and the check goes on
+NONE        it is due       WAITING     start a task
+WAITING     place is free   CHECKING    begin the check; all logs share ``_AT_ONCE`` places
+CHECKING    it takes long   SLOW        free the place for another log; the check goes on
 CHECKING,   returns         NONE        the log is well
 SLOW
-CHECKING,   raises, or      NONE        the log is troubled: told when it was well before
+CHECKING,   raises, or      NONE        the log is troubled: logged if it was well before
 SLOW        takes too long
-any         stop            NONE        the task is cancelled and awaited
+any         stop            NONE        cancel the task and await it
 ==========  ==============  ==========  ==================================================================
 
-Checks that are due because of nothing but time are begun in turn, the longest waiting first, and at most ``_PER_SECOND`` of them: each is a
-few questions, and those about a thousand logs would be a hundred a second. Those that are due because something happened do not wait.
-Whoever has to know at once (``look_after``) waits for no place.
-Logs that do not exist are looked for in turns of their own, ``_LOOKS_PER_SECOND``: brokers answer that out of what they have at hand, and
-each of them is due ten times as often. So neither kind waits for the other.
+Checks that are due only because time has passed are begun in turn, the longest waiting first, and at most ``_PER_SECOND`` of them: each is
+a few requests, and those for about a thousand logs would be a hundred a second. Checks that are due because something happened do not wait
+for a turn. A check that a caller needs at once (``look_after``) waits for no place.
+Logs that do not exist have turns of their own, ``_LOOKS_PER_SECOND``: brokers answer those requests from what they have in memory, and each
+of these logs is due ten times as often. So neither kind of log waits for the other.
 """
 
 from __future__ import annotations
@@ -37,56 +37,56 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 _PER_SECOND = 10
-"""Checks that are begun for nothing but time, of all logs together that exist."""
+"""Checks begun per second only because time has passed, for all logs together that exist."""
 _LOOKS_PER_SECOND = 60
-"""The same of those that do not."""
+"""Such checks per second for all logs together that do not exist."""
 _PLACE_SECONDS = 1.0
-"""How long a check may keep its place from others."""
+"""How long a check may occupy a place."""
 _LONGEST_SECONDS = 60.0
 """How long a check may take."""
 _CONNECTION_CHECK_SECONDS = 0.08
 _CONNECTIONS_PER_SECOND = 2_500
-"""Looks at connections, of all logs together: of more than 200 logs each is looked at more rarely."""
+"""Looks at connections per second, for all logs together: with more than 200 logs, each is looked at more rarely."""
 _RAREST_CHECK_SECONDS = 1.0
 
 
 class Checked(Protocol):
-    """A log that is looked after."""
+    """What is checked: an open log, or the facts about the cluster (``upgrades``)."""
 
     def check_connection(self) -> None:
-        """Takes a quick look: a tenth of a second after the last one, or a second where there are very many logs."""
+        """Takes a quick look, about a tenth of a second after the last one, or up to a second if very many logs are open."""
 
     def close_idle(self) -> None:
         """Closes what was not used for a while."""
 
     def due(self, now: float) -> bool:
-        """Whether it is time to look after the log; ``now`` is monotonic, in seconds."""
+        """Whether it is time for a check; ``now`` is monotonic, in seconds."""
 
     @property
     def by_clock(self) -> bool:
-        """Whether nothing but time has made it so, when ``due`` was asked last."""
+        """Whether the check was due only because time has passed, at the last call of ``due``."""
 
     @property
     def is_there(self) -> bool:
-        """Whether it exists, as far as is known."""
+        """Whether the log exists, as far as is known."""
 
     async def check(self) -> None:
-        """Does so, in bounded time."""
+        """Makes the check, in bounded time."""
 
 
 class CheckOrder:
-    """Checks that are due for nothing but time, so many a second."""
+    """Gives turns to checks that are due only because time has passed, at a limited rate."""
 
     def __init__(self) -> None:
-        """Nobody had a turn."""
+        """Nothing had a turn yet."""
         self._turns: dict[Checked, int] = {}
-        """When the last check of each was begun: they are counted."""
+        """The number of the turn in which each log's last check was begun."""
         self._turn = 0
         self._allowed = 0.0
-        """How many may be begun now."""
+        """How many checks may be begun now."""
 
     def next(self, waiting: list[Checked], most: float) -> list[Checked]:
-        """Whose turn it is of those that wait; ``most``: so many more may be begun since this was asked last."""
+        """Returns the logs whose turn it is, of those that wait; ``most``: how many more checks are allowed since the last call."""
         self._allowed = min(self._allowed + most, max(most, 1.0))
         waiting.sort(key=lambda log: self._turns.get(log, 0))
         chosen = waiting[: int(self._allowed)]
@@ -97,12 +97,12 @@ class CheckOrder:
         return chosen
 
     def keep(self, logs: Iterable[Checked]) -> None:
-        """There are no others any more."""
+        """Forgets all logs but these."""
         self._turns = {log: self._turns[log] for log in logs if log in self._turns}
 
 
 class HealthChecks:
-    """Goes round the open logs."""
+    """Checks the open logs in rounds."""
 
     def __init__(self, logs: Callable[[], Iterable[Checked]], *, every_seconds: float) -> None:
         """Does nothing before ``start``."""
@@ -111,25 +111,25 @@ class HealthChecks:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._checking: dict[Checked, asyncio.Task[None]] = {}
         self._troubled: set[Checked] = set()
-        """Logs that failed when they were looked at last: each is told once."""
+        """Logs whose last look failed: each is logged once."""
         self._failed: set[Checked] = set()
-        """Logs that failed when they were looked after last: as above."""
+        """Logs whose last check failed: each is logged once."""
         self._turns, self._looks = CheckOrder(), CheckOrder()
-        """Of logs that exist, and of those that do not."""
+        """Turns of the logs that exist, and of those that do not."""
         self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
         self._checks = Owned("Looking after change logs")
 
     def start(self) -> None:
-        """Begins; a second call does nothing."""
+        """Starts the rounds; a second call does nothing."""
         self._rounds.start()
 
     async def stop(self) -> None:
-        """Ends."""
+        """Stops the rounds and the checks."""
         await self._rounds.stop()
         await self._checks.close()
 
     async def look_after(self, log: Checked) -> None:
-        """Begins a check at once, unless one is under way, and returns when it has ended. Whoever waits no longer does not end it."""
+        """Begins a check at once, unless one is under way, and returns when it has ended. If the caller is cancelled, the check goes on."""
         await asyncio.wait({self._checking.get(log) or self._begin(log, in_a_place=False)})
 
     async def _run(self) -> None:
@@ -152,7 +152,7 @@ class HealthChecks:
                 self._looks.keep(logs)
 
     def _look(self, log: Checked, now: float, whole: bool) -> bool:
-        """Looks at a log, and begins a check if that can't wait; whether it is due, and can."""
+        """Looks at a log, and begins a check that can't wait; returns whether a check is due that can wait."""
         waits = False
         try:
             log.check_connection()
@@ -196,7 +196,7 @@ class HealthChecks:
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
-        """One of the places, for ``_PLACE_SECONDS`` at most."""
+        """Occupies one of the places, for ``_PLACE_SECONDS`` at most."""
         await self._places.acquire()
         taken = True
 

@@ -1,8 +1,9 @@
-"""Message ids as positions: strings whose plain order is the order of the log, and that show when one directly follows another.
+"""Message ids as positions: strings whose plain order is log order, and which show when one entry directly follows another.
 
-A message id is (ledger, entry, index in the entry's batch; -1 if it is no batch). BookKeeper numbers the entries of one ledger densely
-from 0 and never gives a ledger's number twice, so the ids of a partition only grow, over ledgers too. A position writes each number in
-decimal after one letter that says how many digits follow, and leaves a batch index of -1 out: ledger 31, entry 3 is ``b31a3``.
+A message id, or *place*, is (ledger, entry, index in the entry's batch; -1 if the entry is no batch). BookKeeper numbers the entries of one
+ledger densely from 0 and never uses a ledger's number twice, so the ids of a partition only grow, from ledger to ledger too. A position
+writes each number in decimal after one letter that says how many digits follow, and omits a batch index of -1: ledger 31, entry 3 is
+``b31a3``.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ class MessageId(NamedTuple):
     ledger: int
     entry: int
     batch_index: int = _NO_BATCH
-    """Within the entry; -1: the entry is this one message."""
+    """The index within the entry; -1: the entry is this one message."""
 
 
 NOWHERE = MessageId(-1, -1)
-"""Before the first message."""
+"""The place before the first message."""
 
 
 def entry_of(text: object) -> MessageId | None:
-    """Reads ``ledger:entry``, as the admin API writes it, where entry -1 is before the first; None if it is nothing like that."""
+    """Parses ``ledger:entry``, as the admin API writes it, where entry -1 is before the first; None if the text has another form."""
     match = _ENTRY.fullmatch(str(text or ""))
     return MessageId(int(match[1]), int(match[2])) if match else None
 
 
 def position_of(message: MessageId) -> Position:
-    """The position of a message id.
+    """Returns the position of a message id.
 
     Raises:
         ValueError: a number is out of range, as in the ids that Pulsar uses for "earliest" and "latest".
@@ -54,12 +55,12 @@ def position_of(message: MessageId) -> Position:
 
 
 def border_of(message: MessageId) -> Position:
-    """The position of a message, or, for entry -1 of a ledger, the border before its first entry: it sorts after all earlier ledgers."""
+    """Returns the position of a message; for entry -1, the border before a ledger's first entry, which sorts after all earlier ledgers."""
     return _lettered(message.ledger) if message.entry < 0 else position_of(message)
 
 
 def message_id_of(position: Position) -> MessageId:
-    """The message id of a position.
+    """Returns the message id of a position.
 
     Raises:
         ValueError: the text is not a position of ``position_of``.
@@ -74,7 +75,7 @@ def message_id_of(position: Position) -> MessageId:
 
 
 def place_of(position: Position) -> MessageId:
-    """The message id of a position, or of a border before the first entry of a ledger; ``NOWHERE`` for the beginning, "".
+    """Returns the message id of a position, or of a border before a ledger's first entry; ``NOWHERE`` for the beginning, "".
 
     Raises:
         ValueError: the text is neither.
@@ -88,8 +89,8 @@ def place_of(position: Position) -> MessageId:
 def directly_follows(earlier: Position, later: Position) -> bool:
     """Whether nothing can stand between two messages.
 
-    True for neighbours in a batch, and for the first message of the entry after one that is no batch. How long a batch is, its messages'
-    ids don't tell, nor does a ledger's last entry tell that it is the last.
+    True for neighbours in a batch, and for the first message of the entry after one that is no batch. The ids of a batch's messages do not
+    show how long the batch is, nor does the id of a ledger's last entry show that it is the last.
     """
     try:
         before, after = message_id_of(earlier), message_id_of(later)
@@ -109,4 +110,4 @@ def _lettered(number: int) -> str:
 
 _LETTERS = " abcdefghijklmnopqrs"
 _of_ledger = lru_cache(256)(_lettered)
-"""The messages of a log stand in few ledgers."""
+"""Cached, because the messages of a log stand in few ledgers."""

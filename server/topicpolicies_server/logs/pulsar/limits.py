@@ -1,4 +1,4 @@
-"""Every limit of a Pulsar change log."""
+"""All timeouts and bounds of Pulsar change logs."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from ...config import RECALLED_ENTRIES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarLimits:
-    """The defaults suit a log of some hundred thousand topics; tests want most of them smaller."""
+    """Timeouts and bounds. The defaults suit a log of some hundred thousand topics; tests use smaller ones for the most part."""
 
     in_flight: int = 10_000
-    """Events of one namespace without an outcome; more are refused."""
+    """How many events of one namespace may have no outcome yet; more are refused."""
     send_seconds: float = 10.0
     """How long an event may wait for a producer, and then for its acknowledgement."""
     idle_producer_seconds: float = 300.0
-    """After which time without events a producer is closed, as brokers do."""
+    """How long a producer may be unused before it is closed, as brokers do with theirs."""
     received: int = 1_000
-    """Messages of a partition that may have been received and not read."""
+    """How many messages of a partition the library may have received that were not taken yet."""
     recalled: int = RECALLED_ENTRIES
-    """Entries of a partition that are read as they were although they are compacted, if they still stand in its ledgers."""
+    """How many entries of a partition that compaction erased an opening reads from the ledgers, where they still stand; 0: erased
+    entries are never read, later either."""
     stuck_seconds: float = 30.0
-    """How long nothing may come while a log is being read for the first time."""
+    """How long nothing may come during the initial replay."""
     creation_seconds: float = 5.0
-    """How often to look whether a log that did not exist exists now."""
+    """How often to check whether a log that does not exist was created."""
     check_seconds: float = 30.0
-    """How often to look whether a log is still the one that was opened."""
+    """How often to check whether a log is still the one that was opened."""
     reconnect_seconds: float = 15.0
-    """How long a log may go without its connection while brokers say that it is there."""
+    """How long a log may be without its connection while brokers say that it exists."""
     disconnected_seconds: float = 60.0
-    """How long a log may go without its connection at all."""
+    """How long a log may be without its connection in any case."""
     close_seconds: float = 5.0
-    """How long closing waits for outcomes, and then for the brokers."""
+    """How long closing waits for outcomes, and then again for the brokers."""
     facts_seconds: float = 60.0
-    """How long what the brokers say of themselves is believed."""
+    """How long the facts about the cluster are used before they are requested again."""

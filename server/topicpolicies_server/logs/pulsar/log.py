@@ -28,7 +28,7 @@ _CHECK_SECONDS = 1.0
 
 
 class PulsarLog:
-    """The change logs of a cluster (``change_log.ChangeLog``). It belongs to the event loop and to the process that first use it."""
+    """The change logs of a cluster (``change_log.ChangeLog``). An instance belongs to the event loop and the process that first use it."""
 
     def __init__(
         self,
@@ -42,20 +42,20 @@ class PulsarLog:
         limits: PulsarLimits | None = None,
         advertised: Callable[[], str] | None = None,
     ) -> None:
-        """Connects to nothing before the first ``open``.
+        """Connects to nothing before the first ``open`` or ``reach``.
 
         Args:
             service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``; several hosts are separated by commas.
             admin_url: ``http://host:port`` or ``https://host:port`` of the brokers' admin API; several hosts likewise.
-            token: what to authenticate with at both.
-            tls: how to check brokers' certificates.
+            token: authenticates the sidecar at both.
+            tls: how to verify brokers' certificates.
             cluster: the cluster's name; by default the brokers are asked, which may not be able to tell.
-            topic: the local name that the logs have in their namespaces. Another one than brokers' own is for a sidecar that brokers with
-                ``systemTopicEnabled`` use as their policies service; that is an ordinary topic, which only keeps what its namespace's
+            topic: the local name of the logs' topics. A name other than the brokers' own is for a sidecar that brokers with
+                ``systemTopicEnabled`` use as their policies service; such a topic is an ordinary one, and keeps only what its namespace's
                 retention or compaction threshold says.
-            limits: waits and bounds.
-            advertised: if given, each log has one writer at a time (PIP-68); tells where clients reach this process. It is asked when a log
-                is opened.
+            limits: timeouts and bounds.
+            advertised: if given, each log has one writer at a time (PIP-68); returns where clients reach this process, and is called when a
+                log is opened.
         """
         self._service_url = service_url
         self._admin_url = admin_url
@@ -74,7 +74,7 @@ class PulsarLog:
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()
-        """Logs whose opening has not ended: they are compared with what is known when it has."""
+        """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
         self._checks: HealthChecks | None = None
         self._closed = False
 
@@ -94,7 +94,7 @@ class PulsarLog:
         return await self._started(log, start, exists=exists)
 
     async def reach(self) -> None:
-        """Asks the cluster (see ``change_log.Reached``)."""
+        """Returns when the cluster has answered (see ``change_log.Reached``)."""
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         self._begin()
@@ -102,15 +102,15 @@ class PulsarLog:
         await self._reach.ask()
 
     def cut_off(self, error: LogError) -> None:
-        """What waits for a producer fails."""
+        """Fails the events that wait for a producer."""
         self._contacts.cut_off(error)
 
     def connections(self) -> Connections:
-        """How the open logs are connected (see ``change_log.Connected``)."""
+        """How many open logs have their connections (see ``change_log.Connected``)."""
         return self._contacts.connections()
 
     async def close(self) -> None:
-        """Closes what is open, in bounded time."""
+        """Closes the open logs and the clients, in bounded time."""
         self._closed = True
         if self._checks is not None:
             await self._checks.stop()
@@ -148,10 +148,10 @@ class PulsarLog:
         return log
 
     def _begin(self) -> None:
-        """Makes the ways to the brokers, unless there are some. Nothing is connected yet.
+        """Creates the clients for the brokers, unless they exist. Nothing is connected yet.
 
         Raises:
-            LogError: a file can't be used.
+            LogError: a TLS file can't be used.
         """
         if self._reach is not None:
             return
@@ -186,10 +186,10 @@ class PulsarLog:
         return [*logs, self._upgrades] if logs and self._upgrades is not None else [*logs]
 
     def _reopen_for(self, facts: PulsarFacts) -> None:
-        """Loses the logs that were opened for something else: they write in another dialect than their brokers read."""
+        """Ends the logs that were opened for other facts, because they write another dialect than their brokers read."""
         for log in self._open_logs():
             if log not in self._starting and not same_for_logs(log.facts, facts):
-                asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # each by itself: one may fail
+                asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # separate calls, because one may fail
 
     def _open_logs(self) -> list[PulsarNamespaceLog]:
         return [log for log in self._logs.values() if log is not None]
@@ -201,9 +201,9 @@ class PulsarLog:
                 self._contacts.forget(log.namespace)
 
     async def _gone(self, namespace: str) -> bool:
-        """Looks after the open log of a namespace; whether it turned out not to be there any more, and was lost."""
+        """Checks the open log of a namespace; returns whether it does not exist any more, and so was lost."""
         log = self._logs.get(namespace)
-        if log is None:  # it was lost because it was out of reach, or it would not have been asked for
+        if log is None:  # it was lost because it was out of reach: otherwise ``contacts`` would not list it any more
             return False
         assert self._checks is not None, "begun"
         await self._checks.look_after(log)

@@ -1,14 +1,14 @@
-"""One namespace's change log on Pulsar, opened: its readers, its writers, and whether it is there at all.
+"""One open change log on Pulsar: its readers, its writers, and whether its topic exists at all.
 
-**A log that does not exist** is an empty one. It comes into being with the first event that is appended here, or somewhere else; the
-latter is looked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of
-partitions that brokers would give it.
+**A log that does not exist** is an empty one. It is created with the first event that is appended, here or by another writer; the latter is
+checked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of partitions
+that brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``writing/leading``). It
-stands for that when it is asked to, and by itself where the log tells that somebody has led before: so a lost leader's log is taken over
-by whoever has it open, and reading alone locks nobody out of a log that others write.
+**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``writing/leading``). The
+process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
+taken over by any process that has it open, and reading alone locks no writer out of a log.
 
-**A log that was deleted** is lost (``reading/existence``). Its identity tells when its topics were created: the next one is another.
+**A log that was deleted** is lost (``reading/existence``). Its identity says when its topics were created: the next log has another.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _log = logging.getLogger(__name__)
 
 
 class PulsarNamespaceLog:
-    """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
+    """One namespace's log, as this process has it open (``change_log.NamespaceLog``)."""
 
     def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
         """Use ``PulsarLog.open``.
 
         Args:
-            access: the ways to the brokers.
-            layout: the log's topic, as it is or as it would be.
-            sink: whom to report to.
+            access: the clients for the brokers.
+            layout: the log's topic, as it is or as brokers would create it.
+            sink: receives what the log reports.
             forget: called when the log is closed or lost.
         """
         self._access = access
@@ -62,7 +62,7 @@ class PulsarNamespaceLog:
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._reading = Reading(access, self._schemas, layout, self)
         self.resumed = False
-        """Whether all partitions are read from where their reader had come to before."""
+        """Whether all partitions are read from the opening's ``start`` on."""
         self._ended: LogError | None = None
         self._over = False
         self._told_caught_up = False
@@ -84,16 +84,16 @@ class PulsarNamespaceLog:
         span = range(self.partitions)
         self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience, contacts=told) for partition in span]
 
-    # What a change log is asked (``change_log.NamespaceLog``)
+    # The change log's own interface (``change_log.NamespaceLog``)
 
     @property
     def identity(self) -> str:
-        """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
+        """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
         return self._reading.identity
 
     @property
     def partitions(self) -> int:
-        """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
+        """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
         return self._reading.partitions
 
     @property
@@ -103,52 +103,52 @@ class PulsarNamespaceLog:
 
     @property
     def facts(self) -> PulsarFacts:
-        """What it was opened for."""
+        """The facts about the cluster for which the log was opened."""
         return self._access.facts
 
     @property
     def problems(self) -> int:
-        """How many entries could not be read, or not entirely."""
+        """How many entries could not be read, or not completely."""
         return 0 if self._following is None else self._following.problems
 
     def partition_of(self, key: PolicyKey) -> int:
-        """Where brokers would look for the key: by Java's hash of the message key, which the brokers' dialect says."""
+        """The partition where brokers look for the key: Java's hash of the message key, which depends on the brokers' dialect."""
         if self.partitions == 1:
             return 0
         prefixed = key.scope is Scope.GLOBAL and self._access.facts.dialect is not Dialect.SHARED_KEY
         return java_hash(GLOBAL_PREFIX + key.topic if prefixed else key.topic) % self.partitions
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
+        """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
         return self._reading.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that went on while the beginning was read (``reading/continuity``)."""
+        """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/continuity``)."""
         return self._reading.complete_after(partition)
 
     @property
     def shared(self) -> bool:
-        """Brokers and other sidecars write, unless this process leads."""
+        """Whether brokers and other sidecars may write: True unless this process leads."""
         return self._leading is None or not self._leading.leadership.leads
 
     async def end(self, partition: int) -> Position:
-        """Asks the broker (see ``change_log.NamespaceLog.end``); of a log that did not exist, first whether it does now."""
+        """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
         return await self._reading.end(partition)
 
     @property
     def in_place(self) -> bool:
-        """As the brokers' version says."""
+        """Whether the brokers' version is one that changes the documents in caches in place."""
         return self._access.facts.in_place
 
     @property
     def leadership(self) -> Leadership:
-        """Anybody may append, or, if the log has one writer at a time, its leader."""
+        """The leader, if the log has one writer at a time; otherwise ``ANYBODY``."""
         return ANYBODY if self._leading is None else self._leading.leadership
 
     def contend(self) -> None:
-        """Stands for leadership, if there is one. That creates a log that does not exist."""
+        """Stands for leadership, if the log has one writer at a time. That creates a log that does not exist."""
         if self._leading is not None and self._ended is None:
             self._leading.contend()
 
@@ -168,22 +168,22 @@ class PulsarNamespaceLog:
             raise
 
     async def close(self) -> None:
-        """Waits for outstanding outcomes, at most as long as the limits say; what is left fails, with an unknown outcome if it was sent."""
+        """Waits for outcomes, as long as the limits allow; the events left then fail, with an unknown outcome if they were sent."""
         if self._ended is None:
             self._ended = closed(self.namespace)
             self._ending.begin(self._finish(), "waiting for outcomes")
         await self._ending.close(cancel=False)
 
-    # What is to be done from time to time (``health_checks.Checked``)
+    # Periodic checks (``health_checks.Checked``)
 
     def check_connection(self) -> None:
-        """Looks whether the connection is there."""
+        """Looks whether readers, and a leader's producers, have their connections."""
         self._reading.check_connection()
         if self._leading is not None:
             self._leading.check_connection()
 
     def close_idle(self) -> None:
-        """Closes what was not used for a while, and gives up a connection that does not come back."""
+        """Closes idle producers, and loses the log if its connection was gone for too long."""
         if self._leading is None:
             for writer in self._writers:
                 writer.close_if_idle(self._access.limits.idle_producer_seconds)
@@ -191,26 +191,26 @@ class PulsarNamespaceLog:
             self.lost(error)
 
     def due(self, now: float) -> bool:
-        """Whether it is time to look after the log."""
+        """Whether it is time for a check."""
         return self._ended is None and self._reading.due(now)
 
     @property
     def by_clock(self) -> bool:
-        """Whether nothing but time made it so."""
+        """Whether the check is due only because time has passed."""
         return self._reading.by_clock
 
     @property
     def is_there(self) -> bool:
-        """Whether it exists, as far as is known."""
+        """Whether the log exists, as far as is known."""
         return self._reading.is_there
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether it is open, or was lost because it could not be reached; if not, it is not there any more, or was closed."""
+        """Whether the log is open, or was lost because it could not be reached; False if it was closed, or is gone."""
         return self._ended is None or self._ended.reason in (Reason.LOG_UNREACHABLE, Reason.LOG_ACCESS_DENIED)
 
     async def check(self) -> None:
-        """Finds out whether the log came into being, or whether it is still the one that was opened."""
+        """Checks whether the log was created meanwhile, or is still the one that was opened."""
         try:
             error = await self._reading.trouble()
         except LogError as failure:
@@ -219,7 +219,7 @@ class PulsarNamespaceLog:
         if error is not None:
             self.lost(error)
 
-    # What readers and writers report (``following.Listener``, ``writer.Outcomes``)
+    # What readers and writers report (``following.Listener``, ``writing.partition.Outcomes``)
 
     def _hand_on(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
         take(events)
@@ -230,7 +230,7 @@ class PulsarNamespaceLog:
                 writer.outdate(following.newest_schema)
 
     def caught_up(self) -> None:
-        """Says so, once."""
+        """Reports the end of the initial replay, once."""
         if not self._told_caught_up:
             self._told_caught_up = True
             self._sink.caught_up()
@@ -238,13 +238,13 @@ class PulsarNamespaceLog:
                 self._leading.caught_up()
 
     def appended(self, placed: list[Placed]) -> None:
-        """Hands on what was acknowledged: events of one partition."""
+        """Reports acknowledged events, all of one partition."""
         self._reading.acknowledged[placed[0].partition].note(placed)
         self._sink.appended(placed)
         self._settled.set()
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """Hands on what failed. A leader whose producer has failed leads no longer."""
+        """Reports an event that failed. A leader whose producer has failed gives up leadership."""
         if self._leading is not None:
             self._leading.append_failed(error)
         self._access.heed(error)
@@ -252,38 +252,38 @@ class PulsarNamespaceLog:
         self._settled.set()
 
     def lost(self, error: LogError) -> None:
-        """Ends the log, and says so."""
+        """Ends the log, and reports that it is lost."""
         if self._ended is None:
             self._ended = error
             self._end(error)
             self._sink.lost(error)
 
-    # Who leads, if the log has one writer at a time (``writing/leading.Led``)
+    # Changes of leadership, if the log has one writer at a time (``writing/leading.Led``)
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
-        """This process may append."""
+        """Gives the producers to the writers: this process may append from now on."""
         for writer, producer in zip(self._writers, producers, strict=True):
             writer.use(producer)
         self._sink.led()
 
     def deposed(self, error: LogError) -> None:
-        """It may no longer: what has no outcome gets one."""
+        """Closes the producers and fails the events without an outcome: this process may no longer append."""
         for writer in self._writers:
             fail(self._sink, writer.give_up(), error)
         self._settled.set()
         self._sink.led()
 
     def led(self) -> None:
-        """Hands on that another process leads."""
+        """Reports that another process leads."""
         self._sink.led()
 
-    # Its life
+    # Start and end
 
     async def start(self, start: Start | None = None, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists, from ``start`` on if it can be; where one writes at a time all of it is read.
+        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole.
 
         Raises:
-            LogError: it can't be followed.
+            LogError: the log can't be followed.
         """
         if exists:
             of_use = start is not None and start.in_place == self.in_place and self._leading is None
@@ -315,7 +315,7 @@ class PulsarNamespaceLog:
             name=name,
         )
         version = registered.version
-        if version == NOT_REGISTERED:  # then it is now
+        if version == NOT_REGISTERED:  # creating the producer has registered it
             try:
                 version = (await self._schemas.refresh()).version
             except BaseException:
@@ -334,7 +334,7 @@ class PulsarNamespaceLog:
             self._end(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
-        """Stops everything; what has no outcome gets one."""
+        """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""
         self._over = True
         if self._leading is not None:
             self._leading.stop()

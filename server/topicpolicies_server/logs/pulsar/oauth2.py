@@ -1,17 +1,17 @@
-"""Tokens for the admin API from an issuer: OAuth 2.0 with client credentials, as pulsar-client has it for the binary protocol.
+"""Tokens for the admin API from an issuer: OAuth 2.0 with client credentials, like pulsar-client's own for the binary protocol.
 
 ========  ==============================================  ========  ===========================================================
-state     event                                           next      what is done
+state     event                                           next      action
 ========  ==============================================  ========  ===========================================================
-NONE      a token is wanted                               ASKING    the issuer is asked; all who want one wait for that
-ASKING    the issuer answers                              KNOWN     all who wait have the token
-ASKING    it does not, or says what is none               NONE      all who wait fail
-KNOWN     a token is wanted, before its time              KNOWN     it is given
-KNOWN     a token is wanted, shortly before it expires    ASKING    as above
-KNOWN     brokers refuse it                               NONE      it is forgotten
+NONE      a caller needs a token                          ASKING    request one from the issuer; all callers wait for it
+ASKING    the issuer returns a token                      KNOWN     return it to all callers that wait
+ASKING    no answer, or an answer without a token         NONE      all callers that wait fail
+KNOWN     a caller needs a token, well before it expires  KNOWN     return it
+KNOWN     a caller needs a token, when it expires soon    ASKING    as above
+KNOWN     brokers refuse the token                        NONE      forget it
 ========  ==============================================  ========  ===========================================================
 
-The credentials are read from their file for each question, and are told to nobody but the issuer.
+The credentials are read from their file for each request, and are sent to the issuer only.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ... import regular_file
 from .credentials import OAuth2, TlsOptions, checked_token
 
 _SECONDS = 8.0
-"""How long an issuer may take to answer both questions; an attempt at the admin API has 10 s."""
+"""How long an issuer may take for discovery and token together; an attempt at the admin API has 10 s."""
 _MOST_BYTES = 256 * 1024
 _DISCOVERY = "/.well-known/openid-configuration"
 _EARLIER_SECONDS = 60.0
 _EARLIER_PART = 0.2
-"""A token is asked for anew so much before it expires: a minute, or a fifth of its time if that is less."""
+"""A new token is requested this long before the old one expires: a minute, or a fifth of its lifetime if that is less."""
 _UNSAID_SECONDS = 300.0
-"""How long a token is used whose issuer does not say how long it holds."""
+"""How long a token is used if the issuer does not say how long it is valid."""
 _CODE = re.compile(r"[a-z_]{1,60}")
-"""How an issuer's error is named (RFC 6749, 5.2)."""
+"""The form of an issuer's error code (RFC 6749, 5.2)."""
 
 
 class Tokens:
-    """The token to show now. It belongs to the event loop that it is first used on."""
+    """The current token. An instance belongs to the event loop that it is first used on."""
 
     def __init__(self, oauth2: OAuth2, clock: Callable[[], float] = time.monotonic) -> None:
-        """Asks nothing yet."""
+        """Requests nothing yet."""
         self._oauth2 = oauth2
         self._clock = clock
         self._token = ""
@@ -54,24 +54,24 @@ class Tokens:
         self._asking: asyncio.Task[None] | None = None
 
     async def token(self) -> str:
-        """The token.
+        """Returns the token, and requests it first if need be.
 
         Raises:
-            OSError: there is none, in words that hold no secret.
+            OSError: there is no token; the message contains no secret.
         """
         if not self._token or self._clock() >= self._until:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.get_running_loop().create_task(self._ask(), name="token for Pulsar")
-            await asyncio.shield(self._asking)  # who gives up does not end it for the others
+            await asyncio.shield(self._asking)  # a caller that is cancelled does not end it for the others
         return self._token
 
     def refused(self, token: str) -> None:
-        """Brokers do not accept it, though its time is not over."""
+        """Forgets a token that brokers do not accept although it has not expired."""
         if token == self._token:
             self._token = ""
 
     async def close(self) -> None:
-        """Asks no more."""
+        """Cancels a request that is under way."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
@@ -106,7 +106,7 @@ class Tokens:
 
 
 async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) -> dict[str, Any]:
-    """What an issuer answers: an object."""
+    """Sends a request to the issuer, and returns the JSON object that it answers."""
     async with http.stream(method, url, headers={"accept": "application/json"}, **content) as answer:
         body = b""
         async for part in answer.aiter_bytes():
@@ -125,7 +125,7 @@ async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) 
 
 
 def _seconds(said: object) -> float:
-    """How long a token holds."""
+    """Parses how long a token is valid."""
     try:
         seconds = float(str(said))
     except ValueError:

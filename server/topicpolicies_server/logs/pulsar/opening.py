@@ -1,4 +1,4 @@
-"""How the brokers are reached, by a configuration: the change logs, and the admin API with the same credentials."""
+"""Creates the clients for the brokers from a configuration: the change logs, and the admin API with the same credentials."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .log import PulsarLog
 
 
 def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[], str] = str) -> PulsarLog:
-    """The change logs of a cluster. Nothing is connected yet.
+    """Returns the change logs of a cluster. Nothing is connected yet.
 
     Args:
-        config: where, and how.
+        config: where the brokers are, and how to reach them.
         limits: how much may be in flight.
-        advertised: where clients reach this process; asked for only where a log has one writer at a time.
+        advertised: returns where clients reach this process; used only if a log has one writer at a time.
     """
     exclusive = config.writer is Writer.EXCLUSIVE
     return PulsarLog(
@@ -31,7 +31,7 @@ def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[],
 
 
 def admin_api(config: PulsarLogConfig) -> Admin:
-    """The admin API of a cluster. Nothing is asked yet.
+    """Returns a client of a cluster's admin API. Nothing is connected yet.
 
     Raises:
         OSError: a TLS file can't be used.
@@ -40,7 +40,7 @@ def admin_api(config: PulsarLogConfig) -> Admin:
 
 
 def identity_of(config: PulsarLogConfig) -> Identity | None:
-    """What the sidecar shows of itself; None: nothing, or a certificate only."""
+    """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
     issued = config.oauth2
     if issued is not None and issued.credentials_file is not None:
         return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
@@ -48,7 +48,7 @@ def identity_of(config: PulsarLogConfig) -> Identity | None:
 
 
 def tls_of(config: PulsarLogConfig) -> TlsOptions:
-    """How TLS connections to brokers are made."""
+    """Returns how TLS connections to brokers are made."""
     return TlsOptions(
         trust_certs=config.tls_trust_certs_file,
         certificate=config.tls_certificate_file,

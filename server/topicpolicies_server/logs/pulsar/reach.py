@@ -1,11 +1,11 @@
-"""Whether a cluster can be reached: its admin API answers, and a reader has its connection, or, where none is open, a broker listens.
+"""Whether a cluster can be reached: its admin API answers, and a reader has its connection or, if no log is open, a broker listens.
 
-The client library tells nobody that there is no broker: it connects again, for ever. A broker that is stopped where it stands keeps its
-connections, and listens; then it is the admin API that does not answer.
+The client library reports no lost broker: it connects again, for ever. A broker process that is suspended keeps its connections and its
+listening sockets; then it is the admin API that does not answer.
 
-A reader whose log was deleted, or deleted and created again, has no connection either, and says nothing of the brokers. So where none is
-connected though brokers listen, the logs are looked after: those that are not there any more, or not the same, are lost then, and count no
-more.
+A reader whose log was deleted, or deleted and created again, has no connection either, which says nothing about the brokers. So if no
+reader is connected although brokers listen, the logs are checked: those that do not exist any more, or were replaced, are lost then and do
+not count any more.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from .admin import Admin
 from .contacts import Contacts
 
 _SECONDS = 3.0
-"""How long an answer may take."""
+"""How long one answer may take."""
 _TOTAL_SECONDS = 3.5
-"""How long all answers of brokers may take together: less than whoever asks waits (``health/watch``)."""
+"""How long all answers of brokers may take together: less than the caller waits (``health/watch``)."""
 _ASKED = 4
-"""After so many logs it is asked, at once, whether they are gone. Those that are count no more, so others are asked then."""
+"""How many logs are checked at once. Those that turn out to be gone do not count any more, so the next call checks others."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 class Reach:
-    """Asks one cluster."""
+    """Checks whether one cluster can be reached."""
 
     def __init__(self, service_url: str, admin: Admin, contacts: Contacts, gone: Callable[[str], Awaitable[bool]]) -> None:
-        """Asks nothing yet.
+        """Requests nothing yet.
 
         Args:
             service_url: where brokers are reached; several hosts are separated by commas.
-            admin: their admin API.
-            contacts: the connections that there are.
-            gone: looks after a namespace's log, which is open; whether it is not there any more, or another one. Each is asked side by
-                side with others, and given up after some seconds: what it has begun is to go on then.
+            admin: the brokers' admin API.
+            contacts: which connections there are.
+            gone: checks the open log of a namespace, and returns whether it does not exist any more or was replaced. Several calls run side
+                by side, and are cancelled after some seconds; a check that was begun must then go on.
         """
         self._hosts = _hosts(service_url)
         self._admin = admin
@@ -52,7 +52,7 @@ class Reach:
         """Returns when the cluster has answered.
 
         Raises:
-            LogError: it can't be reached: ``LOG_UNREACHABLE`` if brokers can't, else as the admin API says.
+            LogError: the cluster can't be reached: ``LOG_UNREACHABLE`` if brokers can't, otherwise the error of the admin API.
         """
         brokers, admin = await asyncio.gather(self._brokers(), self._admin.reached(_SECONDS), return_exceptions=True)
         for answer in (brokers, admin):
@@ -71,7 +71,7 @@ class Reach:
             raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log has its connection to a broker.")
 
     async def _all_gone(self, seconds: float) -> bool:
-        """Whether the logs whose readers have no connection are not there any more. What brokers do not say is taken for a no."""
+        """Whether the logs whose readers have no connection do not exist any more. Without an answer in time: False."""
         try:
             async with asyncio.timeout(seconds):
                 return all(await asyncio.gather(*map(self._gone, self._contacts.without()[:_ASKED])))
@@ -79,7 +79,7 @@ class Reach:
             return False
 
     async def _connect(self) -> str:
-        """Connects to the first broker that listens; why none does, if so."""
+        """Connects to the first broker that listens; returns "", or why no broker does."""
         problems = []
         for host, port in self._hosts:
             try:

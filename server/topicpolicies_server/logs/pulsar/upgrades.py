@@ -1,16 +1,16 @@
-"""What the cluster says of itself, asked again while logs are open, because brokers are upgraded under them.
+"""The facts about the cluster, requested again while logs are open, because brokers are upgraded in the meantime.
 
-A log writes in its brokers' dialect, and puts a key into the partition where that dialect looks for it. Both are taken when it is opened,
-so when the brokers say something else the log is lost, and whoever follows it opens it anew.
+A log writes its brokers' dialect, and puts a key into the partition where that dialect looks for it. Both are fixed when the log is opened.
+So when the facts change, the log is lost, and its owner opens it again.
 
 ================  =============================================================================================
-what happens      when the next question is asked
+event             when the next request is due
 ================  =============================================================================================
 an answer         after ``every_seconds``
-no answer         after ``soonest_seconds``; what was known holds
-a refusal         at once, but ``soonest_seconds`` after the last question at the earliest
-another answer    after ``every_seconds``, whatever is refused: while brokers are upgraded one after the other,
-                  they take turns in what they say, and logs are not opened anew more often than that
+no answer         after ``soonest_seconds``; the facts that were known stay valid
+an event refused  at once, but no sooner than ``soonest_seconds`` after the last request
+other facts       after ``every_seconds``, whatever is refused: while brokers are upgraded one after the other, their
+                  answers alternate, and logs are not opened again more often than that
 ================  =============================================================================================
 """
 
@@ -25,7 +25,7 @@ from .admin.facts import PulsarFacts
 
 
 class Upgrades:
-    """What is known of the cluster now (``health_checks.Checked``)."""
+    """The newest facts about the cluster, kept up to date (``health_checks.Checked``)."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class Upgrades:
         every_seconds: float,
         soonest_seconds: float,
     ) -> None:
-        """Asks nothing yet.
+        """Requests nothing yet.
 
         Args:
-            learn: asks the cluster; raises ``LogError``.
-            changed: told of what logs that are open were not opened for.
-            every_seconds: how long an answer is believed.
-            soonest_seconds: the least time between two questions.
+            learn: requests the facts; raises ``LogError``.
+            changed: called with new facts that open logs were not opened for.
+            every_seconds: how long an answer is used.
+            soonest_seconds: the least time between two requests.
         """
         self._learn = learn
         self._changed = changed
@@ -50,16 +50,16 @@ class Upgrades:
         self._asking = asyncio.Lock()
         self._facts: PulsarFacts | None = None
         self._expires = 0.0
-        """When the next question is due, if nothing is refused."""
+        """When the next request is due, if no event is refused."""
         self._earliest = 0.0
-        """When it may be asked, if something is."""
+        """When the next request is due, if an event was refused."""
         self._doubted = False
 
     async def facts(self) -> PulsarFacts:
-        """What is known, asked for if that is too old.
+        """Returns the facts, and requests them first if they are too old.
 
         Raises:
-            LogError: the cluster does not answer.
+            LogError: the cluster gave no answer.
         """
         async with self._asking:
             if self._facts is None or time.monotonic() >= self._expires:
@@ -67,35 +67,35 @@ class Upgrades:
             return self._facts
 
     def are_right_for(self, facts: PulsarFacts) -> bool:
-        """Whether a log that was opened for some facts is right for what is known now."""
+        """Whether a log that was opened for some facts fits the newest ones."""
         return self._facts is None or same_for_logs(facts, self._facts)
 
     def doubt(self) -> None:
-        """Says that something was refused for what is known."""
+        """Notes that an event was refused because of the facts."""
         self._doubted = True
 
     def check_connection(self) -> None:
-        """Nothing: there is no connection."""
+        """Does nothing: there is no connection."""
 
     def close_idle(self) -> None:
-        """Nothing: there is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     by_clock = False
-    """There is one for all logs, and it does not wait for them."""
+    """False, so that this one check, which serves all logs, does not wait its turn among theirs."""
     is_there = True
 
     def due(self, now: float) -> bool:
-        """Whether it is time to ask."""
+        """Whether it is time for a request."""
         return self._facts is not None and now >= (self._earliest if self._doubted else self._expires)
 
     async def check(self) -> None:
-        """Asks."""
+        """Requests the facts, if that is due."""
         async with self._asking:
             if self.due(time.monotonic()):
                 try:
                     await self._ask()
                 except LogError:
-                    return  # those who open logs are told
+                    return  # callers that open logs get the error
 
     async def _ask(self) -> PulsarFacts:
         before = self._facts
@@ -111,5 +111,5 @@ class Upgrades:
 
 
 def same_for_logs(some: PulsarFacts, others: PulsarFacts) -> bool:
-    """Whether a log that was opened for some facts is right for others. The default of partitions matters only to logs to come."""
+    """Whether a log that was opened for some facts fits others. The default number of partitions matters only to new logs."""
     return some._replace(default_partitions=0) == others._replace(default_partitions=0)

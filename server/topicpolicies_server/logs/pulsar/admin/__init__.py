@@ -1,7 +1,7 @@
-"""What the brokers' admin API says.
+"""The client of the brokers' admin API.
 
-- ``api``: how it is asked; ``line``: how much at a time; ``answer``: what comes of that
-- ``topics``: of a change log's topic; ``schemas``: of its schemas; ``facts``: of the cluster
+- ``api``: sends requests; ``line``: limits how many are in flight; ``answer``: reads their answers
+- ``topics``: requests about a change log's topic; ``schemas``: about its schemas; ``facts``: about the cluster
 """
 
 from .api import Admin

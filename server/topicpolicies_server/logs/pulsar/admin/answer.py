@@ -1,4 +1,4 @@
-"""One answer of the admin API, read whole in bounded memory, and told as a failure where its form is not the one that was expected."""
+"""One answer of the admin API, read completely and in bounded memory; an answer of an unexpected form is an error."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _T = TypeVar("_T")
 
 
 class TooLargeError(Exception):
-    """An answer has more than ``MOST_BYTES``."""
+    """An answer is larger than ``MOST_BYTES``."""
 
 
 class Answer(NamedTuple):
-    """What a broker said."""
+    """A broker's answer."""
 
     status: int
     phrase: str
     headers: Mapping[str, str]
-    """By their names in any case."""
+    """By name; upper and lower case do not matter."""
     body: bytes
 
     @property
     def content(self) -> Any:
-        """The JSON; of what is none, the text: the version is plain text. Without a body an empty object.
+        """The parsed JSON; the text if it is not JSON, as the version is plain text; an empty object if there is no body.
 
         Raises:
-            RecursionError: it is JSON that is nested too deep.
+            RecursionError: the JSON is nested too deep.
         """
         if not self.body:
             return {}
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
             return self.body.decode(errors="replace")
 
     def reason(self, secret: str) -> str:
-        """What the broker gave as its reason, one line of it, in which a secret is left out; it may repeat what it was shown."""
+        """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
         try:
             said = str(self.content["reason"])
         except (LookupError, TypeError, RecursionError):
@@ -59,14 +59,14 @@ class Answer(NamedTuple):
 
 
 async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
-    """Asks once.
+    """Sends one GET request.
 
     Raises:
         httpx.HTTPError: there is no answer.
-        httpx.InvalidURL: the URL is none.
-        TooLargeError: it is larger than ``MOST_BYTES``.
+        httpx.InvalidURL: the URL is malformed.
+        TooLargeError: the answer is larger than ``MOST_BYTES``.
     """
-    # httpx would follow redirects itself, but leave the token out; brokers redirect to the owner of a topic, which wants it.
+    # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
     trace = {"trace": _Handshake().trace}
     async with http.stream("GET", url, headers=dict(headers), follow_redirects=False, extensions=trace) as response:
         body = bytearray()
@@ -78,9 +78,9 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
 
 
 def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Makes a LogError (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``) of what goes wrong where an answer has another form than was expected.
+    """Turns the exceptions that an answer of an unexpected form causes into a LogError (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``).
 
-    A proxy's page, or a list in place of an object, is no answer.
+    Such an answer may be a proxy's page, or a list in place of an object.
     """
 
     @functools.wraps(ask)
@@ -97,10 +97,10 @@ def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, 
 
 
 def names_of(answer: Any) -> list[str]:
-    """A list of names; None is an empty one.
+    """Returns a list of names; an empty one for None.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: the answer is something else.
     """
     found = [] if answer is None else answer
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
@@ -115,7 +115,7 @@ class _Handshake:
         self._stream: Any = None
 
     async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Told by the library what it does."""
+        """Called by the HTTP library for each step of a request."""
         if event == "connection.connect_tcp.complete":
             self._stream = facts["return_value"]
         elif event == "connection.start_tls.failed" and self._stream is not None:

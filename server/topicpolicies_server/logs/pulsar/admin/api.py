@@ -1,10 +1,10 @@
-"""The admin API of the brokers, as far as it is asked questions: GET, JSON, time limits, retries, redirects.
+"""Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects.
 
-What the questions mean is for others (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the file of the token do, who
-asks has an answer or a ``LogError``, in ``seconds`` and one attempt more.
+What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the token's file do, the
+caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
 
-Several hosts take turns: the first is asked until it fails. Whether any can be reached is asked with connections of its own, so that it is
-known also while all others wait for a host that hangs.
+With several hosts, the first is used until it fails; then the next. Whether any host can be reached is tested over separate connections, so
+that the result is known even while all other requests wait for a host that hangs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .line import NoPlaceError, QuestionLine
 _READ_SECONDS = 5.0
 """How long an attempt may wait for its connection, and for each piece of an answer."""
 _ATTEMPT_SECONDS = 10.0
-"""How long an attempt may take, with its redirects and all of its answer."""
+"""How long an attempt may take, including its redirects and the whole answer."""
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _REDIRECTS = 5
 _CONNECTIONS = 16
 _REACHING_CONNECTIONS = 4
-"""Those with which it is asked whether a host can be reached at all."""
+"""Separate connections for ``Admin.reached``."""
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
 _NO_SEGMENTS = frozenset({".", ".."})
@@ -46,15 +46,15 @@ _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
 class Admin:
-    """A client of the admin API. It belongs to the event loop that it is first used on."""
+    """A client of the admin API. An instance belongs to the event loop that it is first used on."""
 
     def __init__(self, url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
         Args:
-            url: ``http://host:port`` or ``https://host:port``, the hosts separated by commas if there are several: they take turns.
-            token: what to show as bearer token, or who issues it.
-            tls: how to check brokers' certificates, for ``https``; by default as strictly as can be.
+            url: ``http://host:port`` or ``https://host:port``; several hosts are separated by commas, and take turns when one fails.
+            token: the source of the bearer token, or its issuer.
+            tls: how to verify brokers' certificates, for ``https``; as strictly as possible by default.
 
         Raises:
             OSError: a file of ``tls`` can't be used.
@@ -73,11 +73,11 @@ class Admin:
         self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
-        """What the broker answers to ``GET /admin/v2/<path>``: the JSON, or None for "not found". As many are asked as have a connection.
+        """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
 
         Args:
             path: the segments of the path, unquoted.
-            seconds: how long to go on trying, and to wait behind others; the last attempt may take 10 s more.
+            seconds: how long to go on trying, including the wait behind other requests; the last attempt may take 10 s more.
 
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
@@ -92,7 +92,7 @@ class Admin:
             raise _useless(resource, "nested too deep to be read") from None
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
-        """The headers of the same answer, whose names are found in any case; None for "not found".
+        """Returns the headers of such an answer, by name in upper or lower case; None for "not found".
 
         Raises:
             LogError: as ``get``.
@@ -101,10 +101,10 @@ class Admin:
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
-        """Returns when one of the hosts has given a good answer, all of which have so many seconds together. Nothing is repeated.
+        """Returns when one of the hosts has given a good answer; the hosts share ``seconds``. Nothing is retried.
 
         Raises:
-            LogError: none has (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``), or it lets nobody in (``PULSAR_ADMIN_REFUSED``).
+            LogError: no host answers (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``), or it denies access (``PULSAR_ADMIN_REFUSED``).
         """
         resource, bases = _resource(("brokers", "version")), tuple(self._bases)
         problem = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
@@ -119,16 +119,16 @@ class Admin:
             except LogError as error:
                 if error.reason != Reason.PULSAR_ADMIN_UNREACHABLE or self._closed.is_set():
                     raise
-                problem = error  # of this host: another one may do better
+                problem = error  # another host may do better
             else:
                 return
             self._turn_from(base)
         raise problem
 
     async def close(self) -> None:
-        """Ends what is being asked, which then has no answer, and closes the connections.
+        """Ends the requests that are under way, without an answer, and closes the connections.
 
-        That is done whole, also if who waits for it is cancelled: connections that are left half-way are closed by nobody.
+        It runs to its end even if the caller is cancelled: connections that it left open would never be closed.
         """
         if self._closing is None:
             self._closed.set()
@@ -146,7 +146,7 @@ class Admin:
         await self._http.close()
 
     def _replace(self) -> None:
-        """Connections are made with another certificate, or trust others, from now on. Those that are used go on, and are closed then."""
+        """Replaces the connections, because the TLS files have changed. Requests under way end on the old ones, which are closed then."""
         old, asking, self._http = self._http, set(self._asking), _Connections.of(self._tls.context)
 
         async def retire() -> None:
@@ -172,18 +172,18 @@ class Admin:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _turn_from(self, base: str) -> None:
-        """Another host is asked first from now on, unless that is so since another question failed at this one."""
+        """Moves a host that failed to the end of the list, unless another request has done so already."""
         if self._bases[0] == base:
             self._bases.append(self._bases.pop(0))
 
     async def _rest(self, seconds: float) -> None:
-        """Waits, until it is closed."""
+        """Sleeps, but no longer than until the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def _ask(self, base: str, resource: str) -> Answer | None:
-        """One attempt, at one of the hosts and wherever it redirects to."""
+        """Makes one attempt at one of the hosts, and follows its redirects."""
         try:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 return await self._followed(base, resource)
@@ -214,7 +214,7 @@ class Admin:
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
     async def _sent(self, url: str, headers: Mapping[str, str], *, reaching: bool) -> Answer:
-        """One request, a task of its own that ``close`` can end: a connection that came about after the closing would stay open."""
+        """Sends one request, in a task that ``close`` can cancel: a connection that was made after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
         cancelled = _cancellations()
@@ -229,7 +229,7 @@ class Admin:
             raise
 
     async def _issued_now(self) -> str:
-        """The token that the issuer gives."""
+        """Returns the token that the issuer gives."""
         assert self._issued is not None, "asked for"
         if self._closed.is_set():
             raise _closed()
@@ -244,7 +244,7 @@ class Admin:
             raise
 
     def _shown(self) -> str:
-        """The token to show now; "" without one."""
+        """Returns the token to send now; "" without one."""
         if self._token is None:
             return ""
         try:
@@ -257,7 +257,7 @@ class Admin:
 
     @staticmethod
     def _redirected(url: str, location: str) -> str:
-        """Where a redirect leads."""
+        """Returns where a redirect leads."""
         try:
             target = urljoin(url, location)
             parts = urlsplit(target)
@@ -289,18 +289,18 @@ class Admin:
 
 
 class _Connections(NamedTuple):
-    """Those of all questions, and those of whether a host can be reached."""
+    """The connections for requests, and those for testing whether a host can be reached."""
 
     questions: httpx.AsyncClient
     reaching: httpx.AsyncClient
 
     @classmethod
     def of(cls, context: ssl.SSLContext) -> _Connections:
-        """Nothing is connected yet."""
+        """Returns clients that are not connected yet."""
         return cls(_client(context, _CONNECTIONS), _client(context, _REACHING_CONNECTIONS))
 
     async def close(self) -> None:
-        """Closes them."""
+        """Closes all connections."""
         await asyncio.gather(self.questions.aclose(), self.reaching.aclose())
 
 
@@ -314,7 +314,7 @@ def _client(context: ssl.SSLContext, most: int) -> httpx.AsyncClient:
 
 
 class _PassingFaultError(Exception):
-    """A call that may succeed when it is repeated."""
+    """A request failed that may succeed when it is repeated."""
 
 
 def _closed() -> LogError:
@@ -322,7 +322,7 @@ def _closed() -> LogError:
 
 
 def _cancellations() -> int:
-    """How often the task that runs here was cancelled; those that it waits for are not counted."""
+    """Returns how often the current task was cancelled; cancellations of tasks that it awaits do not count."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
@@ -336,12 +336,12 @@ def _useless(resource: str, what: str) -> LogError:
 
 
 def _host_of(url: str) -> str:
-    """The host and port of a URL, for people."""
+    """Returns the host and port of a URL, for messages."""
     return urlsplit(url).netloc.rpartition("@")[2][:200]
 
 
 def _is_nowhere(path: Sequence[str]) -> bool:
-    """Whether no resource can have a path: of ``.`` and ``..``, which Pulsar allows as names, URLs make another one (RFC 3986, 5.2.4)."""
+    """Whether a path names no resource: URLs resolve the segments ``.`` and ``..``, which Pulsar allows as names (RFC 3986, 5.2.4)."""
     return any(segment in _NO_SEGMENTS for segment in path)
 
 

@@ -1,4 +1,4 @@
-"""What a log must know of the cluster that it is in: its name, its brokers' dialect, and how they lay out new topics."""
+"""What a log must know of its cluster: the cluster's name, its brokers' dialect, and how they lay out new topics."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .api import Admin
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)
-"""What could be a version; a proxy's page is none."""
+"""The form of a version; a proxy's page does not have it."""
 _PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
-"""By release line: the first patch release that has a key per scope (Pulsar's pull request 24286). Lines after them always have it."""
+"""By release line: the first patch release with a message key per scope (Pulsar's pull request 24286). All later lines have it."""
 _PREFIXED_LINES = (4, 1)
 _CLONING_LINES = (4, 1)
-"""The first release line whose brokers clone documents before they change them (PIP-428)."""
+"""The first release line whose brokers clone a document before they change it (PIP-428)."""
 _PSEUDO_CLUSTER = "global"
 
 
 class PulsarFacts(NamedTuple):
-    """What is known of the cluster."""
+    """The facts about a cluster."""
 
     name: str
-    """Its name, as in the replication clusters of LOCAL policies."""
+    """The cluster's name, as in the replication clusters of LOCAL policies."""
     dialect: Dialect
-    """What its brokers make of scopes."""
+    """How its brokers distinguish scopes."""
     default_partitions: int
-    """Partitions of a topic that brokers create by themselves, where its namespace does not say; 0: it is not partitioned."""
+    """How many partitions brokers give a topic that they create, unless its namespace has its own setting; 0: it is not partitioned."""
     in_place: bool = False
     """Whether brokers change the documents in their caches in place."""
 
 
 def dialect_of(version: str) -> Dialect:
-    """The dialect of a broker, by its version.
+    """Returns the dialect of a broker, by its version.
 
-    Releases that were never looked at count as unknown, and so do previews of the very release that changed it.
+    Releases that were never examined count as unknown, and so do previews of the very release that changed the dialect.
     """
     match = _VERSION.fullmatch(version.strip())
     if match is None:
@@ -57,22 +57,22 @@ def dialect_of(version: str) -> Dialect:
 
 
 def changes_in_place(version: str) -> bool:
-    """Whether brokers of a version change the documents in their caches in place. Of a version that tells nothing it is not assumed."""
+    """Whether brokers of a version change the documents in their caches in place; False for a text that is no version."""
     match = _VERSION.fullmatch(version.strip())
     return match is not None and (int(match[1]), int(match[2])) < _CLONING_LINES
 
 
 @understood
 async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarFacts:
-    """Asks the brokers.
+    """Asks the brokers for the facts.
 
     Args:
-        admin: their admin API.
-        service_url: where they are reached, which may tell which of several clusters they are.
+        admin: the brokers' admin API.
+        service_url: where the brokers are reached, which may show which of several clusters they are.
         cluster: the cluster's name, if the configuration gives it.
 
     Raises:
-        LogError: they don't answer, or the name can't be told (FAILED_PRECONDITION, ``CLUSTER_UNKNOWN``).
+        LogError: the brokers gave no answer, or the name can't be found out (FAILED_PRECONDITION, ``PULSAR_CLUSTER_UNKNOWN``).
     """
     version = await admin.get("brokers", "version")
     if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
@@ -89,7 +89,7 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarF
 
 
 async def _settings(admin: Admin) -> Mapping[str, Any]:
-    """The broker's own configuration, which only superusers may see; empty for others."""
+    """Returns the broker's own configuration, which only superusers may see; empty for other roles."""
     try:
         settings = await admin.get("brokers", "configuration", "runtime")
     except LogError as error:
@@ -100,7 +100,7 @@ async def _settings(admin: Admin) -> Mapping[str, Any]:
 
 
 async def _only_or_reached(admin: Admin, service_url: str) -> str:
-    """The only cluster there is, or the only one that is reached where we reach it."""
+    """Returns the name of the only cluster, or of the only one that has a host in common with ``service_url``."""
     names = [name for name in names_of(await admin.get("clusters")) if name != _PSEUDO_CLUSTER]
     if len(names) == 1:
         return str(names[0])
@@ -120,6 +120,6 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
 
 
 def _hosts(url: str) -> set[str]:
-    """``host:port`` of each host in a service URL."""
+    """Returns ``host:port`` of each host in a service URL."""
     parts = urlsplit(url)
     return set(parts.netloc.lower().split(",")) - {""}

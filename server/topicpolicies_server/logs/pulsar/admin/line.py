@@ -1,7 +1,7 @@
-"""Questions of which so many are asked at a time; the others wait in the order in which they came.
+"""A limit for requests in flight; the others wait in order of arrival.
 
-The HTTP library has a line of its own for its connections. But it looks through all that wait whenever one comes or goes: with a thousand
-in it nothing else was done any more (docs/benchmarks.md, "Many namespaces").
+The HTTP library has a queue for its connections, too. But it scans all requests that wait whenever one comes or goes: with a thousand of
+them the process did nothing else (docs/benchmarks.md, "Many namespaces").
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from contextlib import asynccontextmanager
 
 
 class NoPlaceError(Exception):
-    """Others were asked before it all the time."""
+    """No place became free within the time allowed."""
 
     def __str__(self) -> str:
         return "so many others are asked before it"
 
 
 class QuestionLine:
-    """Those of one client."""
+    """Limits how many requests one admin client has in flight; the rest wait in order of arrival."""
 
     def __init__(self, places: int) -> None:
-        """``places``: how many are asked at a time."""
+        """``places``: how many requests may be in flight."""
         self._places = asyncio.Semaphore(places)
 
     @asynccontextmanager
     async def place(self, seconds: float) -> AsyncIterator[None]:
-        """A place, for as long as it is needed; one that is free is had at once.
+        """Occupies a place for one request; a free one is taken at once.
 
         Args:
-            seconds: how long to wait for it.
+            seconds: how long to wait for a place.
 
         Raises:
-            NoPlaceError: there was none in time.
+            NoPlaceError: no place became free in time.
         """
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
 """The schemas of a change log: which one to write with, and which one an event was written with.
 
-A topic's schemas are numbered from 0, newer ones beside older ones, and each message tells the number of its own. Anybody may register
-anything on ``__change_events`` (its compatibility check is off), so what is no schema of policy events is passed over.
+A topic's schemas are numbered from 0, in order of registration, and each message carries the number of its own. Any client may register any
+schema on ``__change_events`` (its compatibility check is off), so a schema that is not one of policy events is skipped.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from .api import Admin
 _log = logging.getLogger(__name__)
 
 NOT_REGISTERED = -1
-"""The version of a schema that the topic does not have, and of messages that tell none."""
+"""The version of a schema that the topic does not have, and of messages that carry none."""
 _CODECS = 32
-"""Of so many schemas codecs are kept, for all logs of the process together, with what they have at hand of topics and documents."""
+"""For how many schemas codecs are cached, for all logs of the process together, including the codecs' own caches of topics and
+documents."""
 
 
 class Registered(NamedTuple):
-    """A schema and where it stands."""
+    """A schema's codec and its version."""
 
     version: int
     codec: Codec
 
     @property
     def definition(self) -> str:
-        """Its text, verbatim."""
+        """The text of the schema, verbatim."""
         return str(self.codec.definition)
 
 
 class Schemas:
-    """The schemas of one log, each asked for once."""
+    """The schemas of one log, each requested once."""
 
     def __init__(self, admin: Admin, namespace: str, local: str, *, cluster: str, dialect: Dialect) -> None:
         self._admin = admin
@@ -47,14 +48,14 @@ class Schemas:
         self._codecs: dict[int, Codec | None] = {}
         self._lock = asyncio.Lock()
         self.newest = Registered(NOT_REGISTERED, self._codec(PULSAR_4_2_4))
-        """What to write with as far as is known: the newest there is, or, as long as the topic has none, that of Pulsar 4.2.4."""
+        """What to write with, as far as is known: the newest schema, or, as long as the topic has none, that of Pulsar 4.2.4."""
 
     @understood
     async def refresh(self) -> Registered:
-        """Asks what to write with now.
+        """Asks the broker for the newest schema, and returns what to write with.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         answer = await self._admin.get("schemas", *self._path, "schema")
         if answer is not None:
@@ -66,15 +67,15 @@ class Schemas:
         return self.newest
 
     def known(self, version: int) -> Codec | None:
-        """The codec of a schema, if it is at hand."""
+        """Returns the codec of a schema if it is at hand."""
         return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
 
     @understood
     async def written_with(self, version: int) -> Codec | None:
-        """The codec of the schema with a number; None if there is none, or if it is no schema of policy events.
+        """Returns the codec of a schema version; None if that version does not exist, or is not a schema of policy events.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         if (codec := self.known(version)) is not None:
             return codec
@@ -105,9 +106,9 @@ class Schemas:
 
 @lru_cache(_CODECS)
 def _codec(definition: str, cluster: str, dialect: Dialect) -> Codec:
-    """The codec of a schema: most logs of a cluster have the same, and making one takes two milliseconds.
+    """Returns the codec of a schema: most logs of a cluster have the same one, and creating it takes two milliseconds.
 
     Raises:
-        UnsupportedSchema: it is none of policy events.
+        UnsupportedSchema: the schema is not one of policy events.
     """
     return Codec(definition, local_cluster=cluster, dialect=dialect)

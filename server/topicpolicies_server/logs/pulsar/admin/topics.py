@@ -1,9 +1,9 @@
-"""What the admin API says of a change log's topic: whether it exists, its partitions, which creation of it this is, where it ends.
+"""Requests to the admin API about a change log's topic: whether it exists, its partitions, which creation of it this is, where it ends.
 
-Questions can create what they ask about: one that makes a broker load the namespace, such as ``internalStats`` or that for the schema, has
-its own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4). ``partitions``,
-``internal-info`` and those about the namespace only look into the metadata; so ``find``, ``expected`` and ``creation`` leave things as they
-are, and the others are for a log that exists.
+A request can create the topic that it is about: one that makes a broker load the namespace, such as ``internalStats`` or the one for the
+schema, has the broker's own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4).
+``partitions``, ``internal-info`` and the requests about the namespace only look into the metadata. So ``find``, ``expected`` and
+``creation`` change nothing, and all other methods are for a log that exists.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .api import Admin
 
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
-"""How many entries are looked at for a message among them."""
+"""How many entries are examined when looking for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
-"""The header with which an entry is shown that is a marker of the brokers'."""
+"""The header that the admin API adds to an entry that is a marker of the brokers' own."""
 
 
 class Layout(NamedTuple):
@@ -34,20 +34,20 @@ class Layout(NamedTuple):
     namespace: str
     local: str
     partitions: int
-    """How many topics it is made of; 0: it is not partitioned."""
+    """The number of its partitions; 0: it is not partitioned."""
 
     @property
     def topics(self) -> list[str]:
-        """The local names of the topics that hold messages."""
+        """The local names of the topics that hold the messages."""
         return [f"{self.local}-partition-{number}" for number in range(self.partitions)] or [self.local]
 
     @property
     def full_names(self) -> list[str]:
-        """The same, as clients name them."""
+        """The full names of these topics, as clients use them."""
         return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
 
     def part(self, partition: int) -> Layout:
-        """One of them by itself."""
+        """Returns one of these topics as a layout of its own."""
         return Layout(self.namespace, self.topics[partition], 0)
 
 
@@ -55,9 +55,9 @@ class Compaction(NamedTuple):
     """How far a topic is compacted."""
 
     ledger: int = -1
-    """The ledger with what compaction left over, another one after each compaction; -1: the topic was never compacted."""
+    """The ledger that the last compaction wrote, another one each time; -1: the topic was never compacted."""
     horizon: MessageId | None = None
-    """Behind which entry nothing is compacted. It may be told as the beginning of the next ledger."""
+    """The last entry that was compacted; brokers may report the beginning of the next ledger instead. None: it is not known."""
 
 
 class EntryRange(NamedTuple):
@@ -66,20 +66,20 @@ class EntryRange(NamedTuple):
     first: MessageId
     last: MessageId
     entries: int
-    """How many there are, markers of the brokers' own included."""
+    """How many entries there are, including markers of the brokers' own."""
 
 
 class End(NamedTuple):
-    """Where a topic ended when it was asked for."""
+    """Where a topic ended at the time of the request."""
 
     last: MessageId | None
-    """Its last entry; None: there is nothing in it. Readers may never get to see it: compaction removes it if it is a tombstone."""
+    """The topic's last entry; None: it is empty. Readers may never see that entry: compaction removes it if it is a tombstone."""
     fresh_ledger: int | None = None
-    """If nothing was ever written: the ledger that the first entry goes to, unless it is replaced before."""
+    """If nothing was ever written: the ledger that the first entry goes to, unless that ledger is replaced before."""
 
 
 class Topics:
-    """The questions."""
+    """The requests about change logs' topics."""
 
     def __init__(self, admin: Admin, local: str) -> None:
         """``local`` is the local name that change logs have in every namespace."""
@@ -88,7 +88,7 @@ class Topics:
 
     @understood
     async def find(self, namespace: str) -> Layout | None:
-        """The log of a namespace; None if it has none.
+        """Returns the layout of a namespace's log; None if it has none.
 
         Raises:
             LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``), or there is no answer.
@@ -102,7 +102,7 @@ class Topics:
 
     @understood
     async def expected(self, namespace: str, default_partitions: int) -> Layout:
-        """How brokers would lay out the log of a namespace if they created it now.
+        """Returns how brokers would lay out the log of a namespace if they created it now.
 
         Raises:
             LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
@@ -120,7 +120,7 @@ class Topics:
 
     @understood
     async def creations(self, layout: Layout) -> tuple[str, ...]:
-        """Tells one creation of each of a log's topics from the next after it was deleted; "" where it is not there.
+        """Returns, for each of a log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist.
 
         Raises:
             LogError: there is no answer.
@@ -129,7 +129,9 @@ class Topics:
         return tuple("" if info is None else str(info.get("creationDate") or "") for info in infos)
 
     async def creation(self, layout: Layout) -> str:
-        """The same of all of them together: any may be deleted by itself. "" if one is not there.
+        """Returns what distinguishes this creation of the log from later ones; "" if one of its topics does not exist.
+
+        All topics count, because each of them may be deleted by itself.
 
         Raises:
             LogError: there is no answer.
@@ -138,7 +140,7 @@ class Topics:
 
     @understood
     async def end(self, namespace: str, topic: str) -> End:
-        """Where one of a log's topics ends.
+        """Returns where one of a log's topics ends.
 
         Raises:
             LogError: there is no answer.
@@ -154,10 +156,10 @@ class Topics:
 
     @understood
     async def last(self, namespace: str, topic: str) -> MessageId:
-        """The last message of one of a log's topics, or a place behind it; its entry is -1 if its ledger holds none, nor do those before.
+        """Returns the last message of one of a log's topics, or a place after it; entry -1 if there is no entry up to there.
 
         Raises:
-            LogError: there is no answer, or the topic is not served at the moment.
+            LogError: there is no answer, or no broker serves the topic at the moment.
         """
         answer = await self._ask(namespace, topic, "lastMessageId")
         if not isinstance(answer, dict):
@@ -166,7 +168,7 @@ class Topics:
 
     @understood
     async def compaction(self, namespace: str, topic: str) -> Compaction:
-        """How far one of a log's topics is compacted.
+        """Returns how far one of a log's topics is compacted.
 
         Raises:
             LogError: there is no answer.
@@ -174,11 +176,11 @@ class Topics:
         return _compaction(await self._ask(namespace, topic, "internalStats") or {})
 
     async def uncompacted(self, namespace: str, topic: str, horizon: MessageId, most: int) -> EntryRange:
-        """What still stands in the ledgers of one of a log's topics up to an entry: its newest entries, at most about so many.
+        """Returns the newest entries up to ``horizon`` that still stand in the ledgers of one of a log's topics, at most ``most``.
 
         Raises:
             LogError: there is no answer.
-            Exception: the answer has another form, which the caller tells in its own way.
+            Exception: the answer has another form, which the caller reports in its own way.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
@@ -195,14 +197,14 @@ class Topics:
 
     @understood
     async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId, most: int | None = None) -> EntryRange | None:
-        """What stands between two entries of one of a log's topics, or its first entries; None if that is not known any more.
+        """Returns the entries between two places of one of a log's topics, or the first of them; None if that is not known any more.
 
         Args:
             namespace: ``tenant/namespace``.
-            topic: its local name.
+            topic: the topic's local name.
             after: the entry before the first one.
-            before: the entry behind the last one.
-            most: how many entries are wanted at the most; None: all.
+            before: the entry after the last one.
+            most: how many entries are wanted at most; None: all.
 
         Raises:
             LogError: there is no answer.
@@ -211,7 +213,7 @@ class Topics:
         sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
         if after.ledger not in sizes:
             return None  # it was trimmed
-        sizes[before.ledger] = before.entry  # of the last ledger the number of entries is not told
+        sizes[before.ledger] = before.entry  # brokers do not report the number of entries of the last ledger
         between = sorted((ledger, size) for ledger, size in sizes.items() if after.ledger <= ledger <= before.ledger)
         count = sum(size for _, size in between) - (after.entry + 1)
         if count < 0:
@@ -229,7 +231,7 @@ class Topics:
 
     @understood
     async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
-        """Whether a reader, by its name, has been sent everything up to an entry and waits for more.
+        """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more.
 
         Raises:
             LogError: there is no answer.
@@ -245,9 +247,9 @@ class Topics:
 
     @understood
     async def skipped(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
-        """A message that stands between two entries of one of a log's topics; None if there is none.
+        """Returns a message that stands between two entries of one of a log's topics; None if there is none.
 
-        What brokers keep from readers, markers of their own, is no message. Beyond ``_LOOKED_AT`` entries it is not told what they are.
+        Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.
 
         Raises:
             LogError: there is no answer.
@@ -266,11 +268,11 @@ class Topics:
         except LogError as error:
             if error.reason != Reason.PULSAR_ADMIN_REFUSED:
                 raise
-            return True  # for all that we may know
+            return True  # taken for a message, because its headers may not be read
         return headers is not None and _MARKER not in headers
 
     async def _policies(self, namespace: str) -> Any:
-        """A namespace's own policies; None if there is none, or if it is being deleted, when brokers refuse to create topics in it."""
+        """Returns a namespace's own policies; None if it does not exist or is being deleted, when brokers refuse to create topics in it."""
         policies = await self._admin.get("namespaces", *namespace.split("/"))
         return None if policies is None or policies.get("deleted") else policies
 
@@ -279,14 +281,14 @@ class Topics:
 
 
 def creation_of(creations: Sequence[str]) -> str:
-    """Tells one creation of a log from the others, by those of its topics; "" if one of them is not there."""
+    """Combines the creations of a log's topics into one value; "" if one of the topics does not exist."""
     if not all(creations):
         return ""
     return creations[0] if len(creations) == 1 else hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
 
 
 def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:
-    """The entries between two, of the ledgers that are left. Only the last ledger's number of entries is not known yet."""
+    """Returns the entries between two places, in the ledgers that are left. Of the last ledger brokers report no size yet."""
     sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in ledgers if after.ledger <= ledger["ledgerId"] < before.ledger}
     for ledger, size in sorted({**sizes, before.ledger: before.entry}.items()):
         for entry in range(after.entry + 1 if ledger == after.ledger else 0, size):

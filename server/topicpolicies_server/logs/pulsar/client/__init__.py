@@ -1,10 +1,10 @@
 """The boundary to pulsar-client, a C++ library.
 
-- ``library``: the client, its readers and producers; nothing outside touches the library
-- ``securing``: how its connections show who the sidecar is, and check who brokers are
-- ``inbox``: from its threads to the event loop
-- ``refusals``: what its result codes mean for a change log
-- ``log_lines``: what it logs
+- ``library``: the client, its readers and its producers
+- ``securing``: authentication and TLS of its connections
+- ``inbox``: hands results from the library's threads to the event loop
+- ``refusals``: what the library's result codes mean for a change log
+- ``log_lines``: forwards the library's log to Python's
 """
 
 from .inbox import Inbox

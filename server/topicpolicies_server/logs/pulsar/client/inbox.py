@@ -1,4 +1,4 @@
-"""What the library's threads say, for the event loop."""
+"""Hands results from the library's threads to the event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """Items from any thread for the event loop, which is woken once however many come meanwhile.
+    """A queue from any thread to the event loop, which is woken once however many items come until it runs.
 
     Attributes:
-        items: what has come and was not taken out yet, oldest first.
+        items: what has come and was not taken yet, oldest first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
@@ -26,13 +26,13 @@ class Inbox(Generic[T]):
         self._woken = False
 
     def put(self, item: T) -> None:
-        """Adds an item. Never raises and never waits; after the loop was closed nobody is woken."""
+        """Adds an item. Never raises and never waits; once the loop is closed, it is not woken any more."""
         self.items.append(item)
         if not self._woken:
             self._woken = True
-            with suppress(RuntimeError):  # the loop is closed, and nobody is left to tell
+            with suppress(RuntimeError):  # the loop is closed, so nothing is left to wake
                 self._loop.call_soon_threadsafe(self._come)
 
     def _come(self) -> None:
-        self._woken = False  # before the items are looked at: what comes from here on is either seen, or wakes the loop again
+        self._woken = False  # reset before the items are read: a later item is either seen now, or wakes the loop again
         self._wake()

@@ -1,13 +1,14 @@
-"""The boundary to pulsar-client, a C++ library: nothing else here touches it.
+"""The client, its readers and its producers; no other module of the sidecar calls pulsar-client, but for ``securing``.
 
-Its public Python API blocks a thread per call or wakes the event loop once per message, so this goes one floor down, to the extension's own
-asynchronous calls (``_pulsar``), which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` holds the ones used here.
+The library's public Python API blocks a thread per call, or wakes the event loop once per message. So this module uses the extension's own
+asynchronous calls (``_pulsar``) one level below, which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` checks that
+the calls used here exist.
 
 Rules that the library's threads impose:
 
 - A callback must not raise: that ends the process. Callbacks here only put their arguments into an ``Inbox``.
-- A callback takes the interpreter's lock. Whatever waits for the library's threads must have given that lock up, so clients are closed in
-  threads that only wait, and before they are forgotten.
+- A callback takes the interpreter's lock. Code that waits for the library's threads must not hold that lock, so clients are closed in
+  threads that do nothing but wait, and before they are garbage-collected.
 - A client does not survive ``fork``.
 """
 
@@ -49,11 +50,11 @@ WAIT_FOR_EXCLUSIVE = _pulsar.ProducerAccessMode.WaitForExclusive
 
 
 class PulsarClientError(Exception):
-    """The library refused something.
+    """The library refused an operation.
 
     Attributes:
-        result: its result code.
-        message: what it says of it, if anything.
+        result: the library's result code.
+        message: the library's own message, if there is one.
     """
 
     def __init__(self, result: Any, message: str = "") -> None:
@@ -63,7 +64,7 @@ class PulsarClientError(Exception):
 
 
 def next_at_once(reader: Any) -> Any:
-    """The next message in a reader's queue; None if the queue is empty, or the reader closed."""
+    """Returns the next message in a reader's queue; None if the queue is empty or the reader is closed."""
     try:
         return reader.read_next(0)
     except _pulsar.PulsarException:
@@ -71,15 +72,15 @@ def next_at_once(reader: Any) -> Any:
 
 
 class PulsarClient:
-    """One connection pool to the brokers, with one thread for the sockets and one for what was received."""
+    """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages."""
 
     def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
         Args:
             service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``, the hosts separated by commas.
-            token: what to show, asked for on each new connection, or who issues it; None: a certificate, if ``tls`` has one.
-            tls: how to check brokers' certificates, for ``pulsar+ssl``; by default as strictly as can be.
+            token: authenticates each new connection; None: a certificate does, if ``tls`` has one.
+            tls: how to verify brokers' certificates, for ``pulsar+ssl``; as strictly as possible by default.
         """
         configuration = _pulsar.ClientConfiguration()
         configuration.operation_timeout_seconds(_OPERATION_SECONDS)
@@ -98,19 +99,20 @@ class PulsarClient:
     async def create_reader(
         self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None, resumed: MessageId | None = None
     ) -> Any:
-        """A reader of a topic that is no partitioned one, under the brokers' own prefix (``__system_reader``).
+        """Returns a reader of a topic, not a partitioned one, under the brokers' own subscription prefix (``__system_reader``).
 
-        It has no schema, so that it registers none. Connecting creates the topic if it does not exist.
+        The reader has no schema, so that it registers none. Connecting creates the topic if it does not exist.
 
         Args:
-            topic: its full name.
-            name: the reader's.
+            topic: the topic's full name.
+            name: the reader's name.
             queue_size: how many messages may have been received and not taken.
-            first: the message to begin with, and to read on from there uncompacted; None: from the earliest one, compacted, as brokers do.
-            resumed: where to begin in place of the earliest message, compacted.
+            first: the message from which on the topic is read uncompacted; None: it is read compacted, as brokers do, from the earliest one
+                on.
+            resumed: for a compacted reader: the message to begin with in place of the earliest one.
 
         Raises:
-            PulsarClientError: it could not be created in time.
+            PulsarClientError: the reader could not be created in time.
             LogError: the client is closed.
         """
         configuration = _pulsar.ReaderConfiguration()
@@ -119,7 +121,7 @@ class PulsarClient:
         configuration.start_message_id_inclusive(True)
         configuration.subscription_role_prefix(SYSTEM_READER)
         configuration.receiver_queue_size(queue_size)
-        # The library hands over nothing more behind a message that it can't decrypt, unless it may hand that over as it is.
+        # After a message that it can't decrypt, the library hands over nothing more, unless it may hand over that message as it is.
         configuration.crypto_failure_action(_pulsar.ConsumerCryptoFailureAction.CONSUME)
         begin = resumed if first is None else first
         start = _EARLIEST if begin is None else _pulsar.MessageId(-1, begin.ledger, begin.entry, -1)
@@ -128,21 +130,21 @@ class PulsarClient:
     async def create_producer(
         self, topic: str, schema: str, *, send_seconds: float, queue_size: int, access: Any = SHARED, name: str = ""
     ) -> Any:
-        """A producer without batching, as brokers have it, whose messages are bytes that are encoded already.
+        """Returns a producer without batching, like the brokers' own, whose messages are bytes that are encoded already.
 
         Connecting creates the topic if it does not exist, and registers the schema if it is not registered.
 
         Args:
-            topic: a topic that is no partitioned one.
+            topic: the topic's full name; not a partitioned topic.
             schema: the Avro schema, verbatim, that the bytes are written with.
-            send_seconds: after which time an unacknowledged message is given up.
+            send_seconds: after how long the library gives up an unacknowledged message.
             queue_size: how many messages may be unacknowledged.
-            access: ``SHARED``; ``EXCLUSIVE`` for the topic's only one, refused (``ProducerFenced``, ``ProducerBusy``) if there is any
-                other; ``WAIT_FOR_EXCLUSIVE`` to be that when there is none any more, which after some seconds ends with ``Timeout``.
-            name: its name, which each message carries; by default the broker makes one up.
+            access: ``SHARED``; ``EXCLUSIVE`` for the topic's only producer, refused (``ProducerFenced``, ``ProducerBusy``) if there is
+                another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which ends with ``Timeout`` after some seconds.
+            name: the producer's name, which each message carries; by default the broker chooses one.
 
         Raises:
-            PulsarClientError: it could not be created in time.
+            PulsarClientError: the producer could not be created in time.
             LogError: the client is closed.
         """
         configuration = _pulsar.ProducerConfiguration()
@@ -157,10 +159,10 @@ class PulsarClient:
         return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done))
 
     async def let_broker_lay_out(self, topic: str) -> int:
-        """Asks for a topic's partitions as everybody does who connects: where topics are partitioned by default, that creates them.
+        """Requests a topic's partitions as any client does that connects: where topics are partitioned by default, that creates them.
 
         Returns:
-            How many there are; 0 for a topic that is (or would be) no partitioned one.
+            How many partitions there are; 0 for a topic that is not partitioned, or would not be.
 
         Raises:
             PulsarClientError: the broker refused.
@@ -174,7 +176,7 @@ class PulsarClient:
         return 0 if list(names) == [topic] else len(names)
 
     async def close(self, seconds: float) -> None:
-        """Closes the client, with all its readers and producers; after ``seconds`` it goes on without waiting."""
+        """Closes the client with all its readers and producers; returns after ``seconds`` at the latest, while the closing goes on."""
         if self._closed:
             return
         self._closed = True
@@ -183,10 +185,10 @@ class PulsarClient:
 
         def close() -> None:
             self._close_client()
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
                 loop.call_soon_threadsafe(finished.set)
 
-        # The call that waits is the one whose callback is no Python: none of ours would then run while the interpreter shuts down.
+        # The blocking call needs no Python callback, which could otherwise run while the interpreter shuts down.
         self._closing = threading.Thread(target=close, name="pulsar-client-close", daemon=True)
         self._closing.start()
         try:
@@ -195,7 +197,7 @@ class PulsarClient:
             _log.warning("pulsar-client did not close within %g s", seconds)
 
     def end(self) -> None:
-        """Closes the client, or waits for its closing, in bounded time. For the end of the process, when the event loop has ended."""
+        """Closes the client, or waits for its closing, in bounded time; called when the process ends, after the event loop has ended."""
         if self._closing is None:
             self._close_client()
         else:
@@ -210,7 +212,7 @@ class PulsarClient:
             _open_clients.discard(self)
 
     async def _ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
-        """Starts an asynchronous call of the library and waits for its result. If nobody waits any more, what it made is closed."""
+        """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns."""
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if os.getpid() != self._process:
@@ -234,7 +236,7 @@ class PulsarClient:
         try:
             return await answer
         except asyncio.CancelledError:
-            if not answer.cancelled() and answer.exception() is None:  # it came in the very turn in which it was given up
+            if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
                 close_quietly(answer.result())
             raise
 
@@ -245,7 +247,7 @@ class _Failed:
 
 
 def message_of(encoded: Encoded) -> Any:
-    """An event as a message to send."""
+    """Returns an event as a message to send."""
     builder = _pulsar.MessageBuilder()
     builder.partition_key(encoded.key)
     if encoded.payload is None:
@@ -260,10 +262,10 @@ def message_of(encoded: Encoded) -> Any:
 
 
 async def send(handle: Any, message: Any) -> Any:
-    """Sends one message, and returns its id when it is stored.
+    """Sends one message, and returns its id once it is stored.
 
     Raises:
-        PulsarClientError: it was not acknowledged.
+        PulsarClientError: the message was not acknowledged.
     """
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -281,14 +283,14 @@ async def send(handle: Any, message: Any) -> Any:
 
 
 async def close_handle(handle: Any) -> None:
-    """Closes a reader or producer and waits for it."""
+    """Closes a reader or producer, and waits until that is done."""
     closed = asyncio.Event()
     handle.close_async(Inbox[Any](asyncio.get_running_loop(), closed.set).put)
     await closed.wait()
 
 
 def close_quietly(handle: Any) -> None:
-    """Starts closing a reader or producer, if it is one; how that ends is nobody's concern."""
+    """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):
         handle.close_async(_ignore)
 
@@ -310,6 +312,6 @@ _open_clients: weakref.WeakSet[PulsarClient] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Threads of the library that call Python while it ends would take the process down."""
+    """Closes all clients: a library thread that calls into Python while the interpreter ends would crash the process."""
     for client in list(_open_clients):
         client.end()

@@ -40,17 +40,17 @@ _MEANINGS = {
 
 
 def is_passing(error: PulsarClientError | LogError) -> bool:
-    """Whether what failed may succeed when it is tried again."""
+    """Whether an operation that failed like this may succeed when it is tried again."""
     return error.result in _PASSING if isinstance(error, PulsarClientError) else error.reason == Reason.PULSAR_ADMIN_UNREACHABLE
 
 
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
-    """A result code as an error of the log.
+    """Returns a result code as an error of the log.
 
     Args:
         what: what failed, as the subject of a sentence.
-        result: the library's code.
-        message: what the library says of it.
+        result: the library's result code.
+        message: the library's own message.
         outcome_unknown: for an append, whether it may have succeeded all the same.
     """
     default = (Reason.LOG_UNREACHABLE, "no answer in time") if result in _PASSING else (Reason.LOG_REFUSED, "the brokers refuse")

@@ -1,7 +1,7 @@
-"""How a connection of the library's shows who the sidecar is, and checks who brokers are.
+"""Authentication and TLS of the library's connections.
 
-The library reads certificates, keys and authorities for each connection, and asks for the token then, so whoever rotates them only replaces
-the files.
+The library reads certificates, keys and authorities for each new connection, and requests the token then, so to rotate them, replace the
+files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _WITH_TLS = "pulsar+ssl"
 
 
 def secure(configuration: Any, service_url: str, token: Identity | None, tls: TlsOptions) -> None:
-    """Tells a client's configuration.
+    """Configures authentication and TLS of a client.
 
     Args:
-        configuration: the library's.
-        service_url: where it will connect; by its scheme with TLS or without.
-        token: what says who the sidecar is; None: its certificate, if it has one.
-        tls: how to check brokers' certificates.
+        configuration: the library's client configuration.
+        service_url: where the client will connect; its scheme says whether with TLS.
+        token: what authenticates the sidecar; None: its certificate, if it has one.
+        tls: how to verify brokers' certificates.
     """
     secured = service_url.startswith(_WITH_TLS)
     if isinstance(token, OAuth2):
@@ -40,7 +40,7 @@ def secure(configuration: Any, service_url: str, token: Identity | None, tls: Tl
 def _configure_tls(configuration: Any, tls: TlsOptions) -> None:
     configuration.tls_allow_insecure_connection(False)
     configuration.tls_validate_hostname(tls.check_hostname)
-    # The library's own idea of the system's authorities is that of the machine it was built on.
+    # The library's own path to the system's authorities is that of the machine it was built on.
     configuration.tls_trust_certs_file_path(str(tls.authorities))
     if tls.certificate is not None and tls.key is not None:
         configuration.tls_certificate_file_path(str(tls.certificate))
@@ -48,7 +48,7 @@ def _configure_tls(configuration: Any, tls: TlsOptions) -> None:
 
 
 def _harmless(token: TokenSource) -> TokenSource:
-    """The token for threads of the library: where it can't be had, an empty one, which brokers refuse."""
+    """Wraps a token source for threads of the library: if the token can't be read, it returns an empty one, which brokers refuse."""
 
     def read() -> str:
         try:

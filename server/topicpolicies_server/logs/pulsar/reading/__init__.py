@@ -1,17 +1,20 @@
-"""Reading a change log: everything, once, in order, or else the log is opened anew.
+"""Reading a change log: every event once, in order. Where that cannot be guaranteed, the log is lost and has to be opened again.
 
-- ``receiving``: what the library has received, in order; and slices of it, between which others have their turns
-- ``continuity``: whether something is missing, as a pure state machine
-- ``questions``: what that asks, of the broker and the ledgers
-- ``not_handed_over``: what was missing at earlier openings
-- ``beginning``: with what an opening goes on that knows a place
-- ``entries``: the messages as entries of the log
-- ``acknowledged``: those of ours, which need not be decoded again
-- ``uncompacted``: what compaction took away and still stands in the ledgers
-- ``source``: the library's reader of a partition, and the next one in its place
-- ``patience``: when nothing comes: when that is opened, and when it is given up
-- ``partition``: one partition, with what those above know
-- ``following``: all partitions of a log
-- ``existence``: whether the log is still there, and where it ends now
-- ``whole_log``: one log, followed if it exists, and looked for if it does not
+The *initial replay* is the reading of what the log contained when it was opened; with its end, the log has caught up.
+
+- ``receiving``: takes messages from the client library's reader in log order, and divides the work into slices between which other tasks
+  run
+- ``continuity``: decides whether an entry was missed; a pure state machine
+- ``questions``: sends the requests that ``continuity`` needs, to the broker and to the ledgers
+- ``not_handed_over``: messages that the library did not hand over at earlier openings
+- ``beginning``: decides whether an opening that knows a position may go on from there
+- ``entries``: turns messages into entries of the log
+- ``acknowledged``: keeps events that this process appended, so that they are not decoded again when they are read
+- ``uncompacted``: reads entries that compaction erased and that still stand in the ledgers
+- ``source``: the library's reader of a partition, and its replacements
+- ``patience``: while nothing comes: when to open a new reader, and when to give up
+- ``partition``: reads one partition, with the modules above
+- ``following``: reads all partitions of a log that exists
+- ``existence``: checks whether the log still exists, and where it ends now
+- ``whole_log``: follows one log if it exists, and waits for its creation if it does not
 """

@@ -1,16 +1,16 @@
-"""Events of ours that brokers have acknowledged, until they are read: what is read there need not be decoded again.
+"""Events of this process that brokers have acknowledged, kept until they are read back, so that they need not be decoded.
 
-Whoever appends an event has it, and an acknowledgement says where it stands. So when a message is read there, its id tells whether it is
-that event; if it is not, or if nothing is kept of its place, it is decoded.
+The acknowledgement of an append says where the event stands. When the message at that place is read, its event id tells whether it is the
+event that was appended here; if it is not, or if no event is kept for the place, the message is decoded.
 
 ========  ==============================================================  =======  ================================================
-a place   what happens                                                    next     what is done
+place     event                                                           next     action
 ========  ==============================================================  =======  ================================================
-NOTHING   its acknowledgement comes, before it is read                    KEPT     the event is kept, unless ``MOST`` are
-NOTHING   its acknowledgement comes, after it was read, or out of order   NOTHING  nothing: it was decoded, or will be
-NOTHING   it is read                                                      NOTHING  it is decoded
-KEPT      it is read                                                      NOTHING  the event is given back
-KEPT      a later place is read                                           NOTHING  the event is let go of
+NOTHING   acknowledged before it is read                                  KEPT     keep the event, unless ``MOST`` are kept
+NOTHING   acknowledged after it was read, or out of order                 NOTHING  none: it was decoded, or will be
+NOTHING   read                                                            NOTHING  decode the message
+KEPT      read                                                            NOTHING  return the event
+KEPT      a later place is read                                           NOTHING  drop the event
 ========  ==============================================================  =======  ================================================
 """
 
@@ -22,33 +22,33 @@ from collections.abc import Iterable
 from ....core.policies.events import Event, Placed, Position
 
 MOST = 1_024
-"""Events of one partition that are kept: by so many the reader may be behind. Those that come behind them are decoded."""
+"""How many events of one partition are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
 
 
 class Acknowledged:
-    """Events of one partition that were acknowledged and have not been read."""
+    """Events of one partition that were acknowledged and not read yet."""
 
     __slots__ = ("_kept", "_last", "_most")
 
     def __init__(self, most: int = MOST) -> None:
-        """Nothing is kept. ``most``: how many events may be."""
+        """Keeps nothing yet. ``most``: how many events may be kept."""
         self._most = most
         self._kept: deque[tuple[Position, Event]] = deque()
         self._last: Position = ""
-        """The last place that was read, or of which an event was kept."""
+        """The last place that was read, or for which an event was kept."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def note(self, events: Iterable[Placed]) -> None:
-        """Events were acknowledged, in the order of the log."""
+        """Takes events that were acknowledged, in the order of the log."""
         for placed in events:
             if placed.event is not None and placed.position > self._last and len(self._kept) < self._most:
                 self._kept.append((placed.position, placed.event))
                 self._last = placed.position
 
     def read(self, position: Position) -> Event | None:
-        """What was acknowledged at a place that is read now; None: nothing is known of it. Places are read in the order of the log."""
+        """Returns the event that was acknowledged at a place, which is now read; None: none is kept. Places are read in log order."""
         kept = self._kept
         while kept and kept[0][0] <= position:
             at, event = kept.popleft()

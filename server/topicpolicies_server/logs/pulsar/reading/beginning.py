@@ -1,15 +1,17 @@
-"""Where the reading of a log may begin, of whoever knows everything up to a place: there, or at the beginning.
+"""Decides where an opening that knows the log up to a position begins to read: after that position, or at the log's beginning.
 
 ====================================================================  ==============================================================
-of any partition                                                      the whole log is read
+condition, for any partition                                          what follows
 ====================================================================  ==============================================================
-the place is none of a log of this kind                               from its beginning
-it is not told how far the partition is compacted                     from its beginning
-it is compacted further than the place                                from its beginning: of a key that went there nothing is left
-it ends before the place                                              from its beginning: it is not what it was
+the position is not one of a Pulsar log                               the whole log is read
+the start knows another number of partitions                          the whole log is read
+brokers do not say how far the partition is compacted                 the whole log is read
+the partition is compacted further than the position                  the whole log is read: deletions in between left no trace
+the partition ends before the position                                the whole log is read: it is not the log that it was
+none of these                                                         reading begins at the position
 ====================================================================  ==============================================================
 
-What is compacted later is asked for as reading goes on (``continuity``), as behind an interruption.
+Compactions that end later are handled while reading goes on (``continuity``), as after an interruption.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ class Beginning(NamedTuple):
 
     stood: Stood
     compaction: Compaction
-    """How far it is compacted, as was asked before its reader is connected."""
+    """How far the partition was compacted before its reader was connected."""
 
 
 async def beginnings(access: Access, layout: Layout, start: Start) -> Sequence[Beginning] | None:
-    """Where each partition is read from, to go on from a place; None: everything has to be read.
+    """Returns where each partition is read from so that reading resumes at a known place; None: the whole log has to be read.
 
     Args:
-        access: the ways to the brokers.
+        access: the clients for the brokers.
         layout: the log's topics.
         start: a place of this very log.
 
     Raises:
-        LogError: there is no answer.
+        LogError: the broker gave no answer.
     """
     try:
         places = [place_of(position) for position in start.positions]
@@ -66,5 +68,5 @@ async def _beginning(access: Access, namespace: str, topic: str, stood: Stood) -
 
 
 def _end(last: MessageId | None, place: MessageId) -> MessageId:
-    """The end of a partition; one in which nothing is ends before every place but the border of a ledger, behind which nothing was read."""
+    """Returns a partition's end. An empty one ends before every place except the border of a ledger, after which nothing had been read."""
     return last if last is not None else place if place.entry < 0 else NOWHERE

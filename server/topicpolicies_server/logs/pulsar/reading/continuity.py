@@ -1,52 +1,56 @@
-"""Whether a reader has missed something, because it was compacted away before it came by, or because nobody handed it over.
+"""Decides whether a reader missed an entry, because compaction erased it first or because the library did not hand it over.
 
-Readers read compacted, because most of a log is gone otherwise. So what they see depends on when the broker compacts: a compaction that
-overtakes a reader (one that was disconnected, or slow, or is still at the beginning) takes events out of the sequence that the reader
-sees, and a fold that misses one event of a key may undo somebody's change for good; a deletion leaves nothing at all. Entries are numbered
-densely, so whatever is missing leaves a gap. It is made sure of before the entry behind it is delivered:
+Readers read compacted, because most of a log is gone otherwise. So what they see depends on when the broker compacts. A compaction that
+overtakes a reader (one that was disconnected, or slow, or is still replaying the beginning) removes events from the sequence that the
+reader sees. A fold that misses one event of a key may undo another writer's change for good; and of a deleted key, compaction leaves
+nothing at all. Entries of a ledger are numbered densely, so a missing entry leaves a gap. Each gap is cleared up before the entry after it
+is delivered:
 
 ==========  =====================  =====================================================  ============================================
-state       what is asked          what comes                                             what follows
+state       what is requested      event                                                  what follows
 ==========  =====================  =====================================================  ============================================
-WHOLE       nothing                an entry that goes on                                  deliver it
-                                   an entry behind a gap                                  COMPACTION
-                                   the first entry behind the opening's horizon           COMPACTION
-                                   the end of the log, behind what was delivered          COMPACTION
-COMPACTION  how far the topic is   the ledger that is known                               GAP; none: WHOLE
+WHOLE       nothing                an entry that directly follows                         deliver it
+                                   an entry after a gap                                   COMPACTION
+                                   the first entry after the opening's horizon            COMPACTION
+                                   the end of the log, after what was delivered           COMPACTION
+COMPACTION  how far the topic is   the compacted ledger that is known                     GAP; if there is no gap: WHOLE
             compacted              another one                                            SETTLING
-SETTLING    the same, after a      another one than before                                SETTLING
-            while                  the same, and its horizon was delivered                GAP; none: WHOLE
-                                   the same, and its horizon was not                      ERASED
-ERASED      the entries up to the  some                                                   deliver them; ERASED up to the horizon
-            horizon                none are left                                          GAP; none: WHOLE
-                                   they can't be had                                      GAP; none: WHOLE
-GAP         the entries in it      some                                                   deliver them; GAP; none left: WHOLE
+SETTLING    the same, after a      a ledger other than the last answer's                  SETTLING
+            while                  the same; its horizon was delivered                    GAP; if there is no gap: WHOLE
+                                   the same; its horizon was not delivered                ERASED
+ERASED      the entries up to the  some entries                                           deliver them; ERASED up to the horizon
+            horizon                none are left                                          GAP; if there is no gap: WHOLE
+                                   they can't be had                                      GAP; if there is no gap: WHOLE
+GAP         the entries in it      some entries                                           deliver them; GAP; none left: WHOLE
                                    none                                                   WHOLE
-                                   they can't be had, and the horizon was not delivered   lost: ``LOG_COMPACTED``
-                                   they can't be had, and only the opening told of it     SETTLING
+                                   they can't be had; the horizon was not delivered       lost: ``LOG_COMPACTED``
+                                   they can't be had; only the opening's answer is known  SETTLING
                                    they can't be had                                      MESSAGES
-MESSAGES    for messages in it     any, or none                                           CONFIRMING
+MESSAGES    for messages in it     any number, or none                                    CONFIRMING
 CONFIRMING  how far the topic is   another ledger                                         SETTLING
-            compacted              the same; there are none                               WHOLE
-                                   the same; all of them stayed away once before          deliver them as unreadable; WHOLE
-                                   the same; there are others                             lost: ``LOG_SKIPPED``
+            compacted              the same; no message was found                         WHOLE
+                                   the same; every message was missing once before        deliver them as unreadable; WHOLE
+                                   the same; a message is missing for the first time      lost: ``LOG_SKIPPED``
+                                   the same; ``UNREADABLE`` messages were found           lost: ``LOG_SKIPPED``
 ==========  =====================  =====================================================  ============================================
 
-What is compacted away still stands in the ledgers for a while, as does what the library or the broker failed to hand over, so it is read
-there (``uncompacted``). A gap in which no message stands is innocent: the end of a ledger, or a marker of the broker's own. What the
-library can't decode it never hands over: a message that stays away when the log has been opened anew is unreadable.
+The *horizon* of a compaction is the last entry that it covered. What compaction erased still stands in the ledgers for a while, and so does
+an entry that the library or the broker failed to hand over, so it is read from there (``uncompacted``). A gap without a message is
+harmless: it is the end of a ledger, or a marker of the broker's own. A message that the library can't decode is never handed over: one that
+is still missing after the log was opened again is unreadable.
 
-A log of which something was missed has to be opened anew; then the compacted events are its beginning. Whoever went on without what can't
-be had any more would see a newer event of each key, but not that a key was deleted: a deletion leaves nothing, and only the whole compacted
-beginning tells which keys are left. Entries go for good with their ledger, which is trimmed when it is
-compacted and another one was begun: when it is full, at the earliest after ten minutes (``managedLedgerMinLedgerRolloverTimeMinutes``), or
-when its broker ends. Whoever needs less than that to read the beginning opens a log anew once at the most.
+A log of which something was missed has to be opened again; the replay then begins with the compacted events. A reader that went on without
+the missing entries would see a newer event of each key, but not that a key was deleted: only the whole compacted beginning shows which keys
+are left. Entries disappear for good with their ledger, which is trimmed once it is compacted and another one was begun: when it is full, at
+the earliest after ten minutes (``managedLedgerMinLedgerRolloverTimeMinutes``), or when its broker stops. A reader that needs less than that
+for the initial replay opens a log again at most once.
 
-**A compaction while the beginning is read.** Up to the opening's horizon the reader sees what compaction left over, of this compaction or
-of a later one. Of a later one it does not see the keys that an event behind the opening's horizon concerns: they stand where that event
-does, and a deleted one stands nowhere. So as soon as reading comes behind that horizon it is asked how far the topic is compacted by now:
-up to there all entries are read as they were, nothing is read again, and the history of their keys is known no further back
-(``complete_after``), as after an opening behind that compaction. An answer that comes later tells of nothing that was read before.
+**A compaction during the initial replay.** Up to the opening's horizon the reader sees what a compaction left over: that one, or a later
+one. A later one hides the keys of which an event stands after the opening's horizon: they appear where that event stands, and deleted keys
+appear nowhere. So as soon as the reader passes the opening's horizon, the broker is asked how far the topic is compacted by now. Up to
+there all entries are read from the ledgers as they were; nothing is read twice; and the history of their keys is known no further back
+(``complete_after``), as if the log had been opened after that compaction. Compactions that end after the answer took nothing from what was
+read before it.
 """
 
 from __future__ import annotations
@@ -62,11 +66,11 @@ from ..admin.topics import Compaction
 from ..ids import NOWHERE, MessageId, border_of
 
 UNREADABLE = 64
-"""With so many messages in a gap that nobody hands over, the log is not read on without them."""
+"""With so many messages in one gap that are not handed over, the log is not read on without them."""
 
 
 class State(enum.Enum):
-    """What is to be made sure of."""
+    """What has to be found out next, as in the table above."""
 
     WHOLE = enum.auto()
     COMPACTION = enum.auto()
@@ -78,30 +82,31 @@ class State(enum.Enum):
 
 
 class Stretch(NamedTuple):
-    """What stands between two entries."""
+    """The entries between two places, both exclusive."""
 
     after: MessageId
     before: MessageId
 
 
 class Continuity:
-    """What is known of one partition, and what has to be asked next.
+    """What is known of one partition's completeness, and what has to be requested next.
 
     Attributes:
-        state: what is to be made sure of now.
-        whole: up to where nothing was missed, but for what was compacted before the opening.
-        moved_to: up to where the log was compacted meanwhile as reading came behind the opening's horizon, if it was; the beginning goes
-            on to there.
+        state: what has to be found out now.
+        whole: the place up to which nothing was missed, apart from what was compacted before the opening.
+        moved_to: the new end of the initial replay: the horizon of a compaction that had happened by the time reading passed the opening's
+            horizon; ``NOWHERE`` if there was none.
     """
 
     def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None, stood: MessageId = NOWHERE) -> None:
         """Nothing was read yet.
 
         Args:
-            opening: what the broker said of its compaction before anything was read.
-            not_handed_over: messages that this process was not given when it opened the log before; new ones are added, and those that
-                nobody looks for any more are removed.
-            stood: up to where everything was delivered before; if anywhere, not before the opening's horizon.
+            opening: how far the topic was compacted before anything was read, as the broker said.
+            not_handed_over: messages that this process did not get at earlier openings; new ones are added, and those that are of no
+                interest any more are removed.
+            stood: the place up to which everything was delivered before this opening, at or after the opening's horizon; ``NOWHERE`` if
+                there is none.
         """
         self.state = State.WHOLE
         self.whole = max(opening.horizon or NOWHERE, stood)
@@ -111,74 +116,74 @@ class Continuity:
         for place in [place for place in self._not_handed_over if place <= self.whole]:  # nothing is missed up to there
             self._not_handed_over.discard(place)
         self._doubtful = set(self._not_handed_over)
-        """The same, at hand: each entry that is delivered is looked for."""
+        """A copy of ``_not_handed_over``, which is faster to search: every entry that is delivered is looked up."""
         self._passed = opening.ledger == -1 or opening.horizon is None or stood != NOWHERE
-        """Whether reading has come behind the opening's horizon. Before the first compaction nothing stands up to there."""
+        """Whether reading has passed the opening's horizon. Before the first compaction nothing stands up to there."""
         self._unsettled = opening.ledger != -1
-        """Whether the compaction that counted at the opening may go further than was told then."""
+        """Whether the compaction that was reported at the opening may reach further than its horizon said then."""
         self._before = NOWHERE
-        """Before which entry it is made sure."""
+        """The entry before which the gap is being cleared up."""
         self._end: MessageId | None = None
-        """What is whole when that is done; None: nothing more."""
+        """What ``whole`` becomes when the gap is cleared up; None: it stays as it is."""
         self._erased_upto = NOWHERE
-        """Up to where something may have been erased that was not delivered."""
+        """The place up to which entries may have been erased that were not delivered."""
         self._messages: Sequence[MessageId] = ()
         self.unreadable: Sequence[MessageId] = ()
-        """The messages that are to be delivered as unreadable before the entry; taken by whoever delivers."""
+        """The messages to be delivered as unreadable before the next entry; the reader that delivers them clears this."""
 
     @property
     def complete_after(self) -> Position | None:
-        """Behind which position nothing is compacted away, if the beginning can be read at all; None: it is not known.
+        """The position after which nothing is compacted away, if the initial replay succeeds at all; None: it is not known.
 
-        As long as nothing was compacted, the broker's own cursor keeps everything, where it has one. The position moves on once, when
-        reading comes behind the opening's horizon and the log was compacted meanwhile, before anything behind that is delivered.
+        As long as nothing was compacted, the broker's own compaction cursor, where there is one, keeps all entries. The position moves
+        once, if the log was compacted before reading passed the opening's horizon, and before anything after that is delivered.
         """
-        # Later compactions need not move it. What stands behind it was delivered, or is asked for entry by entry, for entries are numbered
-        # densely there and whatever is erased leaves a gap: so it stays true of what was read, and every answer is made of that.
+        # Later compactions need not move it. An entry after it was delivered, or is requested one by one, because entries are numbered
+        # densely and an erased one leaves a gap: so the position stays true of what was read, and answers rest on nothing else.
         if self._opening.horizon is None:
             return None
         return "" if self._opening.ledger == -1 else border_of(max(self._opening.horizon, self.moved_to))
 
     @property
     def stretch(self) -> Stretch:
-        """In ERASED, GAP and MESSAGES: what is asked for."""
+        """In ERASED, GAP and MESSAGES: the entries that are requested."""
         return Stretch(self.whole, _behind(self._erased_upto) if self.state is State.ERASED else self._before)
 
     @property
     def begun(self) -> bool:
-        """Whether the beginning is whole, also where it moved on: what a compaction took there and nobody can have may yet be missing."""
+        """Whether the initial replay is whole up to its end, which may have moved: something erased there may still be missing."""
         return self.whole >= self.moved_to
 
     @property
     def wants_news(self) -> bool:
-        """Whether there may have been a compaction of which it is good to know; not if there is nothing to compact."""
+        """Whether to ask for new compactions from time to time; False while all that was read is compacted already."""
         return self._known.horizon is None or self._known.horizon < self.whole
 
     def goes_on(self, place: MessageId) -> bool:
-        """Whether an entry directly follows what was delivered, or was compacted before the opening: nothing can have been missed."""
+        """Whether nothing can have been missed before an entry: it follows the last one directly, or was compacted before the opening."""
         whole = self.whole
         if place <= whole:
             return True
         return self._passed and (whole is NOWHERE or (place[0] == whole[0] and place[1] <= whole[1] + 1))
 
     def delivered(self, place: MessageId, *, readable: bool = True) -> None:
-        """An entry was delivered. That it once was not handed over counts for nothing any more, if it was now."""
+        """Notes that an entry was delivered. If it was readable, an earlier note that it was not handed over is removed."""
         self.whole = max(self.whole, place)
         if readable and self._doubtful and place in self._doubtful:
             self._doubtful.discard(place)
             self._not_handed_over.discard(place)
 
     def fresh(self, ledger: int) -> None:
-        """Nothing was ever written: the first entry goes to this ledger."""
+        """Notes that nothing was ever written, and that the first entry goes to this ledger."""
         self.whole = MessageId(ledger, -1)
 
     def come_to(self, place: MessageId) -> None:
-        """An entry is to be delivered."""
+        """Notes that an entry is about to be delivered."""
         self._before, self._end = place, None
         self.state = State.WHOLE if self.goes_on(place) else State.COMPACTION
 
     def ended(self, end: MessageId) -> None:
-        """Nothing more comes up to an entry, and nothing else stands there but what was missed."""
+        """Notes that nothing more comes up to ``end``, and that nothing stands there unless it was missed."""
         self._before, self._end = _behind(max(end, self.whole)), end
         if self.goes_on(self._before) and self.whole is not NOWHERE:
             self._done()
@@ -186,7 +191,7 @@ class Continuity:
             self.state = State.COMPACTION
 
     def compacted(self, compaction: Compaction) -> None:
-        """How far the topic is compacted by now.
+        """Takes the broker's answer on how far the topic is compacted by now.
 
         Raises:
             LogError: something may have been compacted away that can't be had (``LOG_COMPACTED``), or was not handed over
@@ -210,7 +215,7 @@ class Continuity:
             self._look_into_gap()
 
     def recalled(self, some: bool) -> None:
-        """The entries that were asked for were delivered, or as many as can be had at once; ``some``: whether there were any."""
+        """Notes that the requested entries were delivered, or as many as fit in memory at once; ``some``: whether there were any."""
         if self.state is State.ERASED:
             if not some:
                 self.whole = max(self.whole, self._erased_upto)
@@ -222,7 +227,7 @@ class Continuity:
             self._done()
 
     def not_recalled(self) -> None:
-        """They can't be had.
+        """Notes that the requested entries can't be had.
 
         Raises:
             LogError: some of them may have been compacted away (``LOG_COMPACTED``).
@@ -237,17 +242,17 @@ class Continuity:
             self.state = State.MESSAGES
 
     def messages(self, found: Sequence[MessageId]) -> None:
-        """Which messages stand in the gap, in order; there may be more than ``UNREADABLE``."""
+        """Takes the messages that stand in the gap, in order; the list stops at ``UNREADABLE``."""
         self._messages = found
-        self.state = State.CONFIRMING  # ledgers go when they are compacted: then nothing was found in them
+        self.state = State.CONFIRMING  # compacted ledgers are deleted: nothing would have been found in those
 
     def learn(self, compaction: Compaction) -> None:
-        """A compaction that nothing was asked about, told twice. If it took away only what was read, gaps behind it are innocent."""
+        """Takes a compaction that was reported twice, outside of any state. If it covers only what was read, later gaps are harmless."""
         if compaction.horizon is not None and compaction.horizon <= self.whole:
             self._known = compaction
 
     def is_news(self, compaction: Compaction) -> bool:
-        """Whether it is another compaction than the one that is known."""
+        """Whether a compaction is another one than the newest that is known."""
         return compaction.ledger != self._known.ledger
 
     def _settled(self, compaction: Compaction) -> None:
@@ -255,7 +260,7 @@ class Continuity:
         if horizon is None:
             raise _missed(self._before)
         self._known, self._unsettled = compaction, False
-        if not self._passed or self.whole == self._opening.horizon:  # nothing behind that was delivered yet
+        if not self._passed or self.whole == self._opening.horizon:  # nothing after that was delivered yet
             self._passed = True
             self.moved_to = horizon
         if horizon > self.whole:

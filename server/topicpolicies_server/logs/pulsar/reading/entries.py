@@ -1,4 +1,4 @@
-"""The messages of one partition as entries of the change log: decoded, each once, the unreadable counted."""
+"""Turns the messages of one partition into entries of the change log: decodes each once, and counts the unreadable ones."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _LONGEST_PAUSE = 10.0
 
 
 class Stood(NamedTuple):
-    """Where a reader had come to before."""
+    """How far an earlier reader of the partition had come."""
 
     place: MessageId
     anchor: str
-    """What stood there (``change_log.anchor_of``); "" if that is not known."""
+    """Identifies the entry at that place (``change_log.anchor_of``); "" if that is not known."""
 
 
 class Entries:
     """Decodes messages in the order of the log.
 
     Attributes:
-        last: the last entry; (-1, -1) before the first.
-        problems: how many could not be read, or not entirely.
-        newest_schema: the highest version of a schema that one was written with.
+        last: the place of the last entry; (-1, -1) before the first.
+        problems: how many entries could not be read, or not completely.
+        newest_schema: the highest schema version that an entry was written with.
     """
 
     def __init__(
         self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None, acknowledged: Acknowledged | None = None
     ) -> None:
-        """Tells nothing yet.
+        """Decodes nothing yet.
 
         Args:
             partition: its number.
-            schemas: of the log.
-            cluster: the name of the local one.
-            stood: up to where everything was told before; None: nothing was.
-            acknowledged: events of ours, as they were written; None: nothing is.
+            schemas: the log's schemas.
+            cluster: the name of the local cluster.
+            stood: how far the partition was read before this opening; None: it was not.
+            acknowledged: the events that were appended here and not read yet; None: there are none.
         """
         self.last = NOWHERE if stood is None else stood.place
         self._stood = stood
@@ -63,19 +63,19 @@ class Entries:
         self._cluster = cluster
         self._acknowledged = Acknowledged() if acknowledged is None else acknowledged
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
-        """The schema of the last message, and its version; None: it is none of policy events."""
+        """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
         """When the last message was published, in milliseconds since 1970."""
 
     def entry(self, place: MessageId, message: Any) -> Placed | None:
-        """The entry of a message; None if it was told before, as may happen when a connection is restored.
+        """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
 
         Args:
             place: where the message stands.
-            message: the library's message, whose schema is at hand (``ready``); None: the library does not hand it over.
+            message: the library's message, whose codec is at hand (``ready``); None: the library does not hand it over.
 
         Raises:
-            LogError: what stands where everything was told up to is not what stood there (``LOG_REPLACED``).
+            LogError: another entry stands where an earlier reader had stopped (``LOG_REPLACED``).
         """
         if place <= self.last:
             if self._stood is not None and self._stood.place == place and message is not None:
@@ -88,7 +88,7 @@ class Entries:
         return self._decoded(place, message, *self._at_hand)
 
     def sealed(self, place: MessageId, message: Any) -> Placed | Sealed | None:
-        """The same, not decoded if that can wait: the topic is all that is known of it."""
+        """Does the same as ``entry``, but leaves the message encoded if that can wait; of such an entry only the topic is known."""
         codec, version = self._at_hand
         topic = None if message is None or codec is None else codec.topic(message.partition_key())
         if topic is None or codec is None or place <= self.last:
@@ -99,7 +99,7 @@ class Entries:
         return SealedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
 
     def ready(self, message: Any) -> bool:
-        """Whether the schema is at hand that a message was written with; if not, it is to be waited for (``prepare``)."""
+        """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
         version = message.int_schema_version() if message is not None else self._at_hand[1]
         if version != self._at_hand[1] or version == NOT_REGISTERED:
             codec = self._schemas.known(version)
@@ -109,12 +109,12 @@ class Entries:
         return True
 
     async def prepare(self, message: Any) -> None:
-        """Waits for the schema that a message was written with."""
+        """Gets the codec of the schema that a message was written with."""
         version = message.int_schema_version()
         self._at_hand = await self._codec(version), version
 
     def _compare(self, stood: Stood, message: Any) -> None:
-        """Makes sure that what stands there is what stood there: a log may have been put back to what it had been, and gone on."""
+        """Makes sure that the entry is the one that stood there before: a log may have been restored from a backup, and written since."""
         last, problems = self.last, self.problems
         found = self._decoded(stood.place, message, *self._at_hand)
         self.last, self.problems = last, problems
@@ -123,7 +123,7 @@ class Entries:
             raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
 
     async def _codec(self, version: int) -> Codec | None:
-        """The codec of a schema that is not at hand. Without it the log can't be read on, so it is asked for until there is an answer."""
+        """Returns the codec of a schema that is not at hand; repeats the request until it is answered, for reading can't go on without."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -143,13 +143,13 @@ class Entries:
         self.newest_schema = max(self.newest_schema, version)
         position = position_of(place)
         ours = self._acknowledged.read(position)
-        as_read = codec.known is None  # otherwise its schema has a say in what is read
+        as_read = codec.known is None  # with another schema, what is read may differ from what was appended
         if as_read and ours is not None and ours.stamp is not None and event_id_of(message.properties()) == ours.stamp.event_id:
             return Placed(self._partition, position, ours, self._published, message.producer_name())
         return self._read(position, self._published, message, codec)
 
     def _read(self, position: Position, published: int, message: Any, codec: Codec) -> Placed:
-        """A message decoded."""
+        """Decodes a message."""
         producer = message.producer_name()
         event: Event | None = None
         problem = ""
@@ -164,7 +164,7 @@ class Entries:
 
 
 class SealedMessage(Sealed):
-    """A message of the library's that is an entry of the log, as it came."""
+    """An entry that keeps the library's message and decodes it only when it is opened."""
 
     __slots__ = ("_codec", "_message", "_read")
 
@@ -178,7 +178,7 @@ class SealedMessage(Sealed):
         read: Callable[[Position, int, Any, Codec], Placed],
         codec: Codec,
     ) -> None:
-        """``read`` decodes the message by ``codec``."""
+        """``read`` decodes the message with ``codec``."""
         super().__init__(partition, position, topic, published_at)
         self._message = message
         self._read = read
@@ -186,14 +186,14 @@ class SealedMessage(Sealed):
 
     @property
     def producer(self) -> str:
-        """Who wrote it."""
+        """The name of the producer that wrote the message."""
         return str(self._message.producer_name())
 
     @property
     def size(self) -> int:
-        """Bytes of its event."""
+        """The size of the message's payload in bytes."""
         return int(self._message.length())
 
     def opened(self) -> Placed:
-        """The entry decoded."""
+        """Returns the decoded entry."""
         return self._read(self.position, self.published_at, self._message, self._codec)

@@ -1,13 +1,13 @@
-"""Whether a log that is followed is still there, and still the one that was opened; and where it ends, as its brokers say.
+"""Checks whether a log that is followed still exists and is still the one that was opened; and asks the brokers where it ends.
 
-pulsar-client does not say so: it connects again for ever, and where the topic was deleted, that creates it anew, a tenth of a second later.
-So the broker is asked, from time to time, after each interruption of the connection, and when a new ledger has begun, as one does in a
+pulsar-client does not report a deletion: it connects again for ever, and a tenth of a second after a topic was deleted, that creates it
+anew. So the broker is asked from time to time, after each interruption of the connection, and when a new ledger has begun, as happens in a
 new topic.
 
-Ledgers are numbered once and for all, and a topic that is deleted and created again begins with a new one. So what comes from a new
-ledger is handed on when the broker has said since that the log is the same (``partition``): an entry of the next log never joins what was
-read of this one. And where the end stands in a ledger of which nothing was read, it is asked first whether the log is still there; likewise
-if nobody serves it.
+Ledger numbers are never used twice, and a topic that is deleted and created again begins with a new ledger. So entries of a new ledger are
+delivered only after the broker has said that the log is still the same (``partition``): an entry of the next log never joins what was read
+of this one. When the end stands in a ledger of which nothing was read, the same check comes before that end is used; likewise when no
+broker serves the log.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | None:
-    """What is wrong with a log that is not the one any more that was created at ``creation``; None: it is.
+    """Returns what is wrong if the log is not the one any more that was created at ``creation``; None: it is still the same.
 
     Raises:
-        LogError: there is no answer.
+        LogError: the broker gave no answer.
     """
     name = f"The change log of {layout.namespace}"
     found = await topics.creation(layout)
@@ -43,10 +43,10 @@ async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | 
 
 
 class Existence:
-    """Watches over one log that is followed."""
+    """Watches over the existence and the connection of one log that is followed."""
 
     def __init__(self, access: Access, following: Following) -> None:
-        """Begins when the log was just opened, connected."""
+        """Begins when the log was just opened and is connected."""
         self._access = access
         self._following = following
         self._name = f"The change log of {following.layout.namespace}"
@@ -54,19 +54,19 @@ class Existence:
         self._ledgers = following.ledgers
         self._interrupted = False
         self._answered = True
-        """Whether there was an answer when it was asked last."""
+        """Whether the last check got an answer."""
         self.by_clock = False
-        """Whether nothing but time has made it due, when that was asked last: then it may wait for others."""
+        """Whether the check was due only because time has passed, at the last call of ``due``: such a check may wait its turn."""
 
     def check_connection(self) -> None:
-        """Looks at the connection; called often enough to see nearly every interruption, where there are not very many logs."""
+        """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
         connected = self._following.connected
         partly = connected or self._following.partly_connected
         self._access.contacts.seen(self._following.layout.namespace, connected=connected, partly=partly)
         self._interrupted = self._interrupted or not connected
 
     def due(self, now: float) -> bool:
-        """Whether it is time to ask; called every second or so, ``now`` being monotonic seconds."""
+        """Whether it is time for a check; called about once a second with monotonic seconds."""
         limits = self._access.limits
         connected = self._following.connected
         if connected:
@@ -84,20 +84,20 @@ class Existence:
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
     def given_up(self, now: float) -> LogError | None:
-        """The end of waiting for a connection, whatever the broker would say."""
+        """Returns an error if the connection was gone for too long, whatever the broker would say."""
         gone = now - self._connected
         if gone > self._access.limits.disconnected_seconds:
             return LogError(Reason.LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
         return None
 
     async def trouble(self, *, surely: bool = False) -> LogError | None:
-        """Asks; what is wrong with the log, if anything is known to be.
+        """Asks the broker; returns what is wrong with the log, or None if nothing is known to be.
 
         Args:
-            surely: whether it has to be known that nothing is.
+            surely: whether None must mean that the log is known to be well.
 
         Raises:
-            LogError: there is no answer, and it has to be known; or none that is understood.
+            LogError: there is no answer and ``surely`` is set, or the answer is not understood.
         """
         self._asked = time.monotonic()
         self._interrupted = not self._following.connected
@@ -132,7 +132,7 @@ class Existence:
         return await replaced(topics, layout, opened.creation)
 
     def _not_reconnected(self) -> LogError | None:
-        """The library waits longer and longer between attempts; when brokers answer again, opening anew is quicker."""
+        """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
         gone = time.monotonic() - self._connected
         if not self._following.connected and gone > self._access.limits.reconnect_seconds:
             return LogError(Reason.LOG_UNREACHABLE, f"{self._name} is there, but was not reconnected within {gone:.0f} s.")
@@ -140,21 +140,21 @@ class Existence:
 
 
 class LogEnd:
-    """Asks where one log ends that is followed."""
+    """Finds out where a log that is followed ends."""
 
     def __init__(self, following: Following, presence: Existence, lost: Callable[[LogError], None]) -> None:
-        """``lost`` is told, from the loop, if the log turns out not to be there any more."""
+        """``lost`` is called, from the event loop, if the log turns out not to exist any more."""
         self._following = following
         self._presence = presence
         self._lost = lost
         self._ledgers: dict[int, int] = {}
-        """By partition: the last ledger that was found to be the same log's though nothing of it was read."""
+        """By partition: the newest ledger that is known to belong to this log although none of its entries was read."""
 
     async def end(self, partition: int) -> Position:
-        """Where a partition ends (``change_log.NamespaceLog.end``).
+        """Returns where a partition ends (``change_log.NamespaceLog.end``).
 
         Raises:
-            LogError: there is no answer, or the log is gone.
+            LogError: the broker gave no answer, or the log is gone.
         """
         try:
             last = await self._following.last(partition)
@@ -171,5 +171,5 @@ class LogEnd:
         trouble = await self._presence.trouble(surely=True)
         if trouble is not None:
             asyncio.get_running_loop().call_soon(self._lost, trouble)
-            await asyncio.sleep(0)  # whoever hears of it asks the next opening, and nobody this one
+            await asyncio.sleep(0)  # lets ``lost`` run first: callers that see the error turn to the next opening, not to this one
             raise trouble

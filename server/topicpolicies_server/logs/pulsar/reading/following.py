@@ -34,30 +34,30 @@ _log = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
-    """Who follows a log."""
+    """Receives the events of a log that is followed."""
 
     @property
     def unopened(self) -> Callable[[Sequence[Placed | Sealed]], None] | None:
-        """Takes what is there at the beginning, decoded or not; None: ``read`` does, decoded."""
+        """Takes the entries of the initial replay, decoded or not; None: ``read`` takes them, decoded."""
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Events of one partition, in order."""
+        """Takes events of one partition, in order."""
 
     def caught_up(self) -> None:
-        """Everything that was there at the beginning has been read, in all partitions."""
+        """Called when the initial replay has ended in all partitions."""
 
     def lost(self, error: LogError) -> None:
-        """Reading can't go on."""
+        """Called when reading can't go on."""
 
 
 class Following:
     """The connected readers of one log.
 
     Attributes:
-        layout: what they read.
-        creation: tells this creation of the topic from later ones.
-        resumed: whether they go on from where they had come to before.
-        fresh_ledgers: the ledgers of partitions in which nothing was ever written before.
+        layout: the log's topics.
+        creation: distinguishes this creation of the topic from later ones.
+        resumed: whether the readers go on from where an earlier opening had come to.
+        fresh_ledgers: the ledgers of partitions that had never been written when they were opened.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class Following:
         acknowledged: Sequence[Acknowledged],
         start: Start | None = None,
     ) -> Following:
-        """Connects a reader to each of a log's topics, and creates those that don't exist.
+        """Connects a reader to each of a log's topics, which creates those that don't exist.
 
         Args:
-            access: the ways to the brokers.
-            schemas: of the log.
-            layout: its topics.
-            creations: tells which creation of each this is, as was just asked; "" if it does not exist.
-            acknowledged: by partition, what was written here and not read yet.
-            start: the place of this very log up to which everything is known; None: nothing is.
+            access: the clients for the brokers.
+            schemas: the log's schemas.
+            layout: the log's topics.
+            creations: which creation of each topic this is, as the broker has just said; "" for a topic that does not exist.
+            acknowledged: by partition, the events that were appended here and not read yet.
+            start: a place of this very log up to which everything is known; None: nothing is known.
 
         Raises:
-            LogError: some could not be connected, or they are those of another log by now, and none is.
+            LogError: a reader could not be connected, or the topics were deleted meanwhile. No reader is left open.
         """
         begun = await beginnings(access, layout, start) if start is not None else None
 
@@ -127,7 +127,7 @@ class Following:
             parts = await asyncio.gather(*connecting)
             connected_to = await access.topics.creations(layout)
             if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
-                # where it ends was perhaps told of the next one
+                # the ends that the broker reported may be those of the next creation
                 raise LogError(Reason.LOG_LOST, f"The change log of {layout.namespace} was deleted while it was opened. Try again.")
         except BaseException as error:
             for task in connecting:
@@ -156,61 +156,61 @@ class Following:
 
     @property
     def complete_after(self) -> tuple[Position | None, ...]:
-        """By partition: behind which position nothing was compacted away. It may move on while the beginning is read (``continuity``)."""
+        """By partition: the position after which nothing was compacted away. It may move during the initial replay (``continuity``)."""
         return tuple(reader.continuity.complete_after for reader in self._readers)
 
     @property
     def complete(self) -> bool:
-        """Whether all readers have caught up."""
+        """Whether the initial replay has ended in all partitions."""
         return self._behind == 0
 
     @property
     def newest_schema(self) -> int:
-        """The highest version of a schema that an entry was written with; -1 if none tells."""
+        """The highest schema version that an entry was written with; -1 if no entry names one."""
         return max(reader.entries.newest_schema for reader in self._readers)
 
     @property
     def ledgers(self) -> tuple[int, ...]:
-        """The ledger of the last entry of each partition."""
+        """By partition: the ledger of the last entry."""
         return tuple(reader.entries.last.ledger for reader in self._readers)
 
     @property
     def problems(self) -> int:
-        """How many entries could not be read, or not entirely."""
+        """How many entries could not be read, or not completely."""
         return sum(reader.entries.problems for reader in self._readers)
 
     async def last(self, partition: int) -> MessageId:
         """Asks the broker for the place of a partition's last message.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         return await self._last(partition)
 
     def end(self, partition: int, last: MessageId) -> Position:
-        """Where a partition ends whose last message the broker has just told: at one that was or will be read."""
+        """Returns how far a caller must read in a partition, given its last message, which the broker has just reported."""
         return self._readers[partition].end(last)
 
     async def keep_up(self) -> None:
-        """Learns of compactions; called from time to time.
+        """Asks whether the partitions were compacted meanwhile; called from time to time.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         for reader in self._readers:
             await reader.keep_up()
 
     def start(self, listener: Listener) -> None:
-        """Begins to read; the listener hears nothing before this returns."""
+        """Begins to read; the listener is not called before this returns."""
         self._tasks = [self._owned.begin(self._run(reader, listener), "reading it") for reader in self._readers]
 
     def stop(self) -> None:
-        """Stops reading; the listener hears nothing afterwards."""
+        """Stops reading; the listener is not called any more."""
         for task in self._tasks:
             task.cancel()
 
     async def close(self) -> None:
-        """Stops, and closes the connections."""
+        """Stops reading, and closes the connections."""
         self.stop()
         await asyncio.gather(*(close_handle(reader.handle) for reader in self._readers))
 

@@ -1,8 +1,8 @@
-"""The messages that this process was not given when it read a topic: they outlive an opening, so that the next one knows them.
+"""Remembers messages that were not handed over when this process read a topic, beyond one opening, so that the next opening knows them.
 
-A topic is remembered as long as there are some. What was handed over after all is forgotten at once, what compaction has gone beyond at
-the topic's next opening (``continuity``), and of more topics than may be remembered the one whose last message was added longest ago.
-A message that is forgotten too early costs its topic one opening more.
+A topic is remembered as long as it has such messages. A message is forgotten at once if it is handed over after all, and at the topic's
+next opening if compaction has gone beyond it (``continuity``). If there are too many topics, the one is forgotten whose last message was
+added longest ago. Forgetting a message too early costs its topic one more opening.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Set as AbstractSet
 from ..ids import MessageId
 
 MOST_TOPICS = 1_000
-"""Topics of which messages are remembered."""
+"""For how many topics messages are remembered."""
 
 
 class NotHandedOver:
     """The messages of all topics."""
 
     def __init__(self, most_topics: int = MOST_TOPICS) -> None:
-        """``most_topics``: of how many topics messages are remembered."""
+        """``most_topics``: for how many topics messages are remembered."""
         self._most = most_topics
         self._topics: OrderedDict[str, set[MessageId]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many topics have any."""
+        """How many topics have such messages."""
         return len(self._topics)
 
     def of(self, topic: str) -> MutableSet[MessageId]:
-        """Those of a topic, by its full name. Nothing is kept of the topic before one is added."""
+        """Returns the messages of a topic, by its full name; the set writes through. Nothing is kept of the topic until one is added."""
         return _OfTopic(self, topic)
 
     def known(self, topic: str) -> AbstractSet[MessageId]:
-        """Those of a topic. They change with what is added and discarded."""
+        """Returns the messages of a topic; the set may change as messages are added and discarded."""
         return self._topics.get(topic, frozenset())
 
     def add(self, topic: str, message: MessageId) -> None:
@@ -54,7 +54,7 @@ class NotHandedOver:
 
 
 class _OfTopic(MutableSet[MessageId]):
-    """The messages of one topic, in what is remembered of all."""
+    """A view of one topic's messages that writes through to ``NotHandedOver``."""
 
     def __init__(self, all_topics: NotHandedOver, topic: str) -> None:
         self._all = all_topics

@@ -1,22 +1,22 @@
-"""One partition of a change log, read from its beginning on and handed over in batches.
+"""Reads one partition of a change log from its beginning, and delivers its entries in batches.
 
-A batch is what has come meanwhile, taken within a slice of time so that the event loop is never held; the rest of the time the library's
-own queue fills up and the broker stops sending. Nothing else bounds what is in flight, and nothing else needs to.
+A batch is what the library has received meanwhile, taken in short slices so that the event loop is never held up. Backpressure is the
+library's own: its queue is bounded, and when it is full the broker stops sending.
 
-**Where the beginning ends.** Reaching the entry that was the last at opening ends it. But that entry may never come, because compaction
-removed it, and the library's ``has_message_available`` has been known to say yes for ever. So whenever nothing comes, the library is asked;
-if it still says yes, the broker is asked whether it has sent everything; and if neither helps for a while, the log is lost rather than
-taken for read.
+**The initial replay ends** with the entry that was the last one at the opening. That entry may never come, because compaction removed it,
+and the library's ``has_message_available`` has been seen to answer yes for ever. So when nothing comes, the library is asked; if it answers
+yes, the broker is asked whether it has sent everything; if that does not help in time, the log is lost: a partial replay is never taken for
+a whole one.
 
-**Where the log ends later** is asked for by whoever must know everything that was written by then (``end``). What stands there may never
-come either: a marker, an entry that compaction was faster to remove, a ledger without entries. So if nothing comes while something should,
-the broker is asked in the same way; and if it has sent everything, ``continuity`` says whether something was missed.
+**A later end** is requested by callers that must know everything written by then (``end``). What stands there may never come either: a
+marker, an entry that compaction removed first, a ledger without entries. When nothing comes up to that end, the broker is asked in the same
+way, and once it has sent everything, ``continuity`` finds out whether something was missed.
 
-**A new ledger** may be that of another log, which was created in the place of this one. So before anything of it is handed over, the broker
-is asked whether the log is still the same. So it is where an end counts as reached though it did not come: it may be gone with its log.
+**A new ledger** may belong to another log, created in place of this one. So before any entry of it is delivered, and before an end that did
+not come counts as reached, the broker is asked whether the log is still the same.
 
-**A broker that sends nothing** though there is something to send is given another reader (``quiet``), which goes on where this one stands.
-So is one that would now send much of what was just read as it was, because a compaction had erased it.
+**A broker that sends nothing** although it has entries to send gets a new reader (``patience``), which goes on where the old one stood. So
+does one that would send much of what was just read from the ledgers because compaction had erased it.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ _log = logging.getLogger(__name__)
 _QUIET_SECONDS = 0.1
 _OVERDUE_SECONDS = 0.7
 _WORTH_A_READER = 1_000
-"""If so many entries were read beside the reader, it is faster to open it anew behind them than to have it given what is left of them."""
+"""After so many entries from the ledgers, opening a new reader after them is faster than receiving what is left of them."""
 
 
 class Goal(NamedTuple):
-    """Where a partition's beginning ends, and who can tell when the last entry does not come."""
+    """Where the initial replay of a partition ends, and how to find out if the last entry does not come."""
 
     last: MessageId | None
-    """The last entry at opening; None: there was none."""
+    """The last entry at the opening; None: there was none."""
     sent: Callable[[MessageId], Awaitable[bool]]
     """Asks the broker whether it has sent everything up to an entry; may raise ``LogError``."""
     patience_seconds: float
-    """How long nothing may come before the reader gives up."""
+    """After how many seconds without an entry the replay gives up."""
     fresh_ledger: int | None = None
-    """If nothing was ever written: the ledger that the first entry goes to."""
+    """If nothing was ever written: the ledger of the first entry."""
 
 
 class _Delivery:
-    """Who takes what is read."""
+    """The callbacks that take the entries of one partition."""
 
     __slots__ = ("decoded", "unopened")
 
     def __init__(self, decoded: Callable[[Sequence[Placed]], None], unopened: Callable[[Sequence[Placed | Sealed]], None] | None) -> None:
         self.decoded = decoded
         self.unopened = unopened
-        """For as long as the beginning is read; None: the same as the other one."""
+        """Takes entries that need not be decoded, during the initial replay; None: ``decoded`` takes all."""
 
     def __call__(self, entries: Sequence[Any]) -> None:
-        """Hands entries over."""
+        """Delivers entries."""
         (self.unopened or self.decoded)(entries)
 
 
@@ -80,9 +80,9 @@ class PartitionReader:
     """Reads one partition.
 
     Attributes:
-        handle: pulsar-client's reader. Whoever made it closes it.
-        continuity: whether something was missed.
-        entries: what was read.
+        handle: pulsar-client's reader. The owner of this object closes it.
+        continuity: finds out whether something was missed.
+        entries: decodes the messages, and knows the last entry.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class PartitionReader:
 
         Args:
             handle: pulsar-client's reader.
-            entries: decodes what is read.
-            goal: where the beginning ends.
-            continuity: knows what was compacted away at the opening.
-            questions: asks what that has to know.
-            recalled: entries up to where the log is compacted, without a hole, to be handed over among the compacted ones.
-            reopen: gives another handle in place of this one, which begins at an entry; it may raise ``LogError``. None: there is none.
+            entries: decodes the messages.
+            goal: where the initial replay ends.
+            continuity: knows how far the partition was compacted at the opening.
+            questions: sends the requests that ``continuity`` needs.
+            recalled: entries from the ledgers, up to the compaction horizon and without a hole, to be delivered among the compacted ones.
+            reopen: returns a reader that begins at an entry, in place of this one; may raise ``LogError``. None: there is no other reader.
         """
         self.handle = handle
         self.entries = entries
@@ -118,17 +118,17 @@ class PartitionReader:
         self._caught_up = False
         self._slices = Slices()
         self._beside = 0
-        """How many entries were read beside the reader and ahead of it."""
+        """How many entries were read from the ledgers, ahead of the reader."""
         self._given = NOWHERE
-        """The furthest place of what came."""
+        """The furthest place of a message that the reader has returned."""
         self._expected = NOWHERE
-        """The furthest end of the partition that was told of."""
+        """The furthest end of the partition that was reported."""
         self._ledger = goal.fresh_ledger if goal.last is None else goal.last.ledger
-        """The last one that is known to be this log's; None: there is none."""
+        """The newest ledger that is known to belong to this log; None: no ledger is."""
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection to the broker now. The library restores lost ones by itself."""
+        """Whether the reader has its connection to the broker now. The library restores lost connections by itself."""
         return bool(self.handle.is_connected())
 
     async def run(
@@ -140,9 +140,9 @@ class PartitionReader:
         """Reads until it is cancelled.
 
         Args:
-            deliver: takes events, in order; it must not raise.
-            caught_up: called once.
-            unopened: takes what comes before that, decoded or not; None: ``deliver`` does, decoded.
+            deliver: takes decoded entries, in order; it must not raise.
+            caught_up: called once, when the initial replay has ended.
+            unopened: takes the entries of the initial replay, decoded or not; None: ``deliver`` takes them, decoded.
 
         Raises:
             LogError: reading can't go on.
@@ -181,15 +181,15 @@ class PartitionReader:
                 )
 
     def end(self, last: MessageId) -> Position:
-        """The end of the partition, of which the broker has just said that this is its last entry: one that is read, or will be."""
+        """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
         if last > self.continuity.whole or not self._caught_up:
             self._expect(last)
             return border_of(last)
-        last = min(last, self.entries.last)  # what stands between is known, and is nothing to be read
+        last = min(last, self.entries.last)  # after that entry there is nothing to read, as is known already
         return "" if last == NOWHERE else border_of(last)
 
     def _expect(self, last: MessageId) -> None:
-        """The partition goes on up to there, or it is made sure of what stood there."""
+        """Notes that the partition goes on up to ``last``: either that entry comes, or it is found out what stood there."""
         if self._caught_up and not self._is_behind:
             self._patience.ended(time.monotonic())
             self._receiver.interrupt()
@@ -200,7 +200,7 @@ class PartitionReader:
         return self._expected > self.continuity.whole
 
     async def _ask_what_is_missing(self, deliver: _Delivery) -> None:
-        """Nothing comes, though the partition was said to go on: makes sure of what stands there, once it can't be on its way any more."""
+        """Finds out what stands up to the reported end, of which nothing comes, once the broker has nothing more to send."""
         expected = self._expected
         try:
             sent = self.connected and await self._goal.sent(expected)
@@ -215,16 +215,16 @@ class PartitionReader:
         await self._ended(expected, deliver)
 
     async def keep_up(self) -> None:
-        """Learns of compactions (``continuity``); called from time to time. One may have overtaken the reader, and left nothing to come.
+        """Asks whether the topic was compacted meanwhile; called from time to time. A compaction may have left nothing to come.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         if self._caught_up and (horizon := await self._questions.keep_up(self.continuity)) > self.continuity.whole:
             self._expect(horizon)
 
     async def _begin(self, target: MessageId, deliver: _Delivery) -> bool:
-        """Whether the beginning is over, and no compaction has moved its end; from then on, what was compacted away is missed."""
+        """Ends the initial replay, unless a compaction has moved its end on; whether it ended. What is compacted away later is missed."""
         end = max(self.entries.last, target)
         if end is not NOWHERE:
             await self._ended(end, deliver)
@@ -236,14 +236,14 @@ class PartitionReader:
         return self._caught_up
 
     async def _ended(self, end: MessageId, deliver: _Delivery) -> None:
-        """Nothing more comes up to an entry: makes sure of what stands there, and that nothing is because it is another log's place."""
+        """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
         self.continuity.ended(end)
         await self._make_sure(deliver)
         if self.entries.last < end:
             await self._questions.still_the_same()
 
     async def _is_at_end(self) -> bool:
-        """Whether nothing more is to come, asked while nothing comes."""
+        """Whether the initial replay has nothing more to receive; called while nothing comes."""
         if await self._receiver.has_more():
             if not self._patience.broker_is_due(time.monotonic()):
                 return False
@@ -259,17 +259,17 @@ class PartitionReader:
             _log.warning(
                 "pulsar-client says that there is more to read, the broker that it sent all; nothing comes, so the broker is right."
             )
-        # What was on its way between two threads when the question was answered has come by now.
+        # A message that was on its way between two threads when the answer was given has come after this wait.
         return not await self._receiver.wait(_QUIET_SECONDS)
 
     async def _open_anew(self) -> None:
-        """Gives the broker, which has something to send, another reader to send it to, if it is time to."""
+        """Opens a new reader, because the broker has something to send and does not, if it is time for that (``patience``)."""
         if self.connected and not self._receiver.has_some and self._patience.reader_is_due(time.monotonic()):
             await self._turn_to_another()
             self._patience.reader_opened(time.monotonic())
 
     async def _turn_to_another(self) -> None:
-        """Goes on with another reader, which begins behind what was read last; or with this one, if there is no other."""
+        """Replaces the reader by one that begins after the last entry; keeps the old one if there can be no other."""
         self._beside = 0
         if self._reopen is None:
             return
@@ -280,7 +280,7 @@ class PartitionReader:
             _log.info("A reader can't be opened anew: %s", error.message)
 
     def _in_order(self, batch: Sequence[Received]) -> Sequence[Received]:
-        """What was received, and before it what was recalled that goes before it."""
+        """Merges a received batch with the recalled entries that precede it."""
         recalled = self._recalled
         if not recalled:
             return batch
@@ -292,10 +292,10 @@ class PartitionReader:
         return merged
 
     async def _hand_over(self, batch: Iterable[Received], deliver: _Delivery, *, sure: bool = False) -> None:
-        """Hands messages over, and before each what is missing there; ``sure``: nothing is.
+        """Delivers messages, and before each of them what was missing there; ``sure``: nothing is missing.
 
         Raises:
-            LogError: something was missed, or the log is another one by now.
+            LogError: something was missed, or the log was replaced.
         """
         placed: list[Any] = []
         continuity, entries = self.continuity, self.entries
@@ -333,10 +333,10 @@ class PartitionReader:
             await asyncio.sleep(0)
 
     async def _make_sure(self, deliver: _Delivery) -> None:
-        """Finds out whether something was missed, and hands over what was not handed over where it stands.
+        """Finds out whether something was missed, and delivers entries that were not handed over and still stand in the ledgers.
 
         Raises:
-            LogError: something was missed, and can't be had.
+            LogError: something was missed and can't be had.
         """
         continuity = self.continuity
         while continuity.state is not State.WHOLE:

@@ -1,4 +1,4 @@
-"""What ``continuity`` asks about one partition: the broker, and the ledgers."""
+"""The requests that ``continuity`` needs for one partition: to the broker's admin API, and to the ledgers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _log = logging.getLogger(__name__)
 
 _SETTLING_SECONDS = 0.5
 _PAUSES = (0.5, 1.0, 2.0, 4.0)
-"""After each of them entries that did not come are asked for once more, in seconds."""
+"""Waits in seconds; after each of them, entries that did not come are requested once more."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _REFUSED_SECONDS = 30.0
-"""For so long it is waited for an answer where all are refused: a token may have expired, and another one be on its way."""
+"""How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
 _T = TypeVar("_T")
 
 Recall: TypeAlias = Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]]
-"""Reads the first entries between two as they were, as many as may be held at once; none if none stands there. None: some can't be had.
-``LogError``: they can't be had now."""
+"""Reads the first entries between two places as they stand in the ledgers, as many as may be held in memory; empty if there is none.
+None: some of them can't be had. Raises ``LogError`` if they can't be had at the moment."""
 
 
 class Questions:
-    """Asks until there is an answer."""
+    """Sends the requests of one partition's ``Continuity`` and repeats them until there is an answer."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Questions:
         recall: Recall | None = None,
         replaced: Callable[[], Awaitable[LogError | None]] | None = None,
     ) -> None:
-        """All but ``recall`` ask the broker, and may raise ``LogError``.
+        """All callables but ``recall`` ask the broker, and may raise ``LogError``.
 
         Args:
-            compaction: for its compaction.
-            skipped: for the first message between two entries.
-            recall: reads entries in the ledgers; None: they can't be had.
-            replaced: whether the log is another one by now (``existence``); None: it never is.
+            compaction: returns how far the topic is compacted.
+            skipped: returns the first message between two entries.
+            recall: reads entries from the ledgers; None: that is not possible.
+            replaced: returns what is wrong if the log was deleted or replaced by another one (``existence``); None: that is not checked.
         """
         self._compaction = compaction
         self._skipped = skipped
@@ -57,10 +57,12 @@ class Questions:
         self._replaced = replaced
 
     async def ask(self, continuity: Continuity) -> Sequence[Received]:
-        """Asks what continuity has to know in its state, and tells it, but for entries: those are told of when they are delivered.
+        """Gets the answer that the current state of ``continuity`` needs, and reports it there.
+
+        Entries are the exception: the caller reports those to ``continuity`` once it has delivered them.
 
         Returns:
-            Entries that are to be delivered, if some were asked for and there are any.
+            The entries that have to be delivered; empty if none were requested or none exist.
 
         Raises:
             LogError: something was missed.
@@ -69,7 +71,7 @@ class Questions:
             case State.COMPACTION | State.CONFIRMING:
                 continuity.compacted(await _answer(self._compaction))
             case State.SETTLING:
-                await asyncio.sleep(_SETTLING_SECONDS)  # how far a compaction went is told a moment after it counts
+                await asyncio.sleep(_SETTLING_SECONDS)  # the broker reports a compaction's horizon a moment after its ledger
                 continuity.compacted(await _answer(self._compaction))
             case State.MESSAGES:
                 continuity.messages(await self._messages(continuity.stretch))
@@ -86,22 +88,23 @@ class Questions:
         return ()
 
     async def still_the_same(self) -> None:
-        """Makes sure that the log is the one that was opened.
+        """Makes sure that the log is still the one that was opened.
 
         Raises:
-            LogError: it is not.
+            LogError: the log was deleted or replaced.
         """
         if self._replaced is not None and (error := await _answer(self._replaced)) is not None:
             raise error
 
     async def keep_up(self, continuity: Continuity) -> MessageId:
-        """Learns of compactions.
+        """Asks whether the topic was compacted meanwhile, and reports a new compaction to ``continuity``.
 
         Returns:
-            Up to where one may have taken away what was not read, and will never come: a deletion, and its key; ``NOWHERE``: none has.
+            The horizon of a new compaction, ``NOWHERE`` if there is none. Unread events up to that place may never come: of a key that was
+                deleted, compaction leaves nothing.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         if not continuity.wants_news:
             return NOWHERE
@@ -115,7 +118,10 @@ class Questions:
         return NOWHERE
 
     async def _recalled(self, stretch: Stretch) -> Sequence[Received] | None:
-        """Entries as they stand in the ledgers. What does not come is asked for a few times; then the log is as well opened anew."""
+        """Returns entries as they stand in the ledgers; None if they can't be had.
+
+        A request for entries that do not come is repeated a few times; beyond that, opening the log again is no slower.
+        """
         if self._recall is None:
             return None
         pauses = iter(_PAUSES)
@@ -142,10 +148,10 @@ class Questions:
 
 
 async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """The broker's answer, which reading has to wait for.
+    """Returns the broker's answer, without which reading can't go on; repeats the request until there is one.
 
     Raises:
-        LogError: it is refused (``LOG_ACCESS_DENIED``), and goes on being so.
+        LogError: the request was refused for ``_REFUSED_SECONDS`` without a break (``LOG_ACCESS_DENIED``).
     """
     pause = _FIRST_PAUSE
     refused_until = math.inf

@@ -1,19 +1,19 @@
-"""What pulsar-client's reader has received, taken in the order of the log, and none left behind.
+"""Takes messages from pulsar-client's reader in log order, and leaves none in its queue.
 
-The library has a gap between its queue and those who wait (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at least):
-the thread of a message that finds nobody waiting gives up the lock, and only then puts the message into the queue. Who begins to wait in
-between (``receiveAsync``) waits beside a message. It stays where it is until somebody looks into the queue, and the next one, which finds
-somebody waiting, overtakes it.
+The library has a race between its queue and its waiting callers (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at
+least). A library thread that brings a message and finds no waiting caller releases the lock, and only then puts the message into the queue.
+A caller that begins to wait in between (``receiveAsync``) waits although a message is there. That message stays in the queue until it is
+looked for, and the next one, which does find a waiting caller, overtakes it.
 
-Hence two rules. After a message that was waited for, one more is taken before any is handed on: by then an overtaken one is the first in
-the queue. And while nothing comes, the queue is looked into: soon after the wait began, and then ever more rarely. What is found there may
-stand behind a message that is on its way to whoever waits, through a thread of the library; so unless it directly follows what was taken
-last, it is held back until that one has come, or for a second. (Were it longer on its way, ``continuity`` would ask about the gap.)
+Hence two rules. First: after a message that was waited for, one more is taken before any is delivered; by then an overtaken message is the
+first in the queue. Second: while nothing comes, the queue is looked into, soon after the wait began and then ever more rarely. A message
+that is found there may stand behind one that a library thread is just handing to the waiting caller; so unless it directly follows the last
+message taken, it is held back until that one has come, or for a second. (If that takes longer, ``continuity`` asks about the gap.)
 
-The library's own reader listener has no such gap, and is not used for two reasons (``python -m bench.receiving``). A thread of the library
-takes the interpreter's lock for each message, where a message that is there already is handed over from within the call that asks for it:
-20,000 messages took 0.43 s of processor in place of 0.22. And nothing holds it back: it hands over what comes whether or not anybody takes
-it, 11,800 messages in a second though the queue was of 1,000, so that the broker goes on sending to a reader that is behind.
+The library's reader listener has no such race, and is not used for two reasons (``python -m bench.receiving``). A library thread takes the
+interpreter's lock for each message, whereas a message that is there already is returned from within the call that requests it: 20,000
+messages took 0.43 s of processor time with the listener and 0.22 s without. And the listener has no backpressure: it delivers whatever
+arrives, 11,800 messages a second with a queue of 1,000, so the broker goes on sending to a reader that is behind.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _FIRST_LOOK_SECONDS = 0.05
 _LONGEST_LOOK_SECONDS = 10.0
 _ON_ITS_WAY_SECONDS = 1.0
 SLICE_SECONDS = 0.005
-"""How long one slice of what a reader hands over may take, before others have a turn of the event loop, where many entries come at once."""
+"""How long one slice of delivering entries may take before other tasks get a turn of the event loop, when many entries come at once."""
 _FEW = 16
-"""Fewer entries than this may be handed over without a turn for others, but not"""
+"""A batch of fewer entries does not end a slice by itself."""
 _IN_A_ROW = 8
-"""times one after the other: under load, entries of ours come one by one."""
+"""This many batches in a row end a slice, however small they are: under load, this process's own entries come one by one."""
 
 Received: TypeAlias = tuple[MessageId, Any]
 """Where a message stands, and the library's message."""
 
 
 class Slices:
-    """Knows when others are to have a turn."""
+    """Decides after which batch other tasks get a turn of the event loop."""
 
     __slots__ = ("_in_a_row",)
 
@@ -53,7 +53,7 @@ class Slices:
         self._in_a_row = 0
 
     def ends(self, entries: int) -> bool:
-        """So many entries were handed over at once: whether the slice ends with them."""
+        """Whether the slice ends with a batch of so many entries, which was just delivered."""
         self._in_a_row += 1
         if entries < _FEW and self._in_a_row < _IN_A_ROW:
             return False
@@ -62,11 +62,11 @@ class Slices:
 
 
 class Receiver:
-    """Takes messages from one reader of the library's, for one task.
+    """Takes messages from one reader of the library, for one task.
 
     Attributes:
-        overtaken: how many messages came after later ones, and were put in order.
-        left_behind: how many were found in the queue beside which they were waited for.
+        overtaken: how many messages came after later ones and were put in order.
+        left_behind: how many messages were found in the queue while the task waited for one.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -79,24 +79,24 @@ class Receiver:
         self._came = asyncio.Event()
         self._interrupted = False
         self._inbox: Inbox[tuple[Any, Any]] = Inbox(self._loop, self._came.set)
-        """Results and messages that were waited for."""
+        """Results and messages that came after the request for them had returned."""
         self._at_once: tuple[Any, Any] | None = None
-        """What came from within the call that asked for it: nobody has to be woken for that."""
+        """The result that came from within the request itself: the event loop need not be woken for it."""
         self._asked = False
         self._asking = False
         self._last = NOWHERE
         self._found: Received | None = None
-        """What was found in the queue."""
+        """The message that was found in the queue."""
         self._held_until = -math.inf
-        """Until when it is held back."""
+        """Until when that message is held back, in the event loop's time."""
 
     @property
     def has_some(self) -> bool:
-        """Whether something is there to be taken."""
+        """Whether a message can be taken."""
         return bool(self._inbox.items) or (self._found is not None and self._held_until <= self._loop.time())
 
     def take(self) -> list[Received]:
-        """What has come, up to one batch and perhaps one more; from here on it is waited for what comes next.
+        """Returns what has come, up to one batch and perhaps one message more, and requests the next message.
 
         Raises:
             LogError: the client has stopped reading (``LOG_ENDED``).
@@ -114,7 +114,7 @@ class Receiver:
                 break
             else:
                 self._asked = self._asking = True
-                # The answer comes from within the call if a message is there already, else later and from a thread of the library.
+                # The callback runs within this call if a message is there already, else later and in a thread of the library.
                 ask(received)
                 self._asking = False
                 if self._at_once is None:
@@ -140,12 +140,12 @@ class Receiver:
         return batch
 
     def interrupt(self) -> None:
-        """Whoever waits now is to look up."""
+        """Ends the ``wait`` that is under way."""
         self._interrupted = True
         self._came.set()
 
     async def wait(self, seconds: float = math.inf) -> bool:
-        """Waits until there is something to be taken; False if nothing has come in time and nothing is held back, or if interrupted."""
+        """Waits for a message; returns False if none came in time and none is held back, or if ``interrupt`` was called."""
         self._interrupted = False
         until = self._loop.time() + seconds
         look = _FIRST_LOOK_SECONDS
@@ -153,7 +153,7 @@ class Receiver:
             now = self._loop.time()
             if self._interrupted or (now >= until and self._found is None):
                 return False
-            self._came.clear()  # what woke the loop may have been taken before
+            self._came.clear()  # the message that set it may have been taken already
             try:
                 async with asyncio.timeout_at(min(now + look, until if self._found is None else self._held_until)):
                     await self._came.wait()
@@ -163,7 +163,7 @@ class Receiver:
         return True
 
     async def has_more(self) -> bool:
-        """Whether the library says that there is more to be read; one that does not answer is taken to say so."""
+        """Whether the library says that there is more to read; no answer in time counts as yes."""
         answered = asyncio.Event()
         inbox: Inbox[tuple[Any, bool]] = Inbox(self._loop, answered.set)
         self._handle.has_message_available_async(lambda result, more: inbox.put((result, more)))
@@ -176,7 +176,7 @@ class Receiver:
         return result != OK or bool(more)
 
     def _look(self) -> None:
-        """Looks into the queue beside which somebody waits."""
+        """Looks for a message in the library's queue, while this task waits for one."""
         if self._found is None and self._asked and not self._inbox.items and (message := next_at_once(self._handle)) is not None:
             self._found = _at_its_place(message)
             self._held_until = -math.inf
@@ -187,7 +187,7 @@ class Receiver:
         return place.ledger == self._last.ledger and place.entry == self._last.entry + 1
 
     def _sort_in(self, batch: list[Received], received: Received) -> None:
-        """Puts a message behind those that go before it, unless it is there: a restored connection brings some a second time."""
+        """Inserts a message at its place in the batch, unless it is there already: a restored connection brings some messages twice."""
         place = received[0]
         at = len(batch)
         while at and place < batch[at - 1][0]:

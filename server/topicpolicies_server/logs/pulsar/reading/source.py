@@ -1,4 +1,4 @@
-"""What one partition is read from: pulsar-client's reader, or the next one in its place."""
+"""The client library's reader of one partition, and its replacements."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..ids import NOWHERE, MessageId
 
 
 class Source:
-    """Opens the readers of one partition, of which there is one at a time.
+    """Opens the readers of one partition, one at a time.
 
     Attributes:
-        handle: pulsar-client's reader; None: none was opened yet.
+        handle: pulsar-client's current reader; None: none was opened yet.
     """
 
     def __init__(self, access: Access, namespace: str, topic: str, full_name: str) -> None:
         """Opens nothing yet.
 
         Args:
-            access: the ways to the brokers.
+            access: the clients for the brokers.
             namespace: ``tenant/namespace``.
             topic: the local name of one of the log's topics.
-            full_name: the same, as clients name it.
+            full_name: the full name of that topic, as clients use it.
         """
         self.handle: Any = None
         self._access = access
@@ -34,13 +34,15 @@ class Source:
         self._name = ""
 
     async def open(self, last: MessageId = NOWHERE) -> Any:
-        """Another reader of what is left over by compaction and what follows that, in place of the one before, if there was one.
+        """Opens a compacted reader, which replaces the previous one if there is one.
+
+        The reader gets what compaction left over, and every entry after that.
 
         Args:
-            last: what was read last: reading begins there, or behind it if it is not there any more.
+            last: the entry that was read last: the new reader begins there, or after it if that entry is gone.
 
         Raises:
-            PulsarClientError: it could not be created in time.
+            PulsarClientError: the reader could not be created in time.
             LogError: the client is closed.
         """
         name = f"topicpolicies-{uuid.uuid4().hex}"
@@ -51,10 +53,10 @@ class Source:
         return handle
 
     async def reopen(self, last: MessageId) -> Any:
-        """The same where there was one before.
+        """Calls ``open`` in place of an earlier reader; a failure of the library is a ``LogError`` here.
 
         Raises:
-            LogError: it could not be created in time.
+            LogError: the reader could not be created in time, or the client is closed.
         """
         try:
             return await self.open(last)
@@ -62,9 +64,9 @@ class Source:
             raise refusal(f"Opening a reader of {self._full_name} anew", error.result, error.message) from error
 
     async def has_sent(self, last: MessageId) -> bool:
-        """Asks the broker whether it has sent everything up to an entry to the reader, which waits for more.
+        """Asks the broker whether it has sent the reader every entry up to ``last`` and waits for new ones.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         return await self._access.topics.dispatched(self._namespace, self._topic, self._name, last)

@@ -1,21 +1,23 @@
-"""What compaction has erased for readers and still stands in the ledgers, as it was.
+"""Reads entries that compaction erased for readers and that still stand in the ledgers.
 
-Compaction leaves the newest event of each key, and takes away what tells whether that one was stale. But it writes a ledger of its own; the
-topic's ledgers stay until they are full, or some hours old, and are trimmed. So whoever starts reads the last of them uncompacted, and
-knows what somebody knows who was there (``core/fold/joining``). And whoever is overtaken by a compaction reads what it erased there.
+Compaction leaves the newest event of each key, and removes the events that show whether that one was stale. But it writes a ledger of its
+own; the topic's ledgers stay until they are full, or some hours old, and are trimmed. So a reader that starts reads the last of those
+entries uncompacted, and knows what a reader knows that was there all the time (``core/fold/joining``). And a reader that is overtaken by a
+compaction reads what it erased from there.
 
-Of what stood there before the opening all entries are had, or none: a history with a hole in it is worse than one that begins late, and an
-opening waits for it no longer than a moment. What was erased while a log is read may be much, and whoever can't have it has to read
-everything anew. So it is had in pieces that follow each other, and what does not come now is asked for again:
+Of the entries before the opening's horizon, either all that are requested can be had, or none is used: a history with a hole is worse than
+one that begins late, and an opening waits for them only for a short time. The entries that a compaction erases while a log is read can be
+many, and without them everything has to be read anew. So those are read in pieces that follow each other, and requested again if they do
+not come:
 
 ================================================  ==============================================================
-what comes of a stretch                           what it means
+result for a stretch of entries                   meaning
 ================================================  ==============================================================
-messages from its beginning on, however many      they are had; the rest is another stretch
-nothing between two of them but markers           no hole: markers are the brokers' own
-a message, but not the first one                  that one is not handed over: the stretch can't be had
-messages of a batch                               they can't be had: nobody can tell where a batch ends
-nothing, for a while                              not known: ``LogError``, and it is asked for again
+messages from its beginning on, however many      they can be used; the rest is another stretch
+only markers between two of its messages          no hole: markers are the brokers' own
+a message, but not the first one                  the first one is not handed over: the stretch can't be had
+messages of a batch                               they can't be had: it is unknown where a batch ends
+nothing, for a while                              not known: ``LogError``, and the request is repeated
 the ledger that it begins in was trimmed          it can't be had
 ================================================  ==============================================================
 """
@@ -38,24 +40,24 @@ from .receiving import Received, Receiver
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 5_000
-"""So many of the entries between two are held in memory."""
+"""How many entries of a stretch are held in memory at most."""
 _QUIET_SECONDS = 2.0
-"""For so long nothing may come."""
+"""How long nothing may come before the reading of a stretch ends."""
 _LONGEST_SECONDS = 30.0
-"""For so long reading is held up at the most."""
+"""How long one request may hold up reading."""
 
 
 class Uncompacted:
-    """Reads entries of one partition as they were."""
+    """Reads entries of one partition as they were before compaction."""
 
     def __init__(self, access: Access, namespace: str, topic: str, full_name: str) -> None:
-        """Asks nothing yet.
+        """Connects to nothing yet.
 
         Args:
-            access: the ways to the brokers.
+            access: the clients for the brokers.
             namespace: ``tenant/namespace``.
             topic: the local name of one of the log's topics.
-            full_name: the same, as clients name it.
+            full_name: the full name of that topic, as clients use it.
         """
         self._access = access
         self._namespace = namespace
@@ -63,7 +65,7 @@ class Uncompacted:
         self._full_name = full_name
 
     async def upto(self, horizon: MessageId) -> list[Received]:
-        """The newest entries up to one, in order; none if they can't be had without a hole, or in time."""
+        """Returns the newest entries up to the horizon, in order; none if they can't be had without a hole and in time."""
         most = self._access.limits.recalled
         if not most:
             return []
@@ -86,13 +88,13 @@ class Uncompacted:
         return []
 
     async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
-        """The first entries between two, in order and without a hole: as many as came, but not more than are held at once.
+        """Returns the first entries between two places, in order and without a hole: those that came, as many as fit in memory at once.
 
         Returns:
-            None if there may be some that can't be had, or if nothing is to be recalled at all; an empty list if there is none.
+            None if there may be entries that can't be had, or if recalling is switched off; an empty list if there are no entries.
 
         Raises:
-            LogError: nothing came, or the broker does not answer.
+            LogError: nothing came, or the broker gave no answer.
         """
         topics, names = self._access.topics, (self._namespace, self._topic)
         stretch = await topics.between(*names, after, before, _AT_ONCE) if self._access.limits.recalled else None
@@ -115,7 +117,7 @@ class Uncompacted:
         raise LogError(Reason.LOG_NOT_SERVED, f"The entries of {self._full_name} from {place} on are not sent at the moment.")
 
     async def _without_hole(self, after: MessageId, entries: Sequence[Received]) -> list[Received]:
-        """The first of some entries behind a place, as many as follow each other with no message between them."""
+        """Returns the first of some entries after a place, as many as follow each other with no message missing between them."""
         whole: list[Received] = []
         for received in entries:
             place = received[0]
@@ -129,7 +131,7 @@ class Uncompacted:
         return whole
 
     async def _read(self, stretch: EntryRange, came: _Arrivals) -> None:
-        """Reads a stretch, until all has come or nothing comes for a while."""
+        """Reads a stretch until all of it has come, or nothing comes for a while."""
         if not stretch.entries:
             return
         access, name = self._access, f"topicpolicies-recall-{uuid.uuid4().hex}"
@@ -143,15 +145,15 @@ class Uncompacted:
                 came.take(batch, stretch)
                 await asyncio.sleep(0)
         finally:
-            close_quietly(handle)  # which may take long, and nobody waits for it
+            close_quietly(handle)  # this may take long, and nothing depends on it
 
 
 class _Arrivals:
-    """What came of a stretch.
+    """The entries of a stretch that have come.
 
     Attributes:
-        entries: in order.
-        further: whether something came that stands behind it.
+        entries: the entries, in order.
+        further: whether an entry came that stands after the stretch.
     """
 
     def __init__(self) -> None:
@@ -160,7 +162,7 @@ class _Arrivals:
         self._newest = NOWHERE
 
     def take(self, batch: Sequence[Received], stretch: EntryRange) -> None:
-        """Takes what belongs to a stretch, once: a restored connection brings some a second time."""
+        """Takes the entries that belong to the stretch, each once: a restored connection brings some twice."""
         for received in batch:
             place = received[0]
             if place > stretch.last:
@@ -172,5 +174,5 @@ class _Arrivals:
 
 
 def _is_of_batch(place: MessageId) -> bool:
-    """Whether it is one of the messages of an entry, of which nobody can tell how many there are."""
+    """Whether a message is one of a batch, whose length is unknown."""
     return place.batch_index >= 0

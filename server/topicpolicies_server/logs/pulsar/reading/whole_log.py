@@ -1,4 +1,4 @@
-"""One log as it is read: it is followed if it exists, and looked for if it does not."""
+"""One log as it is read: followed if it exists; if not, looked for until it does."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .following import Following, Listener
 
 
 class Reading:
-    """Reads one log as soon as there is one.
+    """Reads one log as soon as it exists.
 
     Attributes:
-        layout: the log's topic, as it is or as it would be.
-        following: its readers; None: it does not exist, as far as is known.
-        acknowledged: by partition, what was written here and not read yet.
+        layout: the log's topic, as it is or as brokers would create it.
+        following: the log's readers; None: the log does not exist, as far as is known.
+        acknowledged: by partition, the events that were appended here and not read yet.
     """
 
     def __init__(self, access: Access, schemas: Schemas, layout: Layout, listener: Listener) -> None:
         """Reads nothing yet.
 
         Args:
-            access: the ways to the brokers.
-            schemas: of the log.
-            layout: the log's topic, as it is or as it would be.
-            listener: who is told what is read, and that the log is lost.
+            access: the clients for the brokers.
+            schemas: the log's schemas.
+            layout: the log's topic, as it is or as brokers would create it.
+            listener: takes what is read, and is notified if the log is lost.
         """
         self.layout = layout
         self.following: Following | None = None
@@ -46,22 +46,22 @@ class Reading:
         self._end: LogEnd | None = None
         self._creating = asyncio.Lock()
         self._existed = False
-        """Whether there was a log at the opening."""
+        """Whether the log existed at the opening."""
         self._over = False
         self._looked = time.monotonic()
 
     @property
     def partitions(self) -> int:
-        """Of the topic as it is, or as brokers would create it; one for a topic that is not partitioned."""
+        """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
         return max(1, self.layout.partitions)
 
     @property
     def identity(self) -> str:
-        """The cluster, the topic, its partitions and when it was created; without the last as long as it does not exist."""
+        """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
         return self._identity(self.layout, "" if self.following is None else self.following.creation)
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring entries of a ledger, and for the first of a partition of which it is known that it was empty."""
+        """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
         if earlier:
             return directly_follows(earlier, later)
         if self.following is None:
@@ -73,14 +73,14 @@ class Reading:
         return first.ledger in self.following.fresh_ledgers and first.entry == 0 and first.batch_index <= 0
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that went on while the beginning was read (``continuity``)."""
+        """Where the last compaction before the opening ended, or one that was noticed during the initial replay (``continuity``)."""
         return self.following.complete_after[partition] if self._existed and self.following is not None else ""
 
     async def start(self, start: Start | None = None) -> bool:
-        """Begins to follow the log, which exists, from ``start`` on if it can be; whether it is.
+        """Begins to follow the log, which exists; returns whether it is read from ``start`` on.
 
         Raises:
-            LogError: it can't be followed.
+            LogError: the log can't be followed.
         """
         async with self._creating:
             self._existed = True
@@ -88,10 +88,10 @@ class Reading:
             return self.following is not None and self.following.resumed
 
     async def ensure_followed(self, *, create: bool) -> None:
-        """Follows the log if it exists; if it does not, creates it or leaves it at that.
+        """Follows the log if it exists; if not, ``create`` says whether it is created.
 
         Raises:
-            LogError: it can't be followed, or there is no answer.
+            LogError: the log can't be followed, or the broker gave no answer.
         """
         async with self._creating:
             if self.following is not None:
@@ -115,27 +115,27 @@ class Reading:
             await self._follow(layout, made=made)
 
     async def end(self, partition: int) -> Position:
-        """Asks the broker where a partition ends; of a log that did not exist, first whether it does now.
+        """Asks the broker where a partition ends; if the log did not exist, asks first whether it does now.
 
         Raises:
-            LogError: there is no answer, or the log is gone.
+            LogError: the broker gave no answer, or the log is gone.
         """
         if self.following is None:
             await self.ensure_followed(create=False)
         return "" if self._end is None else await self._end.end(partition)
 
     def check_connection(self) -> None:
-        """Looks whether the connection is there."""
+        """Looks whether the readers have their connections."""
         if self._existence is not None:
             self._existence.check_connection()
 
     def given_up(self, now: float) -> LogError | None:
-        """The end of waiting for a connection that does not come back; ``now`` is monotonic seconds."""
+        """Returns an error if the connection was gone for too long; ``now`` is monotonic seconds."""
         return None if self._existence is None else self._existence.given_up(now)
 
     @property
     def by_clock(self) -> bool:
-        """Whether nothing but time made it so; of a log that does not exist nothing happens."""
+        """Whether the check is due only because time has passed; always so for a log that does not exist."""
         return self._existence is None or self._existence.by_clock
 
     @property
@@ -144,16 +144,16 @@ class Reading:
         return self.following is not None
 
     def due(self, now: float) -> bool:
-        """Whether it is time to look after the log; ``now`` is monotonic seconds."""
+        """Whether it is time for a check; ``now`` is monotonic seconds."""
         if self._existence is not None:
             return self._existence.due(now)
         return now - self._looked >= self._access.limits.creation_seconds
 
     async def trouble(self) -> LogError | None:
-        """Finds out whether the log came into being, or what is wrong with the one that was opened.
+        """Checks whether the log was created meanwhile, or whether the open one is still there; returns what is wrong, if anything is.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the broker gave no answer.
         """
         if self._existence is not None:
             return await self._existence.trouble()
@@ -168,7 +168,7 @@ class Reading:
         return None
 
     def stop(self) -> None:
-        """Stops, for good."""
+        """Stops reading, for good."""
         self._over = True
         if self.following is not None:
             self.following.stop()
@@ -179,7 +179,7 @@ class Reading:
             await self.following.close()
 
     def _losing(self, error: LogError) -> LogError:
-        """The log can't be followed by this opening."""
+        """Notifies the listener that this opening can't follow the log; returns the error."""
         asyncio.get_running_loop().call_soon(self._listener.lost, error)
         return error
 
@@ -187,11 +187,11 @@ class Reading:
         return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
 
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> None:
-        """``made``: it comes into being as its readers connect, so there was none to be asked about (brokers may answer 500 then)."""
+        """Connects the readers. ``made``: they create the topic, so brokers are not asked about it first (they may answer 500 then)."""
         creations: Sequence[str] = [""] * len(layout.topics)
         if made:
             await self._schemas.refresh()
-        else:  # before anything is read: what is read of the next one then has another
+        else:  # asked before anything is read, so that ``connect`` notices if the topic is deleted and created again meanwhile
             _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
         creation = creation_of(creations)
         known = start if start is not None and creation and self._identity(layout, creation) == start.identity else None

@@ -1,5 +1,5 @@
 """Writing a change log.
 
-- ``partition``: one partition, events in the order of their appends
-- ``leading``: a log that has one writer at a time
+- ``partition``: appends events to one partition, in order, and reports an outcome for each
+- ``leading``: leadership, for a log that has one writer at a time
 """

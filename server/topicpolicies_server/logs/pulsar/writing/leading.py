@@ -1,4 +1,6 @@
-"""Writing a log that has one writer at a time: what a candidate (``logs/leadership``) does on Pulsar."""
+"""Leadership of a Pulsar log that has one writer at a time: connects the election (``logs/leadership``) with Pulsar's exclusive
+producers.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +20,26 @@ from ..ids import MessageId, position_of
 from .partition import OpenProducer
 
 _TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
-"""How a broker refuses an exclusive producer because of another."""
+"""Result codes with which a broker refuses an exclusive producer because there is another producer."""
 _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
-"""Reasons that tell of a producer that takes nothing more."""
+"""Reasons of a failed append after which the producer takes nothing more."""
 
 
 class Led(Protocol):
-    """Whom it is told who leads."""
+    """The log, which is notified of changes of leadership."""
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
-        """This process may append, with one producer for each partition."""
+        """Called when this process may append from now on, with one producer for each partition."""
 
     def deposed(self, error: LogError) -> None:
-        """It may no longer; what has no outcome gets one."""
+        """Called when this process may no longer append: events without an outcome have to fail with ``error``."""
 
     def led(self) -> None:
-        """Another process leads, or it is known now which."""
+        """Called when another process leads, or when it has become known which one does."""
 
 
 class Leading:
-    """One process's part in who writes one log."""
+    """This process's part in the leadership of one log."""
 
     def __init__(
         self,
@@ -50,15 +52,15 @@ class Leading:
         cluster: str,
         address: str,
     ) -> None:
-        """Stands for nothing yet.
+        """Does not stand for leadership yet.
 
         Args:
-            log: who is told.
-            open_producer: opens a partition's producer, with a mode of access and under a name; may raise ``PulsarClientError``.
+            log: is notified of changes of leadership.
+            open_producer: opens a partition's producer, with an access mode and under a name; may raise ``PulsarClientError``.
             namespace: ``tenant/namespace``.
             local: the local name of the log's topic.
-            partitions: how many it has.
-            cluster: the local one's name.
+            partitions: how many partitions the topic has.
+            cluster: the name of the local cluster.
             address: where clients reach this process.
         """
         self._log = log
@@ -77,7 +79,7 @@ class Leading:
         self._candidate.contend()
 
     def caught_up(self) -> None:
-        """The log was read. Where it tells that somebody has led before, this process stands for leadership by itself."""
+        """Notes that the initial replay has ended. If the log names an earlier leader, this process stands for leadership by itself."""
         if self._candidate.ever_led:
             self._candidate.contend()
 
@@ -86,22 +88,22 @@ class Leading:
         self._candidate.check_connection()
 
     def read(self, events: Sequence[Placed | Sealed]) -> None:
-        """Heeds what the log tells of its leaders."""
+        """Takes what the log says about its leaders, and how far it was read."""
         for placed in events:
             if placed.partition == 0:
                 self._candidate.heard(placed.producer)
         self._candidate.came_to(events[-1].partition, events[-1].position)
 
     def append_failed(self, error: LogError) -> None:
-        """A leader whose producer has failed leads no longer."""
+        """Gives up leadership if the producer takes nothing more, or if the outcome of the event is unknown."""
         if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
             self._candidate.step_down(error)
 
     def stop(self) -> None:
-        """Ends whatever goes on."""
+        """Stops whatever is under way."""
         self._candidate.stop()
 
-    # What a candidate asks and tells (``logs/leadership.Office``)
+    # What a candidate calls (``logs/leadership.Office``)
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
         """Opens a producer that is the only one of its partition."""
@@ -115,7 +117,7 @@ class Leading:
             raise refusal("Opening it for writing", error.result, error.message) from error
 
     async def announce(self, partition: int, producer: OpenProducer) -> Position:
-        """Writes an event of no kind, which brokers pass over, under the name of the log itself, so that compaction keeps the newest."""
+        """Writes an event of no kind, which brokers ignore. Its key is the log's own name, so compaction keeps the newest announcement."""
         del partition
         announcement = Encoded(self._name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self._cluster,))
         try:
@@ -125,13 +127,13 @@ class Leading:
         return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
-        """This process may append."""
+        """Notifies the log that this process may append from now on."""
         self._log.elected(producers)
 
     def deposed(self, error: LogError) -> None:
-        """It may no longer."""
+        """Notifies the log that this process may no longer append."""
         self._log.deposed(error)
 
     def led(self) -> None:
-        """Another process leads."""
+        """Notifies the log that another process leads."""
         self._log.led()

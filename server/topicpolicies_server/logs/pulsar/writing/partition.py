@@ -1,11 +1,12 @@
-"""One partition of a change log, written: events in the order of their appends, each with an outcome.
+"""Writes one partition of a change log: appends events in order, and reports an outcome for each.
 
-A producer is opened for the first event and closed when there were none for a while, so that somebody else can take the exclusive one.
-Until it is open, events wait here; then they go to the library at once, which has them acknowledged in order.
+A producer is opened for the first event, and closed when there were no events for a while, so that another client can take the exclusive
+one. While no producer is open, events wait here; otherwise they go to the library at once, which has them acknowledged in order.
 
-**What is certain.** A refusal that the library gives from within the call of sending is certain: nothing was sent. So is the end of waiting
-here. Any later failure is not: the library sends again what was unacknowledged when a connection broke, so even "fenced" may come after a
-first copy was stored. (That is also how an event gets stored twice; its id tells.)
+**Which outcomes are certain.** When the library refuses from within the send call, nothing was sent. When an event waited here for too
+long, nothing was sent either. Any later failure leaves the outcome unknown: the library sends unacknowledged messages again after a
+connection broke, so even "fenced" may come after a first copy was stored. (That is also how an event can be stored twice; its event id
+shows it.)
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _SLICE = 200
 _USELESS_AFTER = frozenset({Result.AlreadyClosed, Result.NotConnected, Result.ProducerFenced, Result.TopicTerminated})
-"""Results after which a producer takes nothing more."""
+"""Result codes after which a producer takes nothing more."""
 
 
 class Outcomes(Protocol):
-    """Whom a writer tells what became of events; never from within ``append``."""
+    """Receives the outcomes of events; never called from within ``append``."""
 
     def appended(self, placed: list[Placed]) -> None:
-        """These are in the log, in this order."""
+        """Called with events that are in the log, in this order."""
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """This one was not acknowledged."""
+        """Called with an event that was not acknowledged."""
 
 
 class OpenProducer(NamedTuple):
-    """A producer and what it writes."""
+    """A producer, and the schema that it writes with."""
 
     handle: Any
     codec: Codec
@@ -58,11 +59,11 @@ class OpenProducer(NamedTuple):
 
     @property
     def connected(self) -> bool:
-        """Whether it has its connection now. The library restores lost ones by itself."""
+        """Whether the producer has its connection now. The library restores lost connections by itself."""
         return bool(self.handle.is_connected())
 
     def close(self) -> None:
-        """Starts closing it; how that ends is nobody's concern."""
+        """Starts closing the producer; nothing waits for the result."""
         close_quietly(self.handle)
 
 
@@ -93,11 +94,11 @@ class PartitionWriter:
 
         Args:
             partition: its number.
-            open_producer: makes a producer for a partition; raises ``PulsarClientError`` or ``LogError``.
-            rehearse: raises ``LogError`` for an event that could not be written as far as is known; asked while there is no producer.
-            outcomes: whom to tell.
+            open_producer: opens a producer for a partition; raises ``PulsarClientError`` or ``LogError``.
+            rehearse: raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer.
+            outcomes: receives the outcomes.
             patience_seconds: how long an event may wait for a producer.
-            contacts: told while events wait for a producer; None: nobody is.
+            contacts: is notified while events wait for a producer; None: nothing is.
         """
         self._partition = partition
         self._open_producer = open_producer
@@ -118,24 +119,24 @@ class PartitionWriter:
 
     @property
     def outstanding(self) -> int:
-        """Events without an outcome."""
+        """How many events have no outcome yet."""
         return len(self._waiting) + len(self._sent)
 
     @property
     def _changing_over(self) -> bool:
-        """Whether the next producer must wait for what the last one has sent, so that events stay in order."""
+        """Whether the next producer must wait for acknowledgements of what the last one sent, so that events stay in order."""
         return self._outdated and bool(self._sent)
 
     @property
     def _disconnected(self) -> bool:
-        """Whether the producer has lost its connection: opening another is quicker than the library, which waits longer and longer."""
+        """Whether the producer has lost its connection: opening another is quicker than the library, whose pauses grow."""
         return self._producer is not None and not self._producer.connected
 
     def append(self, event: Event) -> None:
         """Takes an event.
 
         Raises:
-            LogError: the schema or the dialect can't express it.
+            LogError: the schema or the dialect can't express the event.
         """
         if self._producer is not None and not self._waiting and not self._outdated:
             self._send(self._producer, event)
@@ -145,19 +146,19 @@ class PartitionWriter:
             self._ensure_open()
 
     def outdate(self, schema_version: int) -> None:
-        """Says that there is a schema of this version; if it is newer than the producer's, what comes next is written with the newest."""
+        """Notes that a schema of this version exists; if it is newer than the producer's, a new producer writes later events with it."""
         if self._producer is not None and self._producer.schema_version < schema_version:
             self._outdated = True
             if not self._sent:
                 self._drop_producer()
 
     def close_if_idle(self, idle_seconds: float) -> None:
-        """Closes the producer if it was not used for so long."""
+        """Closes the producer if it was not used for ``idle_seconds``."""
         if self._producer is not None and not self.outstanding and time.monotonic() - self._used > idle_seconds:
             self._drop_producer()
 
     def stop(self) -> list[tuple[Event, bool]]:
-        """Stops at once; nothing is told afterwards, and nothing may be appended.
+        """Stops at once; no outcome is reported afterwards, and nothing may be appended.
 
         Returns:
             The events without an outcome, oldest first, each with whether it may be in the log all the same.
@@ -169,17 +170,17 @@ class PartitionWriter:
         return left
 
     def use(self, producer: OpenProducer) -> None:
-        """Takes a producer that somebody else has opened, instead of opening one."""
+        """Takes a producer that the leadership has opened, instead of opening one."""
         self._producer = producer
         self._used = time.monotonic()
 
     def fail_waiting(self, error: LogError) -> None:
-        """Fails what waits for a producer: the brokers are out of reach, and it certainly was not sent."""
+        """Fails the events that wait for a producer: the brokers are out of reach, and the events certainly were not sent."""
         if self._producer is None:
             self._fail_waiting(len(self._waiting), error)
 
     def give_up(self) -> list[tuple[Event, bool]]:
-        """Closes the producer at once: nothing of what has no outcome is sent (again).
+        """Closes the producer at once, so that no event without an outcome is sent, or sent again.
 
         Returns:
             What ``stop`` returns.
@@ -189,7 +190,7 @@ class PartitionWriter:
         return left
 
     async def close(self) -> None:
-        """Closes the producer, if there is one. Comes after ``stop``."""
+        """Closes the producer, if there is one; called after ``stop``."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await close_handle(producer.handle)
@@ -203,13 +204,13 @@ class PartitionWriter:
         try:
             producer.handle.send_async(message, functools.partial(self._acknowledge, number))
         except BaseException:
-            self._sent.pop(number)  # whoever hears of the exception knows that there comes no acknowledgement
+            self._sent.pop(number)  # the exception tells the caller that no acknowledgement comes
             raise
         finally:
             self._calling = 0
 
     def _acknowledge(self, number: int, result: Any, message_id: Any) -> None:
-        """Called by the library: from within the sending if it refuses at once, else from a thread of its own."""
+        """Called by the library: from within the send call if it refuses at once, otherwise from one of its threads."""
         at_once = number == self._calling and threading.get_ident() == self._thread
         self._acknowledgements.put((number, result, message_id, at_once))
 
@@ -240,7 +241,7 @@ class PartitionWriter:
             self._ensure_open()
 
     def _placed(self, sent: _Sent, message_id: Any) -> Placed:
-        """What readers will see, down to the time and the name that the library put into the message when it sent it."""
+        """Returns what readers will see, including the time and the producer name that the library put into the message on sending."""
         position = position_of(MessageId(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()))
         return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
 
@@ -255,7 +256,7 @@ class PartitionWriter:
         self._outdated = False
 
     async def _open(self) -> None:
-        """Gets a producer, if there is none, and sends what waits."""
+        """Opens a producer if there is none, and sends the events that wait."""
         self._contacts.waits(self)
         try:
             pause = _FIRST_PAUSE
@@ -270,7 +271,10 @@ class PartitionWriter:
             self._contacts.goes_on(self)
 
     async def _try_to_open(self) -> PulsarClientError | LogError | None:
-        """One attempt, which events may outwait; they never cut it short, or a broker that is slow to come back would never be reached."""
+        """Makes one attempt to open a producer; returns the error if it fails.
+
+        Events may expire meanwhile, but never cut the attempt short, or a broker that is slow to come back would never be reached.
+        """
         attempt = asyncio.ensure_future(self._open_producer(self._partition))
         try:
             while not attempt.done():
@@ -299,7 +303,7 @@ class PartitionWriter:
         return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else None
 
     def _expire(self, failure: PulsarClientError | LogError) -> None:
-        """Fails what has waited for long enough."""
+        """Fails the events that have waited for too long."""
         now = time.monotonic()
         self._fail_waiting(sum(1 for _ in itertools.takewhile(lambda waiting: waiting.until <= now, self._waiting)), failure)
 
