@@ -1,12 +1,12 @@
 """The fold: what each event of a change log does to the head of its policy key. A pure function of the log.
 
-- ``keystate``: what is kept of one policy key
-- ``operation``: what single events do to a head
-- ``inference``: what a broker meant by its document
-- ``overlap``: the same of brokers that change documents in place
-- ``joining``: heads of keys whose history was not seen from the beginning
-- ``fold``: what every event does, out of those above
+- ``keystate``: the fold's state of one policy key
+- ``operation``: applies a sidecar's operation, or the change inferred from a broker's event, to a head
+- ``inference``: infers which setting a broker's document changed
+- ``overlap``: the same inference for brokers that change their cached documents in place
+- ``joining``: heads of keys whose history was not read from the beginning, and which writer is believed about them
+- ``fold``: folds one event of any kind, using the modules above
 - ``remembered``: the requests that a key's state remembers, as bytes
-- ``leftovers``: what a state keeps for a while, as bytes
-- ``recent``: many more requests than travel in events
+- ``leftovers``: the parts of a state that are needed only for a while after an event, as bytes
+- ``recent``: the requests applied lately in a namespace, many more than its events carry
 """

@@ -1,41 +1,43 @@
-"""The fold: what every event of a change log does to the head of its policy key. A pure function of the log.
+"""The fold: computes what every event of a change log does to the head of its policy key. A pure function of the log.
 
-**Every event is an operation, not a document.** A broker applies documents, the last one wins; so a document that was computed
-from an old one undoes what came between. We read the same log as operations and keep the *head*: of an event of ours its mask says what it
-changes, of a broker's event the documents before it do (``inference``). Where the *raw document*, which brokers show, differs from the
-head, a *repair* restates the head. So nobody's change is undone, however late its document was computed, and all who read the same
-prefix of the log have the same head and the same version.
+**Every event is an operation, not a document.** Brokers apply whole documents and the last one wins, so a document that was computed
+from an old one undoes the changes in between. A sidecar reads the same log as operations and computes the *head*: the mask of a sidecar's
+event says what that event changes; what a broker's event changes is inferred from the documents before it (``inference``). Where the
+*raw document*, which brokers show, differs from the head, a *repair* restates the head in the log. So no change is undone, however old the
+document that a later writer started from, and all sidecars that read the same prefix of the log have the same head and the same version.
 
-What an event does, by its writer::
+"Ours" are the events of any sidecar: those with a stamp. What an event does to the head, by its writer::
 
-    ours      seen before, by its id or its request's        nothing: DUPLICATE
+    ours      its id, or its request's, was folded before    nothing: DUPLICATE
               its conditions do not hold for the head        nothing: REJECTED_ETAG, SKIPPED_ABSENT, REJECTED_READS
-              operation                                      its masked settings and list operations; DELETE: no document any more
+              operation                                      sets its masked settings, applies its list operations; DELETE: no document
               REPAIR, TOMBSTONE                              nothing to a head that is right (``core/fold/joining``): RESTATED
-    broker's  message without a value, DELETE                no document any more
-              INSERT                                         all its settings; brokers keep the document that they have
-              UPDATE                                         the inferred change
-              NONE                                           nothing; but compaction would leave nothing else, so a repair is due
+    broker's  message without a value, DELETE                no document
+              INSERT                                         sets all its settings; brokers keep a document that they already have
+              UPDATE                                         makes the inferred change
+              NONE                                           nothing; but compaction would leave only this event, so a repair is due
     unreadable                                               nothing
 
-**Conditions** are judged when the event is folded, by everybody alike: ``etag`` against the version, ``reads`` against the settings that
-the computation relied on. Of an absence, different sidecars may hold different versions, because compaction forgets it; so the only etag
-that matches it is ``ABSENT``, and a writer whose caller named the absence's version stamps that.
+**Conditions** are judged when the event is folded, and every sidecar judges alike: ``etag`` against the head's version, ``reads`` against
+the settings that the computation relied on. Different sidecars may hold different versions of the same absence, because compaction erases
+its events; so the only etag that matches an absence is ``ABSENT``, and a writer whose caller named the absence's version stamps ``ABSENT``.
 
-**A repair is due** when somebody who knows nothing but the newest event (a broker that starts, a sidecar that joins after compaction)
-would get another document, or another version, than the head, or would take a request for applied that is not, or, where the event is
-ours, would not know one that is; or when running brokers show another document. The repair of an absence is a TOMBSTONE. An absence
-needs none once a message without a value stands.
+**A repair is due** when a reader that sees only the newest event of the key (a broker that starts, a sidecar that joins after a compaction)
+would get another document or another version than the head, would take a request for applied that was not, or, if the event is ours,
+would not know of a request that was; also when running brokers show another document. The repair of an absence is a TOMBSTONE. An absence
+needs no repair once a message without a value is the newest event.
 
-**Repairs end.** An operation makes one due once. A repair of the very head that a reader has makes another one due only for who has seen
-more than its writer, or as much, and remembers requests that it lacks. Who had seen less takes over what such an answer carries, and
-of equals each adds what the other one carries (``core/fold/joining``). So from answer to answer the beginnings get earlier, or
-more requests are carried, ``REMEMBERED_REQUESTS`` at most. Of other heads the one is believed who has seen more.
+**Repairs end.** An operation makes a repair due once. A repair that restates the very head that a reader has makes another one due only
+for a reader that has seen as much as the repair's writer, or more, and remembers requests that the repair lacks. A reader that has seen
+less takes over what the repair carries, and a reader that has seen as much adds it to its own (``core/fold/joining``). So from repair to
+repair the writers have seen more, or more requests are carried, up to ``REMEMBERED_REQUESTS``. If a repair restates another head, the
+writer that has seen more is believed.
 
-**Another cluster's events** are operations too, but positions of its log mean nothing here: in place of an etag the digest of the whole
-document is judged, which a GLOBAL event with an etag names in ``reads``; and what they remember has no versions. Each cluster repairs its
-own log, whatever event made that due, and repairs are not replicated: so nothing goes to and fro, and a replicated event that was
-computed from an old base undoes nothing here either. A restatement of another log says nothing about this one.
+**Another cluster's events** are operations too, but positions in that cluster's log mean nothing here. In place of an etag, the digest of
+the whole document is judged, which a GLOBAL event with an etag names in ``reads``; remembered requests lose their versions. Each cluster
+repairs its own log, whichever event made the repair due, and repairs are not replicated: so clusters do not answer each other's repairs,
+and a replicated event that was computed from an old document undoes nothing here either. A restatement of another log says nothing about
+this one.
 """
 
 from __future__ import annotations
@@ -66,37 +68,37 @@ __all__ = [
 
 
 class FoldContext(NamedTuple):
-    """What the fold must know besides the log."""
+    """What the fold must know besides the key's state and the event."""
 
     window_ms: int = WINDOW_MS
     """W, in milliseconds."""
     joining: bool = False
-    """Whether a log that may have been compacted is read for the first time: a key's first event need not be the first of its history."""
+    """Whether a log that may have been compacted is being loaded: the first event seen of a key need not be the first of its history."""
     sole_writer: bool = False
-    """Whether this sidecar's events are the only ones in the log: then nothing is ever stale, and no raw documents are kept."""
+    """Whether only this sidecar writes the log: then no event is ever stale, and no superseded raw documents are kept."""
     in_place: bool = False
-    """Whether the brokers change the documents in their caches in place (``core/fold/overlap``)."""
+    """Whether the brokers change their cached documents in place (``core/fold/overlap``)."""
     joined_at: int | None = None
-    """When the log was opened, in milliseconds since 1970 by its clock, if it may have been compacted before: then no key's history is
-    taken to begin with the first event that is seen (``core/fold/joining``). None: it does, but for what is read while joining."""
+    """When the log was opened, in milliseconds since 1970 by the log's clock, if it may have been compacted before: then no key's history
+    is taken to begin with the first event that is seen (``core/fold/joining``). None: every key's is, unless ``joining`` is set."""
 
 
 _SHARED = FoldContext()
 _ID: Callable[[Remembered], str] = itemgetter(0)
-"""A request's id."""
+"""Returns a request's id."""
 
 
 def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, computed_on: Settings | None = None) -> Folded:
     """Folds the next event of a key, in log order, into its state.
 
-    Each position is folded once: the caller skips what it has already folded.
+    Each position must be folded once: the caller skips positions that it has already folded.
 
     Args:
-        state: the key's.
+        state: the key's state, which is changed.
         placed: the event.
-        context: what is to be known besides.
-        computed_on: of an event that this process computed, for a request that was not applied before, the document from which it did.
-            While that very object is the head, it is known what the event does: it need not be found out. None: nothing is said.
+        context: what the fold must know besides these two.
+        computed_on: the document from which this process computed the event, for a request that was not applied before. If the head is
+            still that very object, the event's document is the result and conditions need no judging. None: unknown.
     """
     event = placed.event
     if event is None:
@@ -123,16 +125,19 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, comput
 
 
 def _goes_on(stamp: Stamp | None) -> bool:
-    """Whether a key's first event after joining shows that there was a document: a tombstone that came too early was compacted."""
+    """Returns whether the first event seen of a key shows that there was a document before.
+
+    Compaction has then erased all earlier events of the key, because a tombstone came too early.
+    """
     if stamp is None:
         return False
-    return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # its base may be on its way, on no document
+    return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # a pipelined base may start from no document
 
 
 def _operation(
     state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool, computed_on: Settings | None
 ) -> Folded:
-    """An event of ours that changes something."""
+    """Folds a sidecar's UPDATE or DELETE."""
     document = event.document
     sure = False
     if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
@@ -143,9 +148,9 @@ def _operation(
     else:
         if first:
             state.remembered = without_versions(stamp.remembered) if event.replicated else tuple(stamp.remembered)
-        if first and stamp.base:  # what it was computed from was not seen: its word is taken for all of it
-            state.version = ""  # what it was applied to is not told
-            state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # it is once
+        if first and stamp.base:  # the event's base was not seen: its whole document is taken
+            state.version = ""  # the log does not say which version it was applied to
+            state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # apply() adds it
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
             told = None
@@ -161,33 +166,38 @@ def _operation(
     if head is None:
         state.due = document is not None
     else:
-        skipped = stamp.skip_if_absent and not stamp.base  # by who sees it alone
+        skipped = stamp.skip_if_absent and not stamp.base  # by a reader that sees only this event
         wrong = not folded.changed or (head is not document and head != document) or skipped
         state.due = wrong or _misremembers(state, stamp, folded.stale or event.replicated)
     return folded
 
 
 def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
-    """Whether an event that was applied, seen alone, tells of other requests than were applied.
+    """Returns whether a reader that sees only this applied event would remember other requests than were applied.
 
-    It may lack what its writer had not seen, and carry what was on its way before it and never came. Who wrote on this very head, and
-    has seen as much as we have, carries what we remember.
+    The event may lack requests that its writer had not seen, and may carry requests whose events were on their way before it and never
+    came. If it was computed from this very head, by a writer that has seen as much as we have, it carries what the state remembers.
+
+    Args:
+        state: the key's, after the event.
+        stamp: the event's.
+        elsewhere: whether the event was computed from something else than the head that it met, or came from another cluster.
     """
     on_its_way = pipelined(stamp)
     if not (on_its_way or elsewhere or not stamp.base or (stamp.seen is not None and stamp.seen.since > state.since)):
         return False
     before = state.remembered[:-1]
     carried = stamp.remembered
-    forgotten = len(carried) - len(before)  # for this one's sake
+    forgotten = len(carried) - len(before)  # to make room for this event's request
     in_line = forgotten == 0 or (forgotten == 1 and len(carried) == REMEMBERED_REQUESTS)
     if stamp.request_id and in_line and list(map(_ID, carried[forgotten:])) == list(map(_ID, before)):
-        return False  # mostly so, and quick
+        return False  # the common case, and cheap
     known = set(map(_ID, state.remembered))
     if _lacks(known, stamp):
         return True
     if not on_its_way:
         return False
-    recent = len(known) < REMEMBERED_REQUESTS  # if not, the first may have been forgotten since
+    recent = len(known) < REMEMBERED_REQUESTS  # else the state may have applied the oldest carried ones, and forgotten them since
     for request in carried:
         if request.request_id in known:
             recent = True
@@ -197,7 +207,7 @@ def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
 
 
 def _lacks(known: set[str], stamp: Stamp) -> bool:
-    """Whether who sees an event alone does not know all of these requests: it does one of them again when it is repeated."""
+    """Returns whether a reader that sees only this event misses one of these request ids: it would apply a repeat of that request."""
     carried = [request_id for request_id in map(_ID, stamp.remembered) if request_id != stamp.request_id]
     if stamp.request_id:
         carried = [*carried[1 - REMEMBERED_REQUESTS :], stamp.request_id]
@@ -205,13 +215,13 @@ def _lacks(known: set[str], stamp: Stamp) -> bool:
 
 
 def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
-    """A head, as its writer knew it."""
+    """Folds a REPAIR or TOMBSTONE: a head as its writer knew it."""
     document = event.document
     claimed = None if stamp.kind is StampKind.TOMBSTONE else document
     head, version = state.document, state.version
     if event.replicated:
         pass
-    elif first or state.joined is ALONE:  # its writer had seen more
+    elif first or state.joined is ALONE:  # its writer had seen more than we have
         believe(state, claimed, stamp)
         version = "" if first else version
     elif state.newest is not None:
@@ -227,7 +237,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
 
 
 def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldContext, first: bool) -> Folded:
-    """An event of a broker: the document that it came to, from which what it meant is told."""
+    """Folds a broker's event: infers from the document that it carries what the broker changed."""
     document = event.document
     if event.action is Action.NONE:
         state.due = state.document is not None or state.live is not None
@@ -283,7 +293,7 @@ def _inferred(
 
 
 def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
-    """A broker removed the document. Where there is none the head stays as it is: one absence is like another."""
+    """Folds a broker's deletion. If there is no document the head stays as it is: an absence need not be made again."""
     folded = Folded(Status.IGNORED, state.version, state.version)
     if state.document is not None:
         folded = move(state, placed, None)

@@ -1,10 +1,11 @@
-"""What a broker meant: the change that its document makes, told from the documents that brokers saw before.
+"""Infers which change a broker's document makes, from the raw documents that brokers saw before.
 
-A broker writes whole documents, computed from one that it had read some time ago; each admin call changes one setting. So its base is a
-recent *raw* document from which it differs in at most one setting, and that setting is the change. Heads are no candidates: brokers never
-see them. Where there is no such document, the base is the nearest one, the newest of those if there are several.
+A broker writes whole documents, each computed from one that the broker had read some time ago; each admin call changes one setting. So the
+base of a document is a recent *raw* document from which it differs in at most one setting, and that setting is the change. Heads are no
+candidates, because brokers never see them. If there is no such raw document, the base is the one that differs in the fewest settings, the
+newest of several.
 
-Brokers that change the document in their cache in place write otherwise: ``core/fold/overlap``.
+Brokers that change their cached documents in place write other documents: ``core/fold/overlap``.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from ..policies.documents import EXTRA_PREFIX, Setting, Settings, differing, fam
 from .keystate import RECENT_EVENTS, Superseded
 
 AMBIGUITY_DEPTH = 64
-"""How many raw documents before the base are looked at for another explanation. It bounds the work; the outcome is only counted."""
+"""How many raw documents before the base are searched for another explanation. This bounds the work; the outcome is only counted."""
 
 
 class Inference(NamedTuple):
-    """What a broker's document changes."""
+    """The change that a broker's document is taken to make."""
 
     changed: list[Setting]
     base: Settings | None
-    """The raw document that it was computed from."""
+    """The raw document that the broker's document was computed from; None: from no document."""
     unexplained: bool = False
-    """No recent raw document explains it by one change; ``changed`` is the difference from the nearest."""
+    """Whether no recent raw document explains the document by one change; ``changed`` is then the difference from the nearest."""
     ambiguous: bool = False
-    """Another recent raw document explains it by another change."""
+    """Whether another recent raw document explains the document by another change."""
     certain: bool = False
-    """Whether older raw documents, had there been any, would have made no difference."""
+    """Whether older raw documents that were not seen could not have changed this inference."""
 
 
 def compares(setting: Setting, known: frozenset[str] | None) -> bool:
-    """Whether a writer's schema knows a setting: what it does not know it drops without meaning to."""
-    if known is None:  # it knows what we know
+    """Returns whether a writer's schema knows a setting: a writer drops settings that it does not know, without meaning to change them."""
+    if known is None:  # the writer knows all that our schema knows
         return not setting.startswith(EXTRA_PREFIX)
     return family(setting) in known
 
 
 def one_apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
-    """The setting in which a document differs from a raw one, or nothing if there is none; None if there are more."""
+    """Returns the only setting in which a document differs from a raw one, in a list; an empty list: none differs; None: several do."""
     base: Settings = raw or {}
     changed: list[Setting] = []
     for name, value in document.items():
@@ -65,13 +66,13 @@ def infer(
     known: frozenset[str] | None,
     since: int,
 ) -> Inference:
-    """The change that a broker's document makes.
+    """Infers the change that a broker's document makes.
 
     Args:
         document: what the broker wrote.
-        live: the newest raw document before it.
-        older: the raw documents before that, oldest first, each with the time at which it was superseded.
-        head: the head, only to tell whether two explanations come to the same.
+        live: the newest raw document before the broker's.
+        older: the raw documents before ``live``, oldest first, each with the time at which it was superseded.
+        head: the head, used only to decide whether two explanations have the same effect.
         known: the families that the writer's schema knows; None: all that ours knows.
         since: raw documents superseded before this time (milliseconds since 1970) are too old to be a base.
     """
@@ -91,9 +92,10 @@ def infer(
 def _is_explained_otherwise(
     document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
 ) -> bool:
-    """Whether one of some raw documents explains a document by one change too, and that comes to something else.
+    """Returns whether one of ``raws`` explains the document by one change too, and that change has another effect on the head.
 
-    Mostly one setting changes over and over: then all of them are the document but for that setting, which a comparison in C tells.
+    In the common case one setting changes over and over: then each raw document equals this one in all other settings, which one comparison
+    of dicts finds out.
     """
     if not raws:
         return False
@@ -119,7 +121,7 @@ def _is_explained_otherwise(
 
 
 def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozenset[str] | None) -> tuple[list[Setting], Settings | None]:
-    """Of raw documents, newest first, the one from which a document differs in the fewest settings; with those."""
+    """Returns the settings in which a document differs from the nearest of some raw documents (newest first), and that raw document."""
     best, base = _apart(raws[0], document, known), raws[0]
     for raw in raws[1:]:
         if len(best) <= 1:
@@ -131,11 +133,11 @@ def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozens
 
 
 def _apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting]:
-    """The settings in which a document differs from a raw one, among those that its writer knows."""
+    """Returns the settings in which a document differs from a raw one, among those that its writer knows."""
     return [name for name in differing(raw, document) if compares(name, known)]
 
 
 def _effect(changed: list[Setting], document: Settings, head: Settings | None) -> list[Setting]:
-    """Of a change, what it would change in the head."""
+    """Returns the settings of a change whose values differ from the head's."""
     present: Settings = head or {}
     return [name for name in changed if document.get(name) != present.get(name)]

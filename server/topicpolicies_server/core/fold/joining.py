@@ -1,35 +1,38 @@
-"""Heads of keys whose history was not seen from the beginning: what they may do, and whose word they take.
+"""Heads of keys whose history was not read from the beginning: when they are corrected, and which writer is believed.
 
-A sidecar that starts to read a compacted log sees one event of many. It takes that event's document as the head and the event as its
-version. Both may be wrong: the event may have been stale, or rejected, and the repair that says so may come at any time: its writer may
-have been paused, its namespace may have been loading, its log out of reach. So such a head is a *guess*, and time makes no knowledge of it.
+A sidecar that starts to read a compacted log sees one event of many. It takes that event's document as the head and the event as the head's
+version. Either may be wrong: the event may have been stale, or rejected, and the repair that says so may come at any time, because its
+writer may have been paused or loading the namespace, or may not have reached the log. So such a head is a *guess*, however old it gets.
 
-**Who has seen more is believed.** A key's state says since which event its head rests on all of the key's history (``KeyState.since``): the
-beginning, or the first event that was seen. Every event of ours carries how much its writer had seen (``Stamp.seen``), and of two writers
-the one with the earlier beginning has seen all that the other has, and more. So when an event of a writer who had seen more arrives::
+**The writer that has seen more is believed.** A key's state says since which event its head rests on all of the key's history
+(``KeyState.since``): since the beginning, or since the first event that was seen. Every event of ours carries how much its writer had seen
+(``Stamp.seen``), and of two writers the one with the earlier beginning has seen all that the other has, and more. When an event of a writer
+that had seen more than the reader arrives, the reader does this::
 
-    REPAIR, TOMBSTONE   its head is taken, and what its writer had not seen yet is folded again on top
-    operation           its document is taken, if its writer had seen everything up to it; else it is judged like any other
-    what it tells is known from then on as it was known to its writer, unless something between may be missing
+    REPAIR, TOMBSTONE   takes the head from it, and folds again, on top, the events that its writer had not seen yet
+    operation           takes its document, if its writer had seen everything up to it; else judges it like any other
+    either              takes over its writer's ``since``, unless events between what that writer saw and the first one seen here may be
+                        missing
 
-A writer who had not seen our first event yet teaches us nothing, as what stood between would be lost; it sees that we differ, and says it
-again. A restatement of a writer who had seen less, or does not say, is no news: where it differs, a repair is due. Of equal writers both
-are right, as the fold is a function of the log. Should they disagree nevertheless (two releases with different rules), the
-third contradiction is believed, so that nothing goes to and fro for ever.
+A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost; its writer
+sees that our head differs, and restates the head again. A restatement by a writer that had seen less, or does not say how much, is no news:
+if it differs from the head, a repair is due. Of two writers that have seen as much both are right, because the fold is a function of the
+log. Should they differ nevertheless (two releases with different rules), the third contradiction is believed, so that repairs do not go on
+for ever.
 
-**A guess may be written.** Where a guess and the raw document differ, a repair is due at once, as for any head: somebody's change came
-after the guess was made and was undone by a stale document. If the guess is wrong its repair is too, but it says how little its writer had
-seen: nobody who has seen more believes it, and whoever starts later believes those who have seen more, however late their word comes.
+**A guess may be written.** If a guess and the raw document differ, a repair is due at once, as for any head: a change came after the guess
+was made and was undone by a stale document. If the guess is wrong the repair is wrong too, but it says how little its writer had seen: no
+sidecar that has seen more believes it, and every sidecar that starts later believes those that have seen more, however late they write.
 
-**What was not seen can't explain.** A broker's event is computed from a raw document of the last W. For so long after the first event that
-was seen, the right one may be missing, and the change that is inferred may be wrong. A head that had been taken from somebody who knew
-more rests then on what was seen here, until that one speaks again. Explanations by a document that was seen are as good as anybody's,
-because the newest is believed.
+**An event that was not seen can't explain another one.** A broker's event is computed from a raw document of the last W. Within W after the
+first event that was seen, the right document may be missing here, and the inferred change may be wrong. A head that had been taken from a
+writer that knew more then rests only on what was seen here, until that writer restates it. An explanation by a document that was seen is
+as good here as anywhere, because the newest explanation is believed.
 
-An example: X was there from the beginning, the log is compacted behind 4, and Y starts then.
+An example: X was there from the beginning, the log is compacted after 4, and Y starts then.
 
 =====  ======================  ========================================  ========================
-place  event                   X, who has seen all of it                 Y, who joins behind 4
+place  event                   X, who has seen all of it                 Y, who joins after 4
 =====  ======================  ========================================  ========================
 1      broker {ttl 1}          {ttl 1}
 2      broker {ttl 1, rate 2}  {ttl 1, rate 2}
@@ -39,12 +42,11 @@ place  event                   X, who has seen all of it                 Y, who 
 6      X's repair              {rate 2, size 3, max 5}                   {rate 2, size 3, max 5}
 =====  ======================  ========================================  ========================
 
-- 3 was computed from 1, and undid the rate of 2. X sees that, and a repair is due; something holds it up.
-- 4 was computed from 3 by a broker that clears the ttl. Compaction leaves nothing else, so it is all that Y has: a guess, which rests on
-  what came since 4.
-- 5 changes one setting for both. Y does not know that anything is missing, and has no repair to write.
-- X's repair says that it had seen all from the beginning to 5. That is more than Y, who takes its head, and knows from then on what X
-  knows.
+- 3 was computed from 1, and undid the rate of 2. X sees that, and a repair is due; something delays the repair.
+- 4 was computed from 3 by a broker that clears the ttl. Compaction leaves only 4, so Y's head is a guess, which rests on what came since 4.
+- 5 changes one setting, for X and for Y. Y does not know that anything is missing, and has no repair to write.
+- X's repair, 6, says that X had seen everything from the beginning to 5. That is more than Y has seen, so Y takes the head from the repair,
+  and from then on Y's state, too, rests on the history from its beginning.
 """
 
 from __future__ import annotations
@@ -59,18 +61,19 @@ from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Join
 from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined
 
 BELIEVED_AFTER = 3
-"""As often must a version be restated as something else, by those who have seen as much, before that is believed."""
+"""How often writers that have seen as much must restate a version as something else before the restatement is believed."""
 _TRAIL_SLACK = 64
-"""A trail is looked through for what is too old when it has grown by this."""
+"""How many events a trail grows by before the ones that are too old are dropped."""
 
 
 def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int = WINDOW_MS) -> None:
-    """A key is first seen, in a log that was not read from its beginning.
+    """Notes the first event that is seen of a key, in a log that was not read from its beginning.
 
     Args:
         state: the key's, as yet without an event.
-        placed: its first event.
-        joined_at: when reading began, in milliseconds since 1970: what is published more than W later misses nothing. None: it always may.
+        placed: the first event.
+        joined_at: when reading began, in milliseconds since 1970: no document that an event published W later or more may be computed
+            from is missing. None: one always may be.
         window_ms: W, in milliseconds.
     """
     state.since = first = placed.position
@@ -79,7 +82,7 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
 
 
 def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
-    """Whether nothing that brokers may compute from is missing any more; lets go of what is of no use after that.
+    """Returns whether every document that brokers may still compute from was seen; drops ``state.joined`` when it is of no more use.
 
     Args:
         state: any key's.
@@ -98,7 +101,7 @@ def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
 
 
 def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
-    """Notes an event of a key whose history was not seen from its beginning; the state's ``upto`` is that before the event."""
+    """Adds an event to the trail of a key whose history was not seen from its beginning; ``state.upto`` must still be the event before."""
     known = state.joined
     if known is ALONE or (known is None and not state.since):
         return
@@ -119,16 +122,17 @@ def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
 
 
 def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = None, inferred: Inference | None = None) -> bool:
-    """Whether what was just made of an event is what anybody would make of it who knew the head as we do, and had seen more.
+    """Returns whether a sidecar that had the same head and had seen more would fold an event to the same result.
 
-    If not, a head that had been taken from somebody who knew more rests on what was seen here.
+    If not, the head rests only on what was seen here from now on (``state.since`` is set), even if it had been taken from a writer that
+    knew more.
 
     Args:
-        state: the key's, before the event counts as folded.
+        state: the key's, with ``upto`` still at the event before.
         at: when the event was published, in milliseconds since 1970.
         window_ms: W, in milliseconds.
-        stamp: of an event of ours. It may be the copy of one that was judged before seeing began.
-        inferred: what was inferred from a broker's event. Its true base may have been there before seeing began.
+        stamp: the stamp of an event of ours. The event may be the copy of one that was folded before the first event that was seen here.
+        inferred: what was inferred from a broker's event, whose true base may have stood before the first event that was seen here.
     """
     known = state.joined
     if known is None or not known.first or state.sighted(at, 2 * window_ms):  # clocks may differ by W
@@ -142,10 +146,10 @@ def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = N
 
 
 def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
-    """Takes a restatement of ``claimed`` for what it tells about the head, if anything."""
+    """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
         if _has_seen_more(state, stamp):
-            same = claimed is not None  # else it may be an older absence
+            same = claimed is not None  # an absence may be an older one than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
         elif stamp.seen is not None and stamp.seen.since == state.since:
@@ -157,8 +161,8 @@ def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     upto = stamp.seen.upto
     later = _after(state, upto)
     if later is None:
-        return  # it comes too late to be told apart from what followed it; its writer sees that too, and repeats it
-    state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # the others are applied again
+        return  # what followed is not all kept, so it can't be folded again on top; the writer sees that we differ, and repairs again
+    state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # _fold_again applies the others
     believe(state, claimed, stamp)
     if all(noted.certain for noted in later):
         _know(state, stamp)
@@ -166,7 +170,10 @@ def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
 
 
 def taught(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
-    """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to it; None: it had not."""
+    """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to the operation.
+
+    Returns None, and takes nothing, if the writer had not.
+    """
     if not _has_seen_more(state, stamp):
         return None
     assert stamp.seen is not None, "its writer had seen more"
@@ -186,27 +193,27 @@ def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
 
 
 def _has_seen_more(state: KeyState, stamp: Stamp) -> bool:
-    """Whether the writer of an event had seen what goes before all that we have seen."""
+    """Returns whether the writer of an event had seen the key's history from an earlier event on than we have."""
     return stamp.seen is not None and stamp.seen.since < state.since
 
 
 def _insists(state: KeyState, stamp: Stamp) -> bool:
-    """Whether somebody who has seen as much has contradicted us often enough."""
+    """Returns whether writers that have seen as much as we have contradicted this version often enough; counts this contradiction."""
     if stamp.seen is None or stamp.seen.since != state.since or stamp.seen.upto < state.upto:
         return False
-    state.contradictions += not state.due  # a copy of a contradiction is none
+    state.contradictions += not state.due  # while a repair is due already this may be a copy, which does not count
     return state.contradictions >= BELIEVED_AFTER
 
 
 def _know(state: KeyState, stamp: Stamp) -> None:
-    """What an event told is known as it was known to its writer, unless compaction kept from us what came between."""
+    """Takes over the writer's ``since``, unless compaction has erased events between what the writer saw and the first one seen here."""
     first = state.joined.first if state.joined is not None else ""
     if stamp.seen is not None and stamp.seen.upto >= (first or state.since):
         state.since = stamp.seen.since
 
 
 def _after(state: KeyState, upto: Position) -> list[Noted] | None:
-    """What followed an event; None if not all of it was seen, or is kept."""
+    """Returns the events after a position; None: not all of them were seen, or are kept."""
     if upto >= state.upto:
         return []
     known = state.joined
@@ -220,11 +227,11 @@ def _position(noted: Noted) -> Position:
 
 
 def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
-    """Whether an operation certainly came to its document.
+    """Returns whether an operation's result certainly is its document.
 
-    It did if, since what its writer had seen, nothing came but operations of that same writer, each computed from the one before and
-    without conditions, and this one from the last; and if each has a request of its own, as a repeat of one that was on its way
-    changes nothing.
+    It is if the only events after those that its writer had seen are operations of that same writer, without conditions, each computed
+    from the one before, and this one from the last of them; and if each has a request of its own, because the repeat of a request that
+    was on its way changes nothing.
     """
     later = _after(state, upto)
     if later is None or (stamp.skip_if_absent and not stamp.base):
@@ -239,13 +246,14 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
                 return False
             requests.add(before.request_id)
         stamp = before
-    return not pipelined(stamp)  # else something is missing that was on its way
+    return not pipelined(stamp)  # else the first of these operations has a base that was on its way, and is not among them
 
 
 def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
-    """What is remembered after a restatement: of what was on its way when we joined, only what its writer knows to have come.
+    """Returns the requests to remember after a restatement: those that it carries, and those with a version here.
 
-    An older absence than ours may be restated late: what was applied since is the newest all the same.
+    Requests without a version here were on their way when we joined, and may never have come. The restatement may be of an older absence
+    than ours: then the requests applied here since are the newest nevertheless.
     """
     ours = {request.request_id: request for request in state.remembered if request.version}
     told = {request.request_id: request if request.version else ours.get(request.request_id, request) for request in stamp.remembered}
@@ -254,18 +262,18 @@ def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
 
 
 def _completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
-    """What somebody remembers who had seen more; where he did not know yet what became of a request, as we know it."""
+    """Returns the requests that a writer remembers that had seen more; those whose outcome it did not know yet as they are known here."""
     ours = {request.request_id: request for request in state.remembered}
     return tuple(request if request.version else ours.get(request.request_id, request) for request in stamp.remembered)
 
 
 def without_versions(requests: Sequence[Remembered]) -> tuple[Remembered, ...]:
-    """Remembered requests of another cluster, whose positions mean nothing here."""
+    """Returns the requests that another cluster remembers, without their versions: its positions mean nothing here."""
     return tuple(Remembered(request.request_id, request.digest, "", "") for request in requests)
 
 
 def _fold_again(state: KeyState, later: Sequence[Noted]) -> None:
-    """Folds what a writer had not seen once more, on top of what it restated."""
+    """Folds again the events that a writer had not seen, on top of the head that it restated."""
     for noted in later:
         placed, event = noted.placed, noted.placed.event
         assert event is not None, "only events are noted"

@@ -1,7 +1,7 @@
-"""What is kept of one policy key: its head, and what is needed to fold the next event and to tell whether a repair is due.
+"""The fold's state of one policy key: its head, and what is needed to fold the next event and to decide whether a repair is due.
 
-The fold (``core/fold/fold``) is the only writer of a ``KeyState``; everything else reads. A namespace may have 100,000 of them, so an idle
-one is small: what is only of use for the window W after an event is None when there is nothing to keep.
+Only the fold (``core/fold/fold``) writes a ``KeyState``; all other code reads it. A namespace may have 100,000 of them, so the state of an
+idle key is small: fields that are of use only for a window W after an event are None when there is nothing to keep.
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ WINDOW_MS = 30_000
 RECENT_EVENTS = 4_096
 """How many superseded events of a key are kept at most."""
 SOLE_WRITER_EVENTS = 256
-"""The same where nobody else writes: only their ids matter, and no more can be in flight."""
+"""How many superseded events are kept at most in a log with one writer: only their ids matter, and no more can be in flight."""
 REMEMBERED_REQUESTS = 16
 """How many requests of a key are remembered, and travel in each of its events."""
 
 
 _ID: Callable[[Remembered], str] = itemgetter(0)
-"""A request's id."""
+"""Returns a request's id."""
 
 
 class Superseded(NamedTuple):
     """An event of a key that is not its newest any more."""
 
     raw: Settings | None
-    """What a broker showed after it; None: no document."""
+    """The raw document after this event; None: no document."""
     at: int
-    """When the next event was published, in milliseconds since 1970."""
+    """When the event that superseded this one was published, in milliseconds since 1970."""
     event_id: str
-    """Its id; empty for a broker's."""
+    """The id of this event; empty if a broker wrote it."""
 
 
 class Owed(NamedTuple):
-    """Events that are still to come, whose changes others have carried (``core/fold/overlap``)."""
+    """A number of events that are still to come although earlier events already carried their changes (``core/fold/overlap``)."""
 
     events: int
     until: int
-    """Until when they are waited for, in milliseconds since 1970."""
+    """Until when these events are expected, in milliseconds since 1970."""
 
 
 class Noted(NamedTuple):
-    """An event that may have to be folded again."""
+    """An event that may have to be folded again, on top of a head that another writer restates (``core/fold/joining``)."""
 
     placed: Placed
     changed: list[Setting] | None = None
-    """Of a broker's event the change inferred from it; None: its whole document was taken. None for events of ours."""
+    """The settings that a broker's event was inferred to change; None: its whole document was taken, or the event is ours."""
     on_absence: bool = True
-    """Of a broker's event, whether it was computed from no document; if not, it can't bring one into being by clearing settings."""
+    """Whether a broker's event was computed from no document; if not, it can't create one by clearing settings."""
     certain: bool = True
-    """Whether somebody who has seen more would infer the same change."""
+    """Whether a sidecar that has seen more of the history would infer the same change."""
 
 
 class Joined:
-    """What is kept for a while of a key whose history was not seen from its beginning (``core/fold/joining``)."""
+    """What the state of a key keeps for a while if the key's history was not seen from its beginning (``core/fold/joining``)."""
 
     __slots__ = ("dropped", "first", "first_at", "trail")
 
     def __init__(self, first: Position = "", first_at: int = 0, dropped: Position = "") -> None:
         self.first = first
-        """Where seeing began: what stood before may be missing; empty: that is so long ago that it does not matter any more."""
+        """The position of the first event that was seen: events before it may be missing. Empty: so long ago that these do not matter."""
         self.first_at = first_at
-        """When that event was published, in milliseconds since 1970; 0 with an empty ``first``."""
+        """When the first event that was seen was published, in milliseconds since 1970; 0 with an empty ``first``."""
         self.dropped = dropped
-        """Up to where the trail tells nothing: to the first event that was seen, or the newest that was let go of."""
+        """The position after which the trail is complete: that of the first event that was seen, or of the newest that was dropped."""
         self.trail: list[Noted] = []
         """The events of the last W that may have to be folded again, oldest first."""
 
 
 ALONE = Joined()
-"""Shared by the keys of which the head is a guess in a log with a sole writer: whatever that writes next tells."""
+"""The ``KeyState.joined`` of every key whose head is a guess in a log with one writer: that writer's next event confirms or corrects it."""
 
 
 class KeyState:
@@ -104,9 +104,9 @@ class KeyState:
         self.document: Settings | None = None
         """H, the head; None: there is no document."""
         self.version: Position = ABSENT
-        """V, the position of the event that made the head. Of an *absence*, different sidecars may hold different versions."""
+        """V, the position of the event that made the head. Different sidecars may hold different versions of the same *absence*."""
         self.head_event = ""
-        """The id of the event that made the head, or its position if a broker wrote it or it is only known from a restatement."""
+        """The id of the event that made the head; its position, if a broker wrote that event or it is known only from a restatement."""
         self.remembered: tuple[Remembered, ...] = ()
         """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
         self.live: Settings | None = None
@@ -114,52 +114,52 @@ class KeyState:
         self.newest: str | None = None
         """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
         self.older: list[Superseded] | None = None
-        """Superseded events, oldest first: those within W, and some more; None if there are none, or nobody else writes."""
+        """Superseded events, oldest first: those within W, and some more; None if there are none, or the log has one writer."""
         self.owed: Owed | None = None
-        """Events that are still to come; None: there are none, or brokers clone what they change."""
+        """Events still to come whose changes were already carried; None: there are none, or brokers clone what they change."""
         self.seen: dict[str, None] | None = None
         """The ids of superseded events, oldest first; None if there are none."""
         self.due = False
-        """Whether somebody who sees only the newest event gets something else than the head (see ``repair_due``)."""
+        """Whether a reader that sees only the newest event gets something else than the head (see ``repair_due``)."""
         self.since: Position = ""
-        """Since which event the head rests on all of the key's history; empty: since its beginning. It is the fold's or another
-        sidecar's word, whoever had seen more (``core/fold/joining``)."""
+        """The event since which the head rests on all of the key's history; empty: since the history's beginning. This sidecar saw that
+        itself, or took it from a writer that had seen more (``core/fold/joining``)."""
         self.upto: Position = ""
-        """The newest event that was folded; empty where nobody else writes: nobody asks."""
+        """The position of the newest event that was folded; empty in a log with one writer, where it is not needed."""
         self.joined: Joined | None = None
-        """Of a key with a ``since``: what was seen lately; None: nothing for a while, or the history was seen from its beginning."""
+        """For a key with a ``since``: the events seen lately; None: none for a while, or the history was seen from its beginning."""
         self.contradictions = 0
-        """How often this version was restated as something else by somebody who had seen as much."""
+        """How often this version was restated as something else by a writer that had seen as much."""
 
     @property
     def base(self) -> str:
-        """What an event that is computed from this very head names as its base: its version, or "" if there is no document."""
+        """The base that an event computed from this very head names: the head's version, or "" if there is no document."""
         return "" if self.document is None else self.version
 
     @property
     def history(self) -> Seen | None:
-        """How much of the key's history the head rests on; None: nothing of it, or nobody asks."""
+        """How much of the key's history the head rests on; None: nothing, or the log has one writer."""
         return Seen(self.since, self.upto) if self.upto else None
 
     @property
     def joining(self) -> bool:
-        """Whether something may be missing that its newest events were computed from."""
+        """Whether an event or document that the key's newest events were computed from may be missing."""
         return self.joined is not None and (self.joined is ALONE or self.joined.first != "")
 
     def sighted(self, at: int, window_ms: int = WINDOW_MS) -> bool:
-        """Whether all was seen that an event published at ``at`` (milliseconds since 1970) may have been computed from."""
+        """Returns whether every document was seen that an event published at ``at`` (milliseconds since 1970) may be computed from."""
         return self.joined is None or self.joined.first_at <= at - window_ms
 
     def remembers(self, request_id: str) -> Remembered | None:
-        """What is remembered of an applied request; None if it is not, or not any more."""
-        if request_id not in map(_ID, self.remembered):  # mostly so, and quick
+        """Returns what is remembered of an applied request; None: it was not applied, or is not remembered any more."""
+        if request_id not in map(_ID, self.remembered):  # the common case, and cheap
             return None
         return next(request for request in self.remembered if request.request_id == request_id)
 
     def trim(self, now: int, window_ms: int = WINDOW_MS) -> None:
-        """Drops what no event published at ``now`` (milliseconds since 1970) or later has a use for; for keys that became idle.
+        """Drops what no event published at ``now`` (milliseconds since 1970) or later can need; called for keys that became idle.
 
-        Twice W is kept, so that clocks which differ by up to W cannot make two sidecars infer differently.
+        What is younger than twice W is kept, so that clocks which differ by up to W cannot make two sidecars infer differently.
         """
         if self.older is None or self.older[-1].at < now - 2 * window_ms:
             self.older = self.seen = None
@@ -171,9 +171,9 @@ class KeyState:
     def advance(
         self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool, *, knows_before: bool = True
     ) -> None:
-        """Takes an event as the newest: brokers show ``raw`` from now on. What is older than W, or too much, is dropped in time.
+        """Makes an event the newest: brokers show ``raw`` from now on. Drops superseded events that are too old or too many.
 
-        ``knows_before``: whether it is known what brokers showed until now; not if there was a document before the first seen event.
+        ``knows_before``: whether the raw document until now is known; it is not if there was one before the first event that was seen.
         """
         before = self.newest
         if before:
@@ -195,7 +195,7 @@ class KeyState:
         self.newest = event_id
 
     def _drop(self, older: list[Superseded], oldest: int) -> None:
-        """Drops superseded events, the oldest first; the last was superseded just now, and stays."""
+        """Drops superseded events, the oldest first; the last one was superseded just now and always stays."""
         count = max(len(older) - RECENT_EVENTS, 0)
         while older[count].at < oldest:
             count += 1
@@ -209,9 +209,9 @@ class KeyState:
 
 
 def absent_since(version: Position, state: KeyState | None = None) -> KeyState:
-    """The state of a key whose document is known to be gone, as of a version, although the log tells of that no more.
+    """Returns the state of a key whose document is known to be gone, as of a version, although the log has no event of that any more.
 
-    ``state``: what the log does tell of the key, which made no head; None: nothing.
+    ``state``: the state that the log's events of the key made, none of which made a head; None: there are no events.
     """
     state = state or KeyState()
     state.version = version
@@ -219,16 +219,16 @@ def absent_since(version: Position, state: KeyState | None = None) -> KeyState:
 
 
 def repair_due(state: KeyState) -> bool:
-    """Whether the head must be restated in the log, because brokers, or readers of the compacted log, see something else."""
+    """Returns whether the head must be restated in the log, because brokers, or readers of the compacted log, see something else."""
     return state.due
 
 
 def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
-    """The event to be written if ``repair_due``, under a new id (a UUID). All sidecars write the same, so copies do no harm.
+    """Returns the event to write if ``repair_due``, under a new id (a UUID). All sidecars write the same, so copies do no harm.
 
-    A document is restated by a REPAIR, an absence by a TOMBSTONE. Where brokers show a document that is gone, its tombstone comes in two:
-    first everything unset, because loaded topics ignore a message without a value (``PersistentTopic.onUpdate(null)``); then, as that is
-    due once the first is folded, the message without a value. A restatement of a GLOBAL key must not be replicated.
+    A document is restated by a REPAIR, an absence by a TOMBSTONE. Where brokers show a document that is gone, two tombstones are written:
+    first an UPDATE with everything unset, because loaded topics ignore a message without a value (``PersistentTopic.onUpdate(null)``);
+    once that is folded another one is due, the message without a value. A restatement of a GLOBAL key must not be replicated.
     """
     gone = state.document is None
     kind = StampKind.TOMBSTONE if gone else StampKind.REPAIR

@@ -1,6 +1,8 @@
-"""What a key's state keeps for a while after its events, as bytes: superseded events and their ids, where seeing began, what is owed.
+"""Leftovers as bytes: the parts of a key's state that are needed only for a while after its events.
 
-Once the key is idle all of it is dropped (``KeyState.trim``), so it stands by itself, and a state without any needs no byte for it.
+These are the superseded events and their ids, the first event that was seen (``KeyState.joined``), and how many events are owed. Once the
+key is idle they are all dropped (``KeyState.trim``), so they are serialized apart from the rest, and a state without leftovers needs no
+byte for them.
 """
 
 from __future__ import annotations
@@ -14,20 +16,21 @@ from ..policies.texts import Form
 from .keystate import ALONE, Joined, KeyState, Owed, Superseded
 
 MOST_SUPERSEDED = 16
-"""Superseded raw documents that are written, at most."""
+"""How many superseded events are serialized at most; a state with more is not."""
 _BEGIN = struct.Struct(">qqBHH")
-"""When the last event was superseded and until when something is owed, flags, and how many superseded events and ids there are."""
+"""When the last event was superseded, until when an event is owed (both in milliseconds since 1970, or ``_NEVER``), flags, and the counts
+of superseded events and of ids."""
 _NEVER = -(1 << 63)
 _JOINED, _OWED, _OLDER, _SEEN, _QUOTED = (1 << bit for bit in range(5))
 _FORM = 5
 _NUMBERS = struct.Struct(">qq")
 _AT = struct.Struct(">qB")
 _NONE, _DOCUMENT, _LIVE, _AGAIN, _OWN = range(5)
-"""Which raw document a superseded event has left: none, the head, the live one, that of the one before, or one of its own."""
+"""The raw document after a superseded event: none, the head's, the live one, that after the superseded event before, or one of its own."""
 
 
 def pack_leftovers(state: KeyState) -> bytes | None:
-    """What a state keeps for a while; empty: nothing, None: more than is written, or events that may have to be folded again."""
+    """Returns a state's leftovers as bytes, empty if there are none; None: there are too many, or events that may be folded again."""
     kept, owed, older, seen = state.joined, state.owed, state.older, state.seen
     if kept is ALONE:
         kept = None
@@ -83,10 +86,10 @@ def _which(raw: Settings | None, before: Settings | None, state: KeyState) -> in
 
 
 def unpack_leftovers(data: bytes, state: KeyState) -> None:
-    """Gives a state, which has its documents, what ``pack_leftovers`` wrote of it.
+    """Restores the leftovers that ``pack_leftovers`` wrote to a state that has its documents already.
 
     Raises:
-        Damaged, IndexError, ValueError, struct.error: it was something else.
+        Damaged, IndexError, ValueError, struct.error: the bytes are no leftovers.
     """
     _, _, flags, entries, ids = _BEGIN.unpack_from(data)
     at = _BEGIN.size
@@ -128,10 +131,10 @@ def unpack_leftovers(data: bytes, state: KeyState) -> None:
 
 
 def joined_at(data: bytes) -> tuple[int, bool] | None:
-    """When the event was published where seeing the key began (``Joined.first_at``), and whether nothing else is kept; None: that is not.
+    """Returns ``Joined.first_at``, and whether the leftovers have nothing but ``KeyState.joined``; None: they do not have that.
 
     Args:
-        data: what ``pack_leftovers`` wrote, unless it is empty.
+        data: what ``pack_leftovers`` wrote; not empty.
     """
     flags = _BEGIN.unpack_from(data)[2]
     if not flags & _JOINED:
@@ -140,10 +143,10 @@ def joined_at(data: bytes) -> tuple[int, bool] | None:
 
 
 def is_of_no_use(data: bytes, now: int, window_ms: int) -> bool | None:
-    """Whether ``KeyState.trim`` would let go of all of it, or of nothing; None: of a part.
+    """Returns whether ``KeyState.trim`` would drop all leftovers (True) or none (False); None: a part of them.
 
     Args:
-        data: what ``pack_leftovers`` wrote, unless it is empty.
+        data: what ``pack_leftovers`` wrote; not empty.
         now: milliseconds since 1970.
         window_ms: W, in milliseconds.
     """

@@ -1,6 +1,6 @@
-"""What single events do to a head: operations of ours under their conditions, and the changes that brokers' events were taken to make.
+"""Applies single events to a head: operations of ours under their conditions, and the changes inferred from brokers' events.
 
-These touch the head alone (document, version, remembered requests); what is kept about raw documents is the fold's.
+These functions change the head alone (document, version, remembered requests); the raw documents are kept by ``core/fold/fold``.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ class Status(enum.Enum):
     DUPLICATE = "duplicate"
     """The same request was applied before, or the same event was judged before."""
     REJECTED_ETAG = "rejected-etag"
-    """The head does not have the demanded version."""
+    """The head does not have the version that the event's ``etag`` demands."""
     REJECTED_READS = "rejected-reads"
-    """What its computation relied on has changed: its writer computes it again."""
+    """Settings that the event's computation relied on have changed; its writer computes the update again."""
     SKIPPED_ABSENT = "skipped-absent"
-    """There is no document, and the request asked for nothing in that case."""
+    """There is no document, and the request asked to be skipped in that case."""
     RESTATED = "restated"
-    """It repeats a head."""
+    """The event repeats a head."""
     IGNORED = "ignored"
-    """It says nothing, or nothing new."""
+    """The event says nothing, or nothing new."""
 
 
 class Folded(NamedTuple):
-    """What one event did."""
+    """What one event did to its key."""
 
     status: Status
     version: Position
-    """The key's version after the event. DUPLICATE: the version that the first one made; empty if it made none, or if that is forgotten."""
+    """The key's version after the event. DUPLICATE: the version that the first event made; empty if it made none, or if that is
+    forgotten."""
     previous: Position
-    """The key's version before the event, empty if the log does not tell. DUPLICATE: that before the first one, empty if unknown."""
+    """The key's version before the event, empty if the log does not tell. DUPLICATE: that before the first event, empty if unknown."""
     changed: bool = False
-    """Whether the head moved: watchers are told."""
+    """Whether the head changed, so that watchers are notified."""
     settings: tuple[Setting, ...] = ()
-    """Of a broker's event, what it was taken to change."""
+    """The settings that a broker's event was inferred to change."""
     stale: bool = False
-    """Whether it was computed from something else than the head that it met."""
+    """Whether the event was computed from something else than the head that it met."""
     unexplained: bool = False
-    """A broker's event that no recent raw document explains; its difference from the newest was applied, which may undo something."""
+    """Whether no recent raw document explains a broker's event; its difference from the nearest was applied, which may undo a change."""
     ambiguous: bool = False
-    """A broker's event that two recent raw documents explain differently; the newer was believed, which may undo something."""
+    """Whether two recent raw documents explain a broker's event differently; the newer was believed, which may undo a change."""
 
 
 def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
@@ -57,9 +58,9 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
     if stamp.request_id and state.remembered and (first := state.remembers(stamp.request_id)) is not None:
         if first.version or event.replicated or not _follows_what_was_seen(state, stamp):
             return Folded(Status.DUPLICATE, first.version, first.previous)
-        state.remembered = tuple(request for request in state.remembered if request is not first)  # it was on its way, and got lost
+        state.remembered = tuple(request for request in state.remembered if request is not first)  # carried as on its way, but lost
     if state.joined is ALONE and not pipelined(stamp) and (stamp.base == state.version or _came_after(state, stamp)):
-        state.joined, state.version = None, stamp.base  # its writer knew everything, also what had been refused
+        state.joined, state.version = None, stamp.base  # the only writer has judged the conditions, and knows all events before
         state.remembered = tuple(stamp.remembered)
         return apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else event.document or {})
     head = state.document
@@ -83,33 +84,36 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
 
 
 def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
-    """Whether an event was computed from one that we have seen: its writer knew what came before."""
+    """Returns whether an event's base is an event that was seen here: then its writer knew which events came before."""
     base = stamp.base
     return base == state.newest or (base == state.version and base != "") or (state.seen is not None and base in state.seen)
 
 
 def _came_after(state: KeyState, stamp: Stamp) -> bool:
-    """Whether the writer of an event remembered the request that made our head: if it did not see that in the same place, we are wrong."""
+    """Returns whether the event carries the newest request that the state remembers.
+
+    If the event's base is another version than the state's nevertheless, the state's version is the wrong one.
+    """
     return bool(state.remembered) and any(request.request_id == state.remembered[-1].request_id for request in stamp.remembered)
 
 
 def pipelined(stamp: Stamp) -> bool:
-    """Whether an event was computed from one that was on its way to the log: its base is an event's id then, not a version."""
+    """Returns whether an event was computed from one that was on its way to the log: its base is that event's id then, not a version."""
     return bool(stamp.remembered) and stamp.remembered[-1].version == ""
 
 
 def conditional(stamp: Stamp) -> bool:
-    """Whether an operation counts only under conditions."""
+    """Returns whether an operation counts only under conditions."""
     return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
 
 
 def applies(state: KeyState, event: Event, stamp: Stamp) -> bool:
-    """Whether an event that was computed from this very head comes to its document: what it depends on is there, then."""
+    """Returns whether an event that was computed from this very head results in its own document: its conditions hold for that head."""
     return stamp.kind is StampKind.UPDATE and state.joined is None and not event.replicated and event.document is not None
 
 
 def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
-    """The head after an operation: its masked settings as the document has them, and its list operations on what the head has."""
+    """Returns the head after an operation: masked settings are taken from the document, list operations are applied to the head's lists."""
     result = merged(head, document, touched_by(stamp.mask, head, document))
     if stamp.operands:
         present: Settings = head or {}
@@ -123,7 +127,15 @@ def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Setting
 
 
 def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, stale: bool = False) -> Folded:
-    """Makes what an operation came to the head, and remembers its request."""
+    """Makes the result of an operation the head, and remembers its request.
+
+    Args:
+        state: the key's.
+        placed: the operation's event.
+        stamp: its stamp.
+        head: the result; None: no document.
+        stale: whether the event was computed from something else than the head until now.
+    """
     previous = state.version
     position = placed.position
     state.document = head
@@ -137,7 +149,7 @@ def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, 
 
 
 def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
-    """Makes what a broker's event came to the head."""
+    """Makes the result of a broker's event the head."""
     previous = state.version
     state.document = head
     state.version = state.head_event = placed.position
@@ -146,13 +158,13 @@ def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
 
 
 def changed_by(head: Settings | None, document: Settings, changed: list[Setting] | None, *, on_absence: bool) -> Settings | None:
-    """The head after a broker's event.
+    """Returns the head after a broker's event.
 
     Args:
         head: the head before.
         document: what the broker wrote.
-        changed: what it changed; None: all.
-        on_absence: whether it was computed from no document; if not, it changes nothing of a document that is gone.
+        changed: the settings that the event changed; None: all.
+        on_absence: whether the event was computed from no document; if not, clearing settings does not bring back a deleted document.
     """
     if changed is None:
         return document

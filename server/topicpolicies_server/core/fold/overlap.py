@@ -1,26 +1,27 @@
-"""What a broker meant that changes the document in its cache in place, as those before PIP-428 do (4.0's ``AdminResource`` clones nothing).
+"""Infers the changes of brokers that change cached documents in place, as those before PIP-428 do (4.0's ``AdminResource`` clones nothing).
 
-Until such a broker reads an event, which puts another document into its cache, all its calls change the same one. So what it writes is
-some raw document that it had read, with *all* the changes that calls have made to it since, not only the call's own: each of them has an
-event of its own, before or after this one, and a document that was encoded early may come into the log late.
+Until such a broker reads an event, which puts another document into its cache, all its admin calls change the same cached document. So what
+the broker writes is some raw document that it had read, with *all* the changes that calls have made to it since, not only the call's own.
+Each of these changes has an event of its own, before or after this one, and a document that was encoded early may enter the log late.
 
-So the base is looked for that makes the likeliest story of the difference:
+So each recent raw document is tried as the base, and the one that gives the likeliest explanation (a *story*) of the difference is taken:
 
-- a setting as a raw document *after* the base has it was **carried**: that change is in the head already;
-- any other is **new**: this call's own change, or one whose event is still to come (which is then **owed**);
-- a new one that is as a raw document shortly *before* the base had it would be a **return**: possible, but while documents overlap it is
-  likelier that this document is older than it looks, much more so where it has another new change too (a call makes one);
-- the longer ago the base was superseded, the likelier it is that brokers had read on;
+- a setting with the value that a raw document *after* the base has was **carried**: the head has that change already;
+- any other setting is **new**: this call's own change, or one whose event is still to come (that event is then **owed**);
+- a new setting with the value that a raw document shortly *before* the base had is a **return**: possible, but while documents overlap it
+  is likelier that this document is older than it looks, and much likelier if there is another new change besides (a call makes one);
+- the longer ago the base was superseded, the likelier it is that brokers had read newer documents;
 - and something in the difference must be the call's own: a new setting, or a carried one whose event is owed.
 
 A call that changes nothing (it removes what is unset, or sets what is set) writes the document that the broker has: a raw document *as it
-was*. That is likelier than a return, if the broker can have had it. A broker has the changes of its own calls in its cache, and loses them
-there only by reading, late, a document from before them. So it had not read that document yet when the next change was made: one that
-stood for a while was read, and what restores it is a return. That says nothing where there was no document, as then each call makes one
-of its own, nor where the next event was ours, as brokers learn of it only by reading. Of no document the time counts from the last
-document that a broker made from none: with one setting in it where the one before had others, or with none.
+was*. That is likelier than a return, if the broker can have had that document. A broker has the changes of its own calls in its cache, and
+loses them there only by reading, late, a document from before them. So the broker had not read that document yet when the next change was
+made: a document that stood for a while had been read, and an event that restores it is a return. This argument fails if there was no
+document, because then each call makes one of its own, and if the next event was ours, because brokers learn of ours only by reading.
+The time for which there was no document counts from the last document that a broker made from none: one with a single setting after a
+document with others, or one without settings.
 
-And nobody sets back what he can't have seen: what the newest event changed, in a document that was published when it was, or before.
+And no call sets back what it can't have seen: what the newest event changed, in a document published at the same time or before.
 
 An example, in which two calls at one broker share its cached document:
 
@@ -34,11 +35,11 @@ place  at       a broker's document             changes     head                
 5      2125 ms  {ttl 1, rate 2, max 4}          size        {ttl 1, rate 2, max 4}
 =====  =======  ==============================  ==========  ==============================  ====  ======
 
-- 2 has two new settings, and a call makes one: the other is of a call whose event is still to come, so one is owed.
-- 3 is that one's. Its document was encoded before the size was set, and came later. What it has anew against 1 was carried in 2, so it
-  changes nothing; but brokers show it now, without the size, and a repair is due.
-- 4 was computed from 2, which the broker had. It makes the raw document what the head is, and the repair is not needed any more.
-- 5 comes two seconds later without the size. No broker has had a document like that for so long: the size was cleared.
+- 2 has two new settings, and a call makes one: the other belongs to a call whose event is still to come, so one event is owed.
+- 3 is the owed event. Its document was encoded before the size was set, and came later. Its difference from 1 was carried in 2, so 3
+  changes nothing; but brokers show its document now, without the size, and a repair is due.
+- 4 was computed from 2, which the broker had. It makes the raw document equal to the head, and the repair is not needed any more.
+- 5 comes two seconds later without the size. No broker still has a document like that after so long: the size was cleared.
 """
 
 from __future__ import annotations
@@ -51,34 +52,36 @@ from .inference import Inference, compares
 from .keystate import Superseded
 
 DEPTH = 64
-"""How many raw documents may be the base."""
+"""How many raw documents before the newest are tried as the base."""
 OWED_MS = 5_000
-"""How long an event is waited for whose change another has carried."""
+"""How long an owed event, whose change another event has carried, is expected, in milliseconds."""
 
 _NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN, _AGAIN = 10, 15, 20, 1, 16, 6
-"""How unlikely something is: each new change but one, each return, returns beside another new change, each carried change, nothing of the
-call's own in the difference, a raw document as it was."""
+"""Penalties, which add up to how unlikely a story is: for each new change but one, each return, returns beside another new change, each
+carried change, nothing of the call's own in the difference, and a raw document written as it was."""
 _RETURN_AT_ONCE = 30
-"""A return of what the newest event changed, in a document that was published when it was, or before."""
+"""The penalty, instead of ``_RETURN``, for a return of what the newest event changed in a document published at the same time or before."""
 _STEP_MS, _LATE = 25, 40
-"""Brokers mostly read on within some tens of milliseconds: how long makes an older base less likely by one, and the most (a second)."""
+"""The penalty for an older base: one point for each ``_STEP_MS`` since it was superseded, because brokers mostly read a newer document
+within some tens of milliseconds; ``_LATE`` points (a second's) at most."""
 _NONE_MS, _OURS_MS = 25, 50
-"""How long makes a raw document as it was less likely by one, if it was none, and if an event of ours came next."""
+"""The penalty for a raw document written as it was: one point for each so many milliseconds since it was superseded, if it was no document,
+and if an event of ours superseded it."""
 _AT_ONCE_MS = 2
-"""Events that were published within this are of calls that were made at once: neither had been answered."""
+"""Two events published within so many milliseconds are of concurrent calls: neither call was answered before the other was made."""
 _CLOSE = 12
-"""Stories that differ by less than this are both likely: which one is true is in doubt."""
+"""Two stories whose penalties differ by less than this are both likely, so that the inference is ambiguous."""
 
 
 class _Raw(NamedTuple):
     document: Settings | None
     late: int
-    """How unlikely it is that a broker still had it."""
+    """The penalty for a broker that still had this document."""
     again: int
-    """How unlikely it is that a broker had it, and wrote it as it was."""
+    """The penalty for a broker that had this document and wrote it as it was."""
 
     def has(self, name: Setting, value: bytes | None) -> bool:
-        """Whether a setting has a value there; None: whether it is unset."""
+        """Returns whether a setting has a value in this document; with None, whether it is unset."""
         return (self.document or {}).get(name) == value
 
 
@@ -87,7 +90,7 @@ class _Story(NamedTuple):
     new: list[Setting]
     base: Settings | None
     odd: bool
-    """Whether it is more than calls that overlap: something else may have happened."""
+    """Whether overlapping calls alone do not explain the difference."""
 
 
 def infer_overlapping(
@@ -99,16 +102,16 @@ def infer_overlapping(
     since: int,
     owed: int,
 ) -> Inference:
-    """The change that a broker's document makes.
+    """Infers the change that a broker's document makes.
 
     Args:
         document: what the broker wrote.
-        newest: the newest raw document before it, which it supersedes.
-        older: the raw documents before that, oldest first, each with the time at which it was superseded.
-        head: the head, only to tell whether two explanations come to the same.
+        newest: the newest raw document before the broker's, which supersedes it.
+        older: the raw documents before ``newest``, oldest first, each with the time at which it was superseded.
+        head: the head, used only to decide whether two explanations have the same effect.
         known: the families that the writer's schema knows; None: all that ours knows.
         since: raw documents superseded before this time (milliseconds since 1970) are too old to be a base.
-        owed: how many events are still to come whose changes others have carried.
+        owed: how many events are still to come whose changes other events have carried.
     """
     best: _Story | None = None
     rival = False
@@ -127,7 +130,7 @@ def infer_overlapping(
 
 
 def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iterator[_Raw]:
-    """Raw documents before the newest that may be a base, newest first."""
+    """Yields the raw documents before the newest that may be a base, newest first, with their penalties."""
     successor = newest
     from_none = 0
     for number in range(len(older) - 1, max(len(older) - DEPTH, 0) - 1, -1):
@@ -153,14 +156,14 @@ def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iter
 
 
 def _made_from_none(entry: Superseded, before: Superseded) -> bool:
-    """Whether a broker made a document from none at all: it has one setting, or none, and no call makes it of the document before."""
+    """Returns whether a broker made a document from none: it has at most one setting, and no single call makes it from the one before."""
     if entry.event_id or entry.raw is None or len(entry.raw) > 1 or before.raw is None:
         return False
     return len(differing(before.raw, entry.raw)) > 1
 
 
 def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int, unseen: bool) -> Iterator[_Story]:
-    """What each raw document, newest first, would tell as the base."""
+    """Yields the story of each raw document as the base, newest first; stops at one without any penalty but that for its age."""
     for age, (base, late, again) in enumerate(raws):
         new: list[Setting] = []
         unlikely = carried = returns = 0
@@ -191,7 +194,7 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
 
 
 def _alike(one: _Story, other: _Story, document: Settings, head: Settings | None) -> bool:
-    """Whether two stories come to the same head."""
+    """Returns whether two stories have the same effect on the head."""
     present: Settings = head or {}
 
     def effect(story: _Story) -> set[Setting]:

@@ -1,11 +1,13 @@
-"""Requests that were applied lately: many more than travel in events.
+"""The requests applied lately in a namespace, many more than its events carry, so that a repeated request gets its first answer.
 
-What the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) is part of what a log means, and small, because it travels in every
-event of the key. A busy key goes past it in milliseconds, sooner than a client whose connection broke can connect again and repeat its
-request. So each view also keeps for itself what it has seen applied, up to a bound, oldest first out: in the events that it was built from
-when the log was opened, as far as they were not compacted away, and in all that came since. A restart forgets nothing that the log tells.
+The requests that the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) are part of what a log means, and few, because they travel
+in every event of the key. A busy key applies more in milliseconds, sooner than a client whose connection broke can connect again and repeat
+its request. So each view also keeps the requests that it has seen applied, up to a bound; the oldest are dropped first. It has those of the
+events that it was built from when the log was opened, unless they were compacted away, and of all events since. So a restart forgets no
+request whose event is still in the log.
 
-Each is two texts, its name and its answer: tens of thousands are kept for each namespace, and as objects they took half as much again.
+Each request is kept as two strings, its name (which includes its key) and its answer: a namespace may have tens of thousands, and objects
+took half as much memory again.
 """
 
 from __future__ import annotations
@@ -22,33 +24,33 @@ from .keystate import KeyState
 from .operation import Folded, Status, conditional
 
 RECENT = 32_768
-"""How many requests of a namespace are kept, of all its keys together: at a thousand updates a second, half a minute's."""
+"""How many requests of a namespace are kept, for all its keys together: at a thousand updates a second, half a minute's."""
 Texts: TypeAlias = tuple[str, str]
-"""A request as it is kept: its name, which tells its key too, and its answer."""
+"""A request as it is kept: its name, which includes its key, and its answer."""
 
 
 class RecentRequests:
     """The requests of one namespace that were applied lately."""
 
     def __init__(self, most: int = RECENT) -> None:
-        """``most``: how many are kept."""
+        """``most``: how many requests are kept."""
         self.most = most
-        """How many are kept."""
+        """How many requests are kept at most."""
         self.noted = 0
-        """How many there have been."""
+        """How many requests have been added in all, but for those of entries that were folded late (``number``)."""
         self.number = 0
-        """Of an entry that was kept and is folded now: it counts those (``core/reading/unfolded``). 0: of one that came now."""
+        """The ``Sealed.number`` of the kept entry that is being folded late (``core/reading/unfolded``); 0: the event just arrived."""
         self._late: dict[str, str] = {}
-        """Requests of entries that were kept: all are older than the others."""
+        """Answers by name, of requests of entries that were folded late: all are older than those in ``_requests``."""
         self._late_ones: list[tuple[int, str]] = []
-        """A heap of the same, by the numbers of their entries."""
-        self._requests: OrderedDict[str, str] = OrderedDict()  # a dict is slow to find its first entry
+        """A heap of the names in ``_late``, by the numbers of their entries."""
+        self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
 
     def __len__(self) -> int:
         return len(self._requests) + len(self._late)
 
     def add(self, key: PolicyKey, request: Remembered) -> None:
-        """A request was applied. If it is known already, the first answer stays."""
+        """Adds a request that was applied. If it is known already, its first answer stays."""
         requests, late = self._requests, self._late
         name = _name(key, request.request_id)
         before = len(requests)
@@ -66,9 +68,9 @@ class RecentRequests:
                 requests.popitem(last=False)
 
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
-        """An event of ours was folded into a key's state; its request is kept if it is certain to have been applied.
+        """Adds the request of an event of ours that was just folded into a key's state, if it certainly was applied.
 
-        Of a key of which something may be missing it is not, unless it had no conditions.
+        While events of the key may be missing (``KeyState.joining``) that is certain only of an event without conditions.
         """
         if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
             return
@@ -79,32 +81,32 @@ class RecentRequests:
             self.add(key, newest)
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        """What became of a request; None if it was not applied, or not lately."""
+        """Returns what became of a request; None if it was not applied, or not lately."""
         name = _name(key, request_id)
         answer = self._requests.get(name) or self._late.get(name)
         return None if answer is None else _remembered(request_id, answer)
 
     def all(self) -> list[Texts]:
-        """All requests as they are kept, the oldest first."""
+        """Returns all requests as they are kept, the oldest first."""
         late = [(name, self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
         return late + self.newest(len(self._requests))
 
     def newest(self, count: int) -> list[Texts]:
-        """The last ``count`` requests as they are kept, the oldest first; fewer if no more are."""
+        """Returns the last ``count`` requests as they are kept, the oldest first; none of entries that were folded late."""
         found = list(islice(reversed(self._requests.items()), count))
         found.reverse()
         return found
 
     def go_on(self, kept: Sequence[Texts]) -> None:
-        """Takes over requests as they were kept, behind those that there are, the oldest first. Of one that is known the last answer stays.
+        """Adds requests that another process kept, oldest first, as newer than those here. If one is known already, the last answer stays.
 
         Raises:
-            ValueError, TypeError: they are none.
+            ValueError, TypeError: these are not requests as they are kept.
         """
         requests, before = self._requests, len(self._requests)
         requests.update(kept)
         self.noted += len(requests) - before
-        if len(requests) - before < len(kept):  # one was forgotten in between, and applied again
+        if len(requests) - before < len(kept):  # one was known already: the other process had dropped it, and applied it again
             for name, _ in kept:
                 requests.move_to_end(name)
         while len(self) > self.most:
@@ -112,12 +114,12 @@ class RecentRequests:
 
 
 def _name(key: PolicyKey, request_id: str) -> str:
-    """A request of a key in one text; the length of its id comes first, so no two have the same."""
+    """Returns the name of a request of a key; the length of the id comes first, so that no two requests have the same name."""
     return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"
 
 
 def _answer(request: Remembered) -> str:
-    """What became of it in one text. No version has a blank in it."""
+    """Returns the answer to a request in one string. Versions contain no blanks."""
     return f"{request.digest} {request.version} {request.previous}"
 
 

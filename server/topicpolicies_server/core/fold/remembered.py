@@ -1,15 +1,17 @@
-"""The requests that a key's state remembers, as bytes: most ids are UUIDs, and most versions follow one another.
+"""The requests that a key's state remembers, as bytes. Compact, because most ids are UUIDs and most requests follow one another.
+
+"Chained" requests are those of which each was applied to the version that the request before made, as is usual.
 
 ==========  ================================================================================================================
-part        what it has
+part        content
 ==========  ================================================================================================================
-numbers     how many there are, and flags
+numbers     the number of requests, and flags
 ids         16 bytes for each, if all are UUIDs
 digests     8 bytes for each, if all are of the usual length
-versions    hexadecimal digits in half as many bytes, with the length of each: if the versions are nothing else, and the version before
-            each is that of the request before; last is the one before the first. The one before the newest may be none: where a
-            compaction left nothing but that request's event, the log does not tell it
-texts       ids, digests, versions, and all versions before, where they are not as above (``policies/texts``)
+versions    two hexadecimal digits a byte, and the length of each: if the requests are chained, and versions have no other
+            characters. The last one is the previous version of the first request. The newest request may have no previous
+            version: if a compaction left only that request's event, the log does not tell it
+texts       ids, digests, versions and previous versions that are not as above (``policies/texts``)
 ==========  ================================================================================================================
 """
 
@@ -25,16 +27,16 @@ from ..policies.texts import Form
 
 _ID, _DIGEST = 16, 8
 _MAKE: Callable[[tuple[str, str, str, str]], Remembered] = functools.partial(tuple.__new__, Remembered)
-"""Sixteen are made for each event of a key."""
+"""Makes a ``Remembered`` of a tuple, quickly: sixteen are made for each event of a key."""
 _DIGESTS, _CHAIN, _QUOTED, _PACKED, _UNTOLD = 4, 8, 16, 32, 64
 _LONGEST = 15
 
 
 def pack_remembered(requests: tuple[Remembered, ...]) -> bytes:
-    """Requests as bytes; of none there are none.
+    """Returns requests as bytes; no bytes for no requests.
 
     Raises:
-        ValueError: they are more than 255.
+        ValueError: there are more than 255 requests.
     """
     if not requests:
         return b""
@@ -70,26 +72,26 @@ def pack_remembered(requests: tuple[Remembered, ...]) -> bytes:
 
 
 def unpack_remembered(data: bytes) -> tuple[Remembered, ...]:
-    """What ``pack_remembered`` wrote.
+    """Returns the requests that ``pack_remembered`` wrote.
 
     Raises:
-        Damaged, IndexError, ValueError: it was something else.
+        Damaged, IndexError, ValueError: the bytes are something else.
     """
     return tuple(map(_MAKE, zip(*_columns(data, 0), strict=True))) if data else ()
 
 
 def last_remembered(data: bytes) -> tuple[str, str]:
-    """The id and the digest of the newest request that was packed.
+    """Returns the id and the digest of the newest request that was packed.
 
     Raises:
-        Damaged, IndexError, ValueError: it was something else, or none.
+        Damaged, IndexError, ValueError: the bytes are something else, or empty.
     """
     ids, digests, _, _ = _columns(data, data[0] - 1)
     return ids[0], digests[0]
 
 
 def _columns(data: bytes, since: int) -> tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]:
-    """Ids, digests, versions, and versions before, of the requests from a number on."""
+    """Returns the ids, digests, versions and previous versions of the requests from index ``since`` on."""
     count, flags = data[0], data[1]
     form = flags & 3
     in_order = flags & _CHAIN
@@ -127,7 +129,7 @@ def _columns(data: bytes, since: int) -> tuple[Sequence[str], Sequence[str], Seq
 
 
 def _unpacked(data: bytes, at: int, count: int) -> tuple[list[str], int]:
-    """So many versions, and where they end."""
+    """Returns ``count`` versions, which begin at a byte, and the byte at which they end."""
     lengths = data[at : at + count]
     begin = at + count
     end = begin + (sum(lengths) + 1) // 2

@@ -1,25 +1,25 @@
-"""Reading: the heads of a namespace as its log tells them, and the watches that follow their changes.
+"""Reading: the heads of a namespace, built from the events of its log, and the watchers that follow their changes.
 
-- ``heads``: what a view keeps of one policy key
-- ``frozen``: settled keys as bytes, and back
-- ``unthawed``: what is told of a frozen key as it is
-- ``whole``: keys as bytes with everything, settled or not, and back
-- ``lately``: which keys had events lately, the longest idle first
-- ``order``: names in their order, as they come and go
-- ``cells``: the keys of a view, live or frozen
-- ``pages``: the keys with a document, for pages
+- ``heads``: what a view keeps of one policy key: a cell, with its head
+- ``frozen``: settled keys as compact bytes, and back
+- ``unthawed``: single fields of a frozen key, read without thawing it
+- ``whole``: any cell as bytes with everything that is known of its key, and back
+- ``lately``: the keys of one partition that had events lately, the longest idle first
+- ``order``: a sorted set of names
+- ``cells``: the cells of a view, live or frozen
+- ``pages``: the keys with a document, in order, for pages
 - ``snapshot``: heads as they stood at one moment
-- ``view``: the heads of one namespace; all of the above in one
-- ``unfolded``: a view that keeps what was read as it came, and folds it when somebody looks
-- ``succession``: how a view compares with the one that it replaces
-- ``resumed``: what of a view is kept for another process
-- ``horizon``: from which places one can go on with the heads alone
-- ``readback``: the order of what is acknowledged and what is read
+- ``view``: the heads of one namespace; built from the modules above
+- ``unfolded``: a view that keeps log entries undecoded and folds them when their topic is needed
+- ``succession``: how a view's heads compare with those of the view that it replaces
+- ``resumed``: what of a view is kept for another process, and how that continues it
+- ``horizon``: from which places a watcher can resume with the heads alone
+- ``readback``: one order for the events that are acknowledged and those that are read
 - ``ring``: the recent changes, for watchers of every change that resume
-- ``runs``: what is made once of changes that several watchers take
-- ``feed``: one line of changes for all watchers that had everything
-- ``places``: what a watcher wants, and from which place on
-- ``standing``: what one stream is owed, and where it stands
-- ``watcher``: the watchers of the two modes
-- ``watch``: the hub: from the changes of a view to any number of streams
+- ``runs``: changes that several watchers take, and what is made of them once for all
+- ``feed``: one queue of changes for all watchers that are up to date
+- ``places``: what a watcher wants, and tokens: the places from which it resumes
+- ``standing``: what one watcher is still owed, and where it stands
+- ``watcher``: the watchers of the modes LATEST and EVERY
+- ``watch``: the hub, which passes the changes of a view on to all watchers
 """

@@ -1,31 +1,31 @@
-"""The cells of a view, in the order of their last change: live while somebody has to do with them, frozen otherwise.
+"""The cells of a view, in the order of their last change. Cells in use are *live* objects; the others are *frozen* to bytes.
 
-A frozen cell is one value of bytes (``frozen``), a tenth to a hundredth as large, and nothing that the collector has to look at. Live ones
-stand in a line, and with each event of the view the turn of two of them comes:
+A frozen cell is one bytes object (``frozen``), a tenth to a hundredth as large, and nothing that the garbage collector must visit. Live
+cells stand in a line (a clock algorithm), and with each event of the view two of them have their turn:
 
 =========  ===============================  ========================================================================================
 state      event                            next
 =========  ===============================  ========================================================================================
 (none)     ``add``                          LIVE, at the end of the line
-LIVE       its turn comes, it was found     LIVE, at the end of the line
-           since it went there
-LIVE       its turn comes, not settled      LIVE, at the end of the line
-LIVE       its turn comes otherwise         FROZEN
+LIVE       its turn; it was found since it  LIVE, at the end of the line
+           went to the end of the line
+LIVE       its turn; its key isn't settled  LIVE, at the end of the line
+LIVE       its turn otherwise               FROZEN
 FROZEN     ``find``, ``change``             LIVE, at the end of the line
-FROZEN     a walk over all heads            FROZEN: whoever walks gets a head of his own
+FROZEN     an iteration over all heads      FROZEN: the caller gets a head of its own
 any        ``remove``                       (none)
 =========  ===============================  ========================================================================================
 
-What is found for one and the same event, just before it is taken and while it is, was found once.
+A cell that is found twice for one event, just before the event is taken and while it is, counts as found once.
 
-As long as no more than so many are live, no turn comes by itself. How many that are, the line finds out: a cell that has to be thawed was
-frozen too early, and makes room for two more, so that keys that change in turn stay live, while those that are only loaded are soon frozen.
-``settle`` has turns come all the same, for views without events; when those of a whole line have come, it takes half of the room back,
-but not that of cells which are found again and again.
+While no more cells are live than the line has room for, events give no turns. The room adapts: a cell that has to be thawed was frozen too
+early, and adds room for two more, so that keys that change in turn stay live, while keys that are only loaded are soon frozen. ``settle``
+gives turns in any case, for views without events; after a whole line of turns it halves the room, but leaves room for the cells that are
+live still because they are found again and again.
 
-Who only looks at a cell (``find``) leaves it as it was: it need not be made bytes again.
+``find`` is for callers that do not change the cell: it keeps the frozen bytes, so that the cell need not be serialized again.
 
-A head that others keep as well (the ring of recent changes, for its ``before``) stays one and the same object: a thawed cell gets it back.
+A head that other objects keep as well (the ring of recent changes, for its ``before``) stays one object: a thawed cell gets it back.
 """
 
 from __future__ import annotations
@@ -46,86 +46,86 @@ from .lately import Lately
 from .unthawed import document_size, glance, has_leftovers, renumbered, sighted, trimmed
 
 WARM = 256
-"""As many cells are live before any is frozen, unless told otherwise."""
+"""How many cells may be live before any is frozen, by default."""
 _LONGER = 16
-"""So many times as long does the line become where its end comes too early."""
+"""How many times its initial room the line's room may become."""
 _TURNS = 2
-"""Turns that come with each event."""
+"""How many turns each event gives."""
 _GLOBAL = "\x02"
-"""Begins the names of keys of all clusters; no topic begins so."""
+"""Begins the names of GLOBAL keys; no topic begins with it."""
 LOCAL_FROM = "\x03"
-"""In the order of names, those of keys of all clusters stand before this, and the others behind it."""
+"""Less than all names of LOCAL keys, and greater than all names of GLOBAL keys."""
 
 Kept: TypeAlias = "Cell | bytes"
 
 
 def name_of(key: PolicyKey) -> str:
-    """A key in one text; of one scope they are in the order of the keys."""
+    """Returns a key as one string, its name. The names of one scope's keys are in the order of the keys."""
     return key.topic if key.scope is Scope.LOCAL else _GLOBAL + key.topic
 
 
 def key_of(name: str) -> PolicyKey:
-    """The key of a name."""
+    """Returns the key of a name."""
     return PolicyKey(name[1:], Scope.GLOBAL) if name.startswith(_GLOBAL) else PolicyKey(name, Scope.LOCAL)
 
 
 class Trace(NamedTuple):
-    """Where a head stands, for who looks for some of many; it need not be thawed for that."""
+    """Number and place of a head, by which a caller selects heads without thawing them."""
 
     number: int
     partition: int
     place: Position
     placed: bool
-    """Whether an event made it."""
+    """Whether an event made the head."""
     name: str
     kept: Head | bytes
 
     @property
     def key(self) -> PolicyKey:
-        """Whose head it is."""
+        """The head's policy key."""
         return key_of(self.name)
 
     @property
     def there(self) -> bool:
-        """Whether it has a document."""
+        """Whether the head has a document."""
         return document_size(self.kept) is not None if isinstance(self.kept, bytes) else self.kept.document is not None
 
 
 class Cells:
-    """All cells of one view. The order is that of their last change, oldest first."""
+    """All cells of one view, in the order of their last change, oldest first."""
 
     __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "_unsettled", "lately")
 
     def __init__(self, window_ms: int, most: int = WARM) -> None:
-        """No cells.
+        """Begins without cells.
 
         Args:
             window_ms: W, in milliseconds.
-            most: as many are live before any is frozen; some times as many at most, where keys change in turn.
+            most: how many cells may be live before any is frozen; the room grows to some times that where keys change in turn.
         """
         self._least = self._most = most
         self._unsettled = 0
-        """Turns of ``settle`` that have still to come before it takes room back."""
+        """How many turns ``settle`` has still to give before it takes room back."""
         self._taken = 0
-        """Counts the events that were taken; a round of turns without one counts as two."""
+        """Counts the events that were taken; each ``settle`` counts as two."""
         self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
-        """Those that had events lately, by partition; without frozen documents that keep nothing for a while."""
+        """The cells that had events lately, by partition, but for frozen cells with a document and without leftovers."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._live: deque[Cell] = deque()
-        """The line."""
+        """The line; it may still have cells that were removed."""
         self._shared: WeakValueDictionary[str, Head] = WeakValueDictionary()
-        """Heads of frozen cells that others keep."""
+        """The heads of frozen cells that other objects may still keep."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     @property
     def warm(self) -> int:
-        """How many are not frozen."""
+        """How many cells are live."""
         return len(self._live)
 
     def find(self, name: str) -> Cell | None:
-        """The cell of a name, live, for who does not change it; None: there is none."""
+        """Returns the cell of a name, live, for a caller that does not change it; None: there is none."""
         kept = self._cells.get(name)
         if kept is None:
             return None
@@ -139,22 +139,22 @@ class Cells:
         return kept
 
     def change(self, name: str) -> Cell | None:
-        """The cell of a name, for who is about to change it; None: there is none."""
+        """Returns the cell of a name, live, for a caller that may change it; None: there is none."""
         cell = self.find(name)
         if cell is not None:
             cell.frozen = None
         return cell
 
     def kept(self, name: str) -> Kept | None:
-        """What there is of a name, as it is; None: nothing."""
+        """Returns the cell of a name as it is, live or frozen; None: there is none."""
         return self._cells.get(name)
 
     def has(self, topic: str) -> bool:
-        """Whether there is a cell of a topic in any scope."""
+        """Returns whether there is a cell of a topic in any scope."""
         return topic in self._cells or _GLOBAL + topic in self._cells
 
     def joined(self, now: int, window_ms: int) -> Iterator[KeyState]:
-        """The states, live, of all keys of which something may be missing: of frozen ones only those of which something is, by ``now``."""
+        """Yields the states, made live, of keys with a ``joined``; of frozen keys only if they still need it (``joining.sight``)."""
         for name, kept in self.items():
             if isinstance(kept, bytes) and (rest := sighted(kept, now, window_ms)) is not None:
                 if rest is not kept:
@@ -166,14 +166,14 @@ class Cells:
                 yield cell.state
 
     def add(self, key: PolicyKey, partition: int) -> Cell:
-        """A cell without events, live, at the end of the order."""
+        """Adds and returns a live cell without events, at the end of the order."""
         name = name_of(key)
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
         self._line_up(cell)
         return cell
 
     def go_on(self, some: Iterable[tuple[str, Kept]]) -> None:
-        """Takes over cells as they are, behind those that there are, the oldest change first; those not frozen stand in the line."""
+        """Adds cells as they are, live or frozen, at the end of the order, the oldest change first; live ones go to the line."""
         before = self._cells
         for name, kept in some:
             before[name] = kept
@@ -181,32 +181,32 @@ class Cells:
                 self._line_up(kept)
 
     def take_over(self, name: str, kept: Kept) -> None:
-        """Has a frozen cell, at the end of the order, in place of what there is of its name."""
+        """Replaces the cell of a name by a frozen one, and moves it to the end of the order."""
         assert isinstance(kept, bytes), "frozen"
         self._cells[name] = kept
         self._cells.move_to_end(name)
 
     def remove(self, name: str) -> None:
-        """Forgets a cell."""
+        """Removes a cell."""
         del self._cells[name]
 
     def move_to_end(self, name: str) -> None:
-        """A cell has changed."""
+        """Moves a cell that has changed to the end of the order."""
         self._cells.move_to_end(name)
 
     def items(self) -> list[tuple[str, Kept]]:
-        """All of them as they are, in order, as of now."""
-        return list(self._cells.items())  # another thread may ask
+        """Returns the names of all cells, and the cells as they are, in order, as of now."""
+        return list(self._cells.items())  # a copy, because another thread may call this
 
     def heads(self) -> Iterator[Head]:
-        """All heads in order."""
+        """Yields all heads in order."""
         for name, kept in self._cells.items():
             head = self.head_of(name, kept)
             if head is not None:
                 yield head
 
     def traces(self) -> Iterator[Trace]:
-        """Where all heads stand, the newest change first."""
+        """Yields the traces of all heads, the newest change first."""
         for name, kept in reversed(self._cells.items()):
             if isinstance(kept, bytes):
                 number, partition, place, placed = glance(kept)
@@ -216,7 +216,7 @@ class Cells:
                 yield Trace(head.number, head.partition, head.place, head.placed is not None, name, head)
 
     def number(self, name: str) -> int:
-        """The number of the head of a name; 0: there is none."""
+        """Returns the number of the head of a name; 0: there is none."""
         kept = self._cells.get(name)
         if kept is None:
             return 0
@@ -225,22 +225,22 @@ class Cells:
         return kept.head.number if kept.head is not None else 0
 
     def head_of(self, name: str, kept: Kept | Head) -> Head | None:
-        """The head of what there is, or was, of a name. It stays frozen if it is."""
+        """Returns the head of a name's cell, live or frozen, or the head itself; the cell may be an old one. A frozen cell stays frozen."""
         if not isinstance(kept, bytes):
             return kept if isinstance(kept, Head) else kept.head
         return self._shared_head(name, kept) or thaw_head(key_of(name), kept)
 
     def peek(self, name: str) -> Head | None:
-        """The head of a name; None: there is none. It stays frozen if it is."""
+        """Returns the head of a name; None: there is none. A frozen cell stays frozen."""
         kept = self._cells.get(name)
         return self.head_of(name, kept) if kept is not None else None
 
     def state_of(self, name: str, kept: Kept) -> KeyState:
-        """The state of what there is of a name. It stays frozen if it is: then nobody else has it."""
+        """Returns the state of a name's cell. A frozen cell stays frozen: then the state is a copy."""
         return thaw(key_of(name), kept).state if isinstance(kept, bytes) else kept.state
 
     def trim(self, name: str, now: int, window_ms: int) -> None:
-        """Drops what is of no use any more of a cell that has become idle (``KeyState.trim``)."""
+        """Drops the leftovers of a cell that has become idle (``KeyState.trim``)."""
         kept = self._cells[name]
         if not isinstance(kept, bytes):
             kept.frozen = None
@@ -251,7 +251,7 @@ class Cells:
             cell.state.trim(now, window_ms)
 
     def is_forgettable(self, name: str) -> bool:
-        """Whether nothing is due of an absence that is idle, and nothing of it may come any more."""
+        """Returns whether the idle cell of an absent document may be removed: no repair is due, and no event of it is still expected."""
         kept = self._cells[name]
         if isinstance(kept, bytes) and not has_leftovers(kept):
             return not is_due(kept)
@@ -259,7 +259,7 @@ class Cells:
         return not state.due and state.owed is None and (state.joined is None or state.joined is ALONE)
 
     def renumber(self, by: int) -> None:
-        """All heads have greater numbers."""
+        """Makes the numbers of all heads greater."""
         self._shared.clear()
         for name, kept in self._cells.items():
             if isinstance(kept, bytes):
@@ -270,13 +270,13 @@ class Cells:
                 kept.head.number += by
 
     def taken(self) -> None:
-        """An event has been taken, and whoever is told of it has been told."""
+        """Notes that an event has been taken and its listeners notified; gives turns if there are more live cells than room."""
         self._taken += 1
         if len(self._live) > self._most:
             self._turn(_TURNS)
 
     def settle(self, turns: int) -> int:
-        """So many turns come, or one of each live cell. Returns how many came."""
+        """Gives so many turns, at most one to each live cell. Returns how many."""
         turns = min(turns, len(self._live))
         self._turn(turns)
         self._taken += 2
@@ -330,17 +330,17 @@ class Cells:
 
 
 def is_due(kept: Kept) -> bool:
-    """Whether a repair is due of what there is of a key."""
+    """Returns whether a repair of a cell's key is due."""
     return unthawed.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
 
 
 def is_same(kept: Kept | None, other: Kept | None) -> bool:
-    """Whether two views have the same frozen, but for the numbers. If not, it may be the same all the same."""
+    """Returns whether two cells are both frozen, and equal but for their heads' numbers. If not, they may still have equal heads."""
     if not isinstance(kept, bytes) or not isinstance(other, bytes) or len(kept) != len(other):
         return False
     return renumbered(kept, 0) == renumbered(other, 0) and glance(kept).number > 0
 
 
 def partition_of(kept: Kept) -> int:
-    """In which partition the last event of a key stands."""
+    """Returns the partition of the last event of a cell's key."""
     return unthawed.partition_of(kept) if isinstance(kept, bytes) else kept.partition

@@ -1,20 +1,23 @@
-"""One line of changes for all watchers of a whole namespace that had everything: a change is one entry, however many watch.
+"""A feed: one queue of changes for all watchers of a whole namespace that are up to date. A change is one entry, however many watch.
 
-A member of a feed keeps nothing of what it is owed but its place in the line.
+A member of a feed keeps only its place in the queue, and no changes of its own.
 
 ========  ==============================  ========================================  =================================================
-state     what it is owed                 event                                     next
+state of  changes that the member is      event                                     next
+a member  owed
 ========  ==============================  ========================================  =================================================
-RESTING   nothing                         a change: it is woken, and told where     OWED
-                                          the view stood before that
-OWED      what stands behind its place    it takes: ``run``; at the end: ``rest``   OWED, or RESTING at the end
-OWED      the same                        the ring has gone past its place          none: it leaves, as it is not known here any more
-                                                                                    what it is owed
-any       the same                        it leaves: ``leave`` gives it what it is  none
-                                          owed
+RESTING   none                            a change: the member is woken, after      OWED
+                                          ``owed_from`` with the view's place
+                                          before the change
+OWED      those after its place           it takes some (``run``); at the end it    OWED, or RESTING at the end
+                                          calls ``rest``
+OWED      the same                        the ring has passed its place             not a member: it leaves, because the feed may not
+                                                                                    have all that it is owed any more
+any       the same                        it leaves, with what it is owed           not a member
+                                          (``owed``, ``leave``)
 ========  ==============================  ========================================  =================================================
 
-So what a change costs grows with the watchers only where it wakes them, and those that are woken take the same runs.
+So only waking takes more time with more watchers; the members that are woken take the same runs.
 """
 
 from __future__ import annotations
@@ -29,78 +32,78 @@ from .runs import KEPT, Run
 from .view import View
 
 _TRIM_EVERY = 64
-"""So many changes are let go of together."""
+"""Old changes are dropped after every so many new ones."""
 
 
 class Member(Protocol):
     """A watcher in a feed."""
 
     def owed_from(self, stood: Token, before: int) -> None:
-        """Something is owed again.
+        """Notes that changes are owed again, of which the first has just come.
 
         Args:
-            stood: where the view stood before that.
-            before: a number that no change before that exceeds, and all from then on do.
+            stood: where the view stood before that change.
+            before: a number that is less than that change's, and not less than that of any change before it.
         """
 
     def signal(self) -> None:
-        """Wakes whoever takes."""
+        """Wakes the reader of this watcher."""
 
 
 class Feed:
-    """The line of one namespace, for those that want the same scopes."""
+    """The queue of one namespace's changes, for watchers of the whole namespace that want the same scopes."""
 
     def __init__(self, scopes: frozenset[Scope]) -> None:
-        """An empty line without members."""
+        """An empty queue without members."""
         self.scopes = scopes
         self._members: dict[Member, None] = {}
         self._resting: dict[Member, None] = {}
         self._changes: list[Head] = []
         self._first = 0
-        """The place of the first of them."""
+        """The place of the first change in ``_changes``; places count all changes that the feed ever had."""
         self._runs: OrderedDict[tuple[int, int, bool], Run] = OrderedDict()
-        """Taken since the last change, no more than ``KEPT``: readers that stand in different places take different ones."""
+        """Runs that were taken since the last change, at most ``KEPT``: members at different places take different runs."""
 
     def __len__(self) -> int:
         return len(self._members)
 
     @property
     def end(self) -> int:
-        """The place behind the last change."""
+        """The place after the last change."""
         return self._first + len(self._changes)
 
     @property
     def kept(self) -> int:
-        """Changes that are kept for those that were not told of them yet."""
+        """How many changes are kept for members that have not taken them yet."""
         return len(self._changes)
 
     def enter(self, member: Member) -> int:
-        """Somebody that is owed nothing becomes a member. Returns its place."""
+        """Adds a member, which is owed nothing. Returns its place."""
         self._members[member] = None
         return self.rest(member)
 
     def rest(self, member: Member) -> int:
-        """A member has taken everything. Returns its place."""
+        """Notes that a member has taken everything. Returns its place."""
         self._resting[member] = None
         self._tidy()
         return self.end
 
     def leave(self, member: Member) -> None:
-        """Somebody is no member any more."""
+        """Removes a member."""
         self._members.pop(member, None)
         self._resting.pop(member, None)
         self._tidy()
 
     def owed(self, at: int) -> list[Head]:
-        """What a member at this place is owed."""
+        """Returns the changes that a member at this place is owed."""
         return self._changes[at - self._first :]
 
     def append(self, change: Head, stood: Token, start: int) -> None:
-        """The next change.
+        """Adds the next change, and wakes the resting members.
 
         Args:
-            change: one that is wanted.
-            stood: where the view stood before.
+            change: a change in one of the feed's scopes.
+            stood: where the view stood before the change.
             start: the number of the oldest change that may be kept.
         """
         resting = self._resting
@@ -116,13 +119,13 @@ class Feed:
                 member.signal()
 
     def has_lost(self, at: int, start: int) -> bool:
-        """Whether something that a member at this place is owed is not kept any more; ``start`` as above."""
+        """Returns whether a change that a member at this place is owed may not be kept any more; ``start``: see ``append``."""
         if at < self._first:
             return True
         return at < self.end and self._changes[at - self._first].number < start
 
     def _trim(self, start: int) -> None:
-        """Forgets the changes before the one with this number."""
+        """Drops the changes before the one with this number."""
         changes, gone = self._changes, 0
         while gone < len(changes) and changes[gone].number < start:
             gone += 1
@@ -132,12 +135,12 @@ class Feed:
             self._runs.clear()
 
     def run(self, at: int, most: int, newest_in: View | None) -> Run:
-        """What a member at this place takes.
+        """Returns the run that a member at this place takes.
 
         Args:
             at: the place.
-            most: changes, at most.
-            newest_in: leaves out what newer changes of the same key in this view have superseded; None: takes all.
+            most: how many changes the run has at most.
+            newest_in: leaves out changes that newer ones of the same key in this view have superseded; None: leaves out none.
         """
         wanted = (at, most, newest_in is not None)
         found = self._runs.get(wanted)
@@ -170,5 +173,5 @@ class Feed:
 
 
 def is_newest(change: Head, view: View) -> bool:
-    """Whether no newer change of the same key is in a view; what the view has forgotten is the newest there was."""
+    """Returns whether a view has no newer change of the same key; if it has forgotten the key, the change is the newest there was."""
     return view.number_of(change.key) <= change.number

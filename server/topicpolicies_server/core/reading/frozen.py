@@ -1,28 +1,28 @@
-"""Settled policy keys as bytes: all that a view keeps of one, its fold's state and its head, in one compact value and back.
+"""Freezes settled policy keys: serializes all that a view keeps of a key, the fold's state and the head, to compact bytes, and back.
 
-**What is frozen is the same after thawing**: the state folds every further event as the original would have, and the head has the same
-document, version, version before, number and place, so that watchers and answers show the same. Not kept of the head's event is what only
-folding it needed: ``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen`` and ``known``
-of a thawed ``Head.placed`` are as if its writer had not said them. Its place, when it was published, its producer, action and document,
-and the stamp's id, kind, request, digest, actor, reason, mask, principal, claimed name and trace's
-parent are exact. Nothing is kept of what a ring keeps
-for its time: ``Head.before`` and the bytes for watchers are None. ``Head.number`` belongs to the numbering of the view that froze it.
+**Freezing and thawing changes nothing that matters**: the thawed state folds every further event as the original would have, and the thawed
+head has the same document, version, previous version, number and place, so that watchers and answers show the same. Of the head's event,
+what only the fold needs is not kept: ``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``,
+``seen``, ``known`` and ``trace_state`` of a thawed ``Head.placed`` are as if its writer had not set them. The event's place, time of
+publication, producer, action and document, and its stamp's id, kind, request, digest, actor, reason, mask, principal, claimed name and
+trace parent are exact. What a ring keeps for a while is not kept: ``Head.before`` and the bytes for watchers are None. ``Head.number``
+belongs to the numbering of the view that froze it.
 
-A key is not settled while events of it may have to be folded again, or many were superseded lately (``fold/leftovers``).
+A key is not settled while events of it may have to be folded again, or while too many events were superseded lately (``fold/leftovers``).
 
-The bytes mean the same in every process, and in every release that has the same ``FORMAT``. They have no checksum: damaged ones raise
-``Damaged`` and nothing else, or say something else than before. Whoever puts them on a disk adds one.
+The bytes mean the same in every process, and in every release that has the same ``FORMAT``. They have no checksum: damaged bytes raise
+``Damaged``, or are read as something else. Code that puts them on a disk must add a checksum.
 
 ==========  =================================================================================================================
-part        what it has
+part        content
 ==========  =================================================================================================================
 numbers     ``NUMBERS``: format, flags, the head's number, partitions, the document's size, times, where parts begin, counts
-texts       ``_FIXED`` of them, where the head stands first, then the mask, then the trace's parent, if there is one
-            (``policies/texts``); a character may stand for a whole text
-id          16 bytes: the newest event's, if it is a UUID
-requests    those that are remembered (``fold/remembered``)
-documents   those that are not the same as one before (``policies/packed``)
-leftovers   what is of use for a while only, so that it can be cut off; mostly nothing (``fold/leftovers``)
+texts       ``_FIXED`` texts, the head's position first, then the mask's paths, then the trace parent, if there is one
+            (``policies/texts``); a single character may stand for a whole text
+id          16 bytes: the newest event's id, if it is a UUID
+requests    the requests that the state remembers (``fold/remembered``)
+documents   those that are not equal to one before (``policies/packed``)
+leftovers   what is needed only for a while, last so that it can be cut off; mostly nothing (``fold/leftovers``)
 ==========  =================================================================================================================
 """
 
@@ -42,53 +42,54 @@ from ..policies.packed import Damaged, is_like, pack, unpack
 from .heads import Head
 
 FORMAT = 3
-"""The first byte. Bytes with another one are not read."""
+"""The first byte. Bytes that begin with another one are not read."""
 NUMBERS = struct.Struct(">BIQHHIqqIIHHB")
 GLANCE = struct.Struct(">BIQHH")
 _FIXED = 16
 _PLACE, _VERSION, _NEWEST, _HEAD_EVENT, _LAST, _ID = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
-"""Stand for a text: where the head stands, the state's version, the newest event's id, that of the head's event, what is remembered last,
-or the id that stands behind the texts."""
+"""Single characters that stand for a text that is there anyway: the head's position, the state's version, the newest event's id, the id of
+the head's event, the id and digest of the newest remembered request, or the id after the texts."""
 _KINDS = tuple(StampKind)
 _ACTIONS = {int(action): action for action in Action}
 _NEWEST_KNOWN, DUE, _ALONE, HEAD, PLACED, _STAMP, _REPLICATED, QUOTED, _PACKED_ID, _ONE = (1 << bit for bit in range(10))
 _DOCUMENT, _LIVE, SHOWN, _WRITTEN, _ACTION, _KIND = 10, 12, 14, 16, 18, 21
+"""The first bit of each flag with more than two values. The documents are, in this order, that of the state, the raw (live) one, that of
+the head (shown to watchers), and that of the head's event."""
 _TRACED = 1 << 23
-"""Whether the event's trace is told. A release that does not know this finds one text more than it looks for: ``Damaged``."""
-"""Where the flags begin that have more than two values."""
+"""Whether the event's trace parent is among the texts. A release that does not know this flag finds one text too many: ``Damaged``."""
 _NONE, _SAME, _OWN = range(3)
-"""Whether there is a document, and whether it is the same as one before: the live one and the head's as the state's, the event's as the
-head's."""
+"""The values of a document's flag: no document; equal to another one (the live and the head's to the state's, the event's to the head's);
+serialized itself."""
 SIZE, _ID_SIZE = NUMBERS.size, 16
 _PROBLEMS = (struct.error, LookupError, ValueError, OverflowError, MemoryError)
 _Numbers: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 
 class Thawed(NamedTuple):
-    """What was frozen of one key."""
+    """A key that was frozen, as objects again."""
 
     state: KeyState
-    """The fold's."""
+    """The fold's state."""
     head: Head | None
     """None: no event of the key has made a head."""
     partition: int
-    """In which its last event stands."""
+    """The partition of the key's last event."""
     touched_at: int
-    """When that was published, in milliseconds since 1970."""
+    """When the key's last event was published, in milliseconds since 1970."""
 
 
 def freeze(state: KeyState, head: Head | None, partition: int = 0, touched_at: int = 0) -> bytes | None:
-    """All that is kept of a key, as bytes; None: it is not settled.
+    """Returns all that a view keeps of a key, as bytes; None: the key is not settled.
 
     Args:
-        state: the fold's.
-        head: what was told last of it; None: nothing.
-        partition: in which its last event stands.
-        touched_at: when that was published, in milliseconds since 1970.
+        state: the fold's state.
+        head: the head; None: no event of the key has made one.
+        partition: the partition of the key's last event.
+        touched_at: when the key's last event was published, in milliseconds since 1970.
     """
     try:
         return _frozen(state, head, partition, touched_at)
-    except struct.error:  # there is more of something than any key has
+    except struct.error:  # a number is too large for its field: no real key has that much
         return None
 
 
@@ -129,7 +130,7 @@ def _frozen(state: KeyState, head: Head | None, partition: int, touched_at: int)
                 words += (*mask, stamp.trace_parent) if stamp.trace_parent else mask
     requests = b""
     if len(state.remembered) == 1 and state.remembered[0] == (words[10], words[11], state.version, words[7]):
-        flags |= _ONE  # the head's, as its event tells
+        flags |= _ONE  # the request of the head's own event, whose texts are there
     elif state.remembered:
         requests = pack_remembered(state.remembered)
     id_of_newest = b""
@@ -158,7 +159,7 @@ def _pack(document: Settings | None, like: Settings | None, into: bytearray) -> 
 
 
 def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
-    """Has single characters stand for texts that are there anyway."""
+    """Replaces texts that are there anyway by single characters."""
     place, version, newest, head_event, _, upto, shown, _, _, event_id, request_id, digest, *_ = words[:_FIXED]
     if texts.is_hexadecimal(newest, 2 * _ID_SIZE):
         words[2] = _ID
@@ -181,10 +182,10 @@ def _shorten(words: list[str], remembered: tuple[Remembered, ...]) -> None:
 
 
 def thaw(key: PolicyKey, data: bytes) -> Thawed:
-    """What was frozen of a key.
+    """Returns what was frozen of a key.
 
     Raises:
-        Damaged: it was something else.
+        Damaged: the bytes are not what ``freeze`` wrote.
     """
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
@@ -214,10 +215,10 @@ def thaw(key: PolicyKey, data: bytes) -> Thawed:
 
 
 def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-    """The head of what was frozen of a key, without the rest; None: it has none. Its event is read when somebody asks for it.
+    """Returns the head of a frozen key without the rest; None: it has none. Its event is decoded when ``Head.placed`` is first read.
 
     Raises:
-        Damaged: it was something else, as far as was read; if more is, whoever asks for the event has this.
+        Damaged: the bytes that were read are not what ``freeze`` wrote. Reading ``Head.placed`` later may raise this, too.
     """
     try:
         numbers: _Numbers = NUMBERS.unpack_from(data)
@@ -227,7 +228,7 @@ def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
 
 
 def _texts(data: bytes, numbers: _Numbers) -> list[str]:
-    """The texts, each as it was."""
+    """Returns the texts, each as it was before ``_shorten``."""
     form, flags, _, _, _, _, _, _, begin, _, _, paths, _ = numbers
     if form != FORMAT:
         raise Damaged(f"its format is {form}, not {FORMAT}")
@@ -242,7 +243,7 @@ def _texts(data: bytes, numbers: _Numbers) -> list[str]:
 
 
 def _shown(data: bytes, numbers: _Numbers) -> Settings | None:
-    """The document that was told last; of those before it no more is read than it takes."""
+    """Returns the head's document, and decodes no more of the documents before it than that takes."""
     flags, at = numbers[1], _at_documents(numbers)
     which = flags >> SHOWN & 3
     if which == _NONE:
@@ -258,12 +259,12 @@ def _shown(data: bytes, numbers: _Numbers) -> Settings | None:
 
 
 def _at_documents(numbers: _Numbers) -> int:
-    """Where the documents begin."""
+    """Returns the byte at which the documents begin."""
     return numbers[8] + (_ID_SIZE if numbers[1] & _PACKED_ID else 0) + numbers[10]
 
 
 def _documents(data: bytes, numbers: _Numbers) -> tuple[Settings | None, Settings | None, Settings | None, Settings | None]:
-    """The documents: the head, the live one, the one that was told last, and that of its event."""
+    """Returns the documents: the state's, the live one, the head's, and that of the head's event."""
     flags, end, at = numbers[1], numbers[9], _at_documents(numbers)
     document = live = shown = written = None
     if (which := flags >> _DOCUMENT & 3) == _OWN:

@@ -1,6 +1,6 @@
-"""What a view keeps of one policy key: its cell, and in it the head.
+"""What a view keeps of one policy key: a cell, with the fold's state of the key and its head.
 
-A cell is all there is of a key: the fold's state, and the head that was told last. Mostly it is frozen (``cells``).
+The head in a cell is the last one that watchers were sent. Most cells are frozen (``cells``), and exist as objects only while in use.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..policies.events import Event, Placed, Position
 
 
 class Before(NamedTuple):
-    """What was there before a change."""
+    """The state of a key before a change."""
 
     document: Settings | None
-    """None: there was none."""
+    """None: there was no document."""
 
 
 class Head:
-    """A head, and the event that made it. Immutable but for the cached bytes."""
+    """A head, and the event that made it. Immutable, but for cached values, ``before``, and ``number`` where a view is renumbered."""
 
     __slots__ = (
         "__weakref__",
@@ -55,24 +55,24 @@ class Head:
         self.document = document
         self.version = version
         self.previous = previous
-        """The version before; "" for what was loaded."""
+        """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
         self._placed = placed
         self._late: Callable[[], Placed] | None = None
         self._size: int | None = None
         self.number = number
-        """Counts the changes of this view; 0 for what is not a change."""
+        """The number of the change that made this head: the view counts its changes. 0: no change made it."""
         self.partition = partition if placed is None else placed.partition
-        """In which partition it stands."""
+        """The partition of the event that made this head."""
         self.before: Before | None = None
-        """The document before, as long as somebody may want it; None: it is not known (any more)."""
+        """The document before this one, as long as it may be needed; None: it is not known (any more)."""
         self.encoded: bytes | None = None
-        """What watchers are told, made once for all of them."""
+        """The change as watchers are sent it, serialized once for all of them."""
         self.with_before: bytes | None = None
-        """The same with the document before."""
+        """The change as watchers are sent it that want the document before too."""
 
     @property
     def placed(self) -> Placed | None:
-        """The event that made it; None for an absence that no event tells of."""
+        """The event that made this head; None for an absence of which there is no event."""
         if self._late is not None:
             self._placed, self._late = self._late(), None
         return self._placed
@@ -82,12 +82,12 @@ class Head:
         self._placed, self._late = placed, None
 
     def placed_late(self, partition: int, placed: Callable[[], Placed]) -> None:
-        """The event that made it is made when somebody asks for it. ``partition``: in which it stands."""
+        """Sets a function that makes ``placed`` when it is first read. ``partition``: the event's."""
         self.partition, self._late = partition, placed
 
     @property
     def size(self) -> int:
-        """Bytes of its document's settings; 0 if there is none."""
+        """The size of the document's settings in bytes; 0 if there is no document."""
         size = self._size
         if size is None:
             size = self._size = 0 if self.document is None else documents.size(self.document)
@@ -95,49 +95,50 @@ class Head:
 
     @property
     def event(self) -> Event | None:
-        """The event that made it."""
+        """The decoded event that made this head; None for an absence of which there is no event."""
         return self.placed.event if self.placed is not None else None
 
     @property
     def place(self) -> Position:
-        """Where it stands in its partition; of an absence that no event tells of, where the view stood that found it."""
+        """The position of the event that made this head; of an absence without an event, where the view stood that found it."""
         return self.placed.position if self.placed is not None else self.version
 
     @property
     def takes_back(self) -> bool:
-        """Whether it puts right what was told under the same version, or a later one, so that whoever compares versions passes it over.
+        """Whether this head corrects one that watchers were sent with the same version, or a greater one.
 
-        To be asked as it comes. One absence is like another.
+        A reader that compares versions would ignore the correction. To be read before ``forget_before``. A change from one absence to
+        another corrects nothing.
         """
         still_absent = self.document is None and self.before is not None and self.before.document is None
         return self.version <= self.previous and not still_absent
 
     def forget_before(self) -> None:
-        """Lets go of the document before: heads stay for long."""
+        """Drops the document before this one: heads are kept for long."""
         self.before = self.with_before = None
 
 
 class Cell:
-    """One policy key of a view, while it is not frozen. Only the view changes it."""
+    """One policy key of a view, while it is live (not frozen, see ``cells``). Only the view changes it."""
 
     __slots__ = ("frozen", "head", "key", "lined_up", "name", "partition", "state", "touched", "touched_at")
 
     def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
         self.key = key
         self.name = name
-        """The key in one text (``cells.name_of``)."""
+        """The key as one string (``cells.name_of``)."""
         self.partition = partition
-        """In which its last event stands: a log may get more partitions."""
+        """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
         self.state = state
-        """The fold's."""
+        """The fold's state of the key."""
         self.head: Head | None = None
         """None: no event of the key has made a head."""
         self.frozen: bytes | None = None
-        """The same as bytes; None: it has changed since it was bytes."""
+        """This cell as bytes; None: it was never frozen, or may have changed since it was thawed."""
         self.lined_up = self.touched = 0
-        """Which event was taken as it went to the end of the line, and as it was found last (``cells``)."""
+        """The value of ``Cells``' event counter when the cell went to the end of the line, and when it was last found (``cells``)."""
         self.touched_at = 0
-        """When its last event was published, in milliseconds since 1970."""
+        """When the key's last event was published, in milliseconds since 1970."""
 
     @property
     def document(self) -> Settings | None:
@@ -146,7 +147,7 @@ class Cell:
 
 
 def told_of(placed: Placed) -> Placed:
-    """An event without what only folding it needed: whoever keeps its head keeps that for long."""
+    """Returns an event without the requests that its stamp carries: only the fold needs them, and heads are kept for long."""
     event = placed.event
     if event is None or event.stamp is None or not event.stamp.remembered:
         return placed

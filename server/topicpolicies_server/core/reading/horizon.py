@@ -1,17 +1,17 @@
-"""From which places of a log one can go on with the heads alone: those behind which they tell of every key that has changed.
+"""From which places of a log a watcher can resume with the view's heads alone: those after which every key that changed has a head.
 
-It is kept by partition, for each position ``at`` where somebody may stand:
+This is decided by partition, for the position ``at`` of the watcher's token:
 
-=================================  ========  =====================================================================================
-where                              goes on   why
-=================================  ========  =====================================================================================
-before ``since``                   no        what happened there was compacted away, or forgotten, or turned out otherwise
-in a gap: behind where it began,   no        the log was not followed meanwhile, and what was compacted away of that, or forgotten,
-and before where it ends                     nobody knows here: a key may have come and gone
-anywhere else, also ahead          yes       every key that has changed behind it has a head
-=================================  ========  =====================================================================================
+=================================  =======  ======================================================================================
+``at``                             resumes  why
+=================================  =======  ======================================================================================
+before ``since``                   no       events there were compacted away, or deletions forgotten, or heads were corrected
+in a gap: after where the gap      no       the log was not followed there, and some events may be compacted away or forgotten: a
+began, and before where it ends             key may have come and gone without a trace here
+anywhere else, also ahead          yes      every key that has changed after ``at`` has a head
+=================================  =======  ======================================================================================
 
-Whoever stands where a gap begins, or before, goes on all the same: of the keys that there were by then an absence is found.
+A watcher that stands where a gap begins, or before, can resume: each key that it may know, and that vanished in the gap, has an absence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ..policies.events import Position
 
 MOST_GAPS = 16
-"""Gaps of a partition that are kept apart; what is before an older one can't be gone on from."""
+"""How many gaps of a partition are kept; of more, the oldest is dropped, and ``since`` moves to its end."""
 
 
 class _Partition:
@@ -30,7 +30,7 @@ class _Partition:
     def __init__(self, since: Position) -> None:
         self.since = since
         self.gaps: list[tuple[Position, Position]] = []
-        """Where each began, and where it ends; the oldest first."""
+        """The positions where each gap began and where it ends; the oldest first."""
 
     def serves(self, at: Position) -> bool:
         return at >= self.since and not any(began < at < ends for began, ends in self.gaps)
@@ -46,27 +46,27 @@ class _Partition:
 
 
 class Horizon:
-    """Of all partitions of a log."""
+    """The places from which watchers can resume, for all partitions of a log."""
 
     def __init__(self, since: Sequence[Position]) -> None:
-        """``since``: behind which positions everything is known."""
+        """``since``: by partition, the position after which every key that changed has a head."""
         self._partitions = [_Partition(position) for position in since]
 
     def serves(self, positions: Sequence[Position]) -> bool:
-        """Whether one can go on from a place."""
+        """Returns whether a watcher can resume from a place."""
         return all(partition.serves(at) for partition, at in zip(self._partitions, positions, strict=True))
 
     def opened_anew(self, stood: Sequence[Position], since: Sequence[Position]) -> None:
-        """The log was lost, and is followed again.
+        """Notes the gaps that arise when the log was lost and is followed again.
 
         Args:
-            stood: up to which positions it was followed before; there may be fewer of them: the others are of new partitions.
-            since: behind which positions everything is known that it says now.
+            stood: the positions up to which the log was followed before; fewer than in ``since`` if there are new partitions.
+            since: the positions after which every key that changed has a head again.
         """
         for partition, began, ends in zip(self._partitions, stood, since, strict=False):
             partition.miss(began, ends)
         self._partitions += [_Partition(position) for position in since[len(self._partitions) :]]
 
     def begin(self, partition: int, since: Position) -> None:
-        """Behind this position of a partition everything is known; what was told before was not as it was told."""
+        """Sets ``since`` of a partition after a correction: heads that watchers were sent before this position may have been wrong."""
         self._partitions[partition].begin(since)

@@ -1,29 +1,30 @@
-"""The cells of one partition that had events lately, the longest idle first.
+"""The cells of one partition that had events lately, the longest idle first; and the time, as far as the events' clocks agree on it.
 
-What the fold keeps of a key for a while after its events (``KeyState.trim``) is let go of as the log goes on, two keys with each event, so
-that nobody waits. The only time is that of the events themselves, each by the clock of its producer, and any of them may be wrong, though
-a wrong clock goes on as fast as a right one. So time comes to an event's own at once if that is at most W ahead, or behind; further ahead
-it is only claimed by the event's producer, and stands still meanwhile:
+What the fold keeps of a key for a while after its events (``KeyState.trim``) is dropped as the log goes on, for at most two keys with each
+event, so that no event takes long. The only time here is that of the events, each by the clock of its producer. Any of these clocks may be
+wrong, though a wrong clock runs as fast as a right one. So the time becomes an event's own at once if that is at most W ahead of it, or
+behind it. A time further ahead is only a *claim* of the event's producer, and the time stands still meanwhile:
 
 =======  =============================================================  =======  =====================================================
-state    an event is published                                          next     the time is then
+state    an event arrives, with a time                                  next     the time is then
 =======  =============================================================  =======  =====================================================
-SURE     at most W ahead of the time, or behind it                      SURE     the event's
-SURE     further ahead                                                  CLAIMED  as before; its producer has a claim
-CLAIMED  at most W ahead of the time, or behind it                      SURE     the event's: all claims were wrong, or came too early
-CLAIMED  further ahead, at most W from the last one of another claim    SURE     the earlier one's: two clocks agree
-CLAIMED  further ahead, by a producer that has claimed it for so long   SURE     the event's: whatever its clock says, so long it was
-         that what had events before is idle
+SURE     at most W ahead of the time here, or behind it                 SURE     the event's
+SURE     further ahead                                                  CLAIMED  as before; the event's producer has a claim
+CLAIMED  at most W ahead of the time here, or behind it                 SURE     the event's: all claims were wrong, or came too early
+CLAIMED  further ahead, at most W from the last time of another claim   SURE     the earlier of these two: two clocks agree
+CLAIMED  further ahead, by a producer whose claim spans so much time    SURE     the event's: even if that clock is wrong, that much
+         that cells without events since its beginning are idle                  time has passed
 CLAIMED  further ahead, by a producer without a name that has a claim:  SURE     the event's: there is no other clock
-         of a log that one process writes alone
-CLAIMED  further ahead otherwise                                        CLAIMED  as before; its producer has a claim, which begins
-                                                                                 anew behind each event of another one that it is
-                                                                                 more than W ahead of: that key is not idle
+         in a log that one process writes alone
+CLAIMED  further ahead otherwise                                        CLAIMED  as before; the event's producer has a claim, which
+                                                                                 begins anew after each event of another claim that is
+                                                                                 more than W behind it: that event's key is not idle
 =======  =============================================================  =======  =====================================================
 
-So events with times of the future let go of nothing early, however many one producer writes. Nor do they keep the others: a cell whose
-last event is in the future goes to the end of the line, until its time comes. And so does one whose next events are there already and will
-be folded later than those of other cells (``unfolded``): what they were computed from may be long ago by then, but was not as they came.
+So events with times in the future make no cell idle too early, however many one producer writes. Nor do they keep other cells from becoming
+idle: a cell whose last event is in the future goes to the end of the line until its time comes. So does a cell whose next events are kept
+already and will be folded later than those of other cells (``unfolded``): when they are folded, the documents that they were computed from
+may be old, but they were recent when the events were published.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 WINDOWS = 3
-"""After so many windows W without an event a key is idle: twice W is of use, and clocks may differ by W."""
+"""How many windows W a key is without an event when it counts as idle: its state is of use for twice W, and clocks may differ by W."""
 _AT_A_TIME = 2
 
 
 _CLAIMS = 16
-"""Producers whose claims are kept; of more the furthest ahead goes."""
+"""How many producers' claims are kept; of more, the one furthest ahead is dropped."""
 
 
 class _Claim(NamedTuple):
-    """What a producer says of the time, far ahead of it."""
+    """A producer's claim that the time is far ahead of what it is here."""
 
     since: int
-    """The time of the event that it begins with."""
+    """The time of the event with which the claim begins."""
     last: int
     """The time of the producer's last event."""
 
@@ -56,11 +57,11 @@ class Time:
     __slots__ = ("_claims", "_now", "_window_ms")
 
     def __init__(self, window_ms: int) -> None:
-        """Of a partition without events. ``window_ms``: W, in milliseconds."""
+        """Begins without events. ``window_ms``: W, in milliseconds."""
         self._window_ms = window_ms
         self._now: int | None = None
         self._claims: dict[str, _Claim] = {}
-        """By producer, in the order of their last events; SURE if there is none."""
+        """Claims by producer, in the order of the producers' last events; without claims the state is SURE."""
 
     @property
     def now(self) -> int | None:
@@ -68,12 +69,12 @@ class Time:
         return self._now
 
     def begin(self, now: int) -> None:
-        """It is as late as this, and nobody claims anything else."""
+        """Sets the time, and drops all claims."""
         self._now = now
         self._claims.clear()
 
     def after(self, at: int, producer: str) -> int:
-        """The time after an event of ``producer`` that was published at ``at``."""
+        """Takes an event of ``producer`` that was published at ``at``; returns the time after it."""
         if self._now is None or at - self._now <= self._window_ms:
             self._now = at
             if self._claims:
@@ -87,7 +88,7 @@ class Time:
                 self._now = min(at, claim.last)
                 self._claims.clear()
                 return self._now
-            elif at > claim.last:  # an event since its own last one, if there was one before
+            elif at > claim.last:  # if that event came after this producer's last one, its claim begins anew
                 since = at
         if at - since > WINDOWS * self._window_ms or (not producer and producer in self._claims):
             self._now = at
@@ -101,21 +102,21 @@ class Time:
 
 
 class Lately:
-    """The cells of one partition that are not idle, by their names; each partition is read at its own pace."""
+    """The cells of one partition that are not idle, by name. Each partition has its own, because each is read at its own pace."""
 
     __slots__ = ("_awaited", "_cells", "_time", "_window_ms")
 
     def __init__(self, window_ms: int, awaited: Container[str] = ()) -> None:
-        """No cells.
+        """Begins without cells.
 
         Args:
             window_ms: W, in milliseconds.
-            awaited: topics whose next events are there already, and are not folded yet: their cells do not become idle.
+            awaited: topics with entries that are kept and not folded yet (``unfolded``): their cells do not become idle.
         """
         self._window_ms = window_ms
         self._awaited = awaited
-        self._cells: OrderedDict[str, int] = OrderedDict()  # a dict is slow to find its first entry
-        """When the last event of each was published, in milliseconds since 1970."""
+        self._cells: OrderedDict[str, int] = OrderedDict()  # finding the first entry of a dict is slow
+        """When the last event of each cell was published, in milliseconds since 1970."""
         self._time = Time(window_ms)
 
     def __len__(self) -> int:
@@ -127,7 +128,7 @@ class Lately:
         return self._time.now
 
     def begin(self, cells: Iterable[tuple[str, int]], now: int) -> None:
-        """Goes on at a time with the cells that had events lately, and when those were published; the longest idle first."""
+        """Sets the time, and adds cells that had events lately with the times of their last events, the longest idle first."""
         self._cells.update(cells)
         self._time.begin(now)
 
@@ -135,18 +136,18 @@ class Lately:
         return name in self._cells
 
     def leave(self, name: str) -> None:
-        """A cell goes on in another partition."""
+        """Removes a cell whose next event stands in another partition."""
         self._cells.pop(name, None)
 
     def rest(self, name: str) -> None:
-        """A cell keeps nothing that could be let go of."""
+        """Removes a cell that has nothing to be dropped when it becomes idle."""
         self._cells.pop(name, None)
 
     def touch(self, name: str, at: int, producer: str) -> tuple[int, list[str]]:
-        """An event of a cell was published by ``producer`` at ``at`` (milliseconds since 1970), and has been folded.
+        """Notes that an event of a cell was folded, which ``producer`` published at ``at`` (milliseconds since 1970).
 
         Returns:
-            The time, and the cells that have become idle.
+            The time, and the names of cells that have become idle, which are removed.
         """
         now = self._time.after(at, producer)
         cells = self._cells
@@ -167,4 +168,4 @@ class Lately:
 
     def _is_awaited(self, name: str) -> bool:
         awaited = self._awaited
-        return name in awaited or name[1:] in awaited  # one sign more is before the topic for all clusters
+        return name in awaited or name[1:] in awaited  # the name of a GLOBAL key has one character before the topic

@@ -1,4 +1,4 @@
-"""Names in their order, as they come and go: sorted blocks of some hundred each, so that none costs more because there are many."""
+"""A sorted set of names, in blocks of some hundred, so that adding or removing a name does not get slower with their number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 MOST = 512
-"""Names of a block, at most, unless told otherwise."""
+"""How many names a block has at most, by default."""
 
 
 class Order:
@@ -15,12 +15,12 @@ class Order:
     __slots__ = ("_blocks", "_lasts", "_most", "_size")
 
     def __init__(self, most: int = MOST) -> None:
-        """``most``: names of a block."""
+        """``most``: how many names a block has at most."""
         self._most = most
         self._blocks: list[list[str]] = []
-        """None is empty, and each is below the next."""
+        """Sorted, non-empty blocks; all names of a block are less than those of the next."""
         self._lasts: list[str] = []
-        """The last of each."""
+        """The last name of each block."""
         self._size = 0
 
     def __len__(self) -> int:
@@ -32,7 +32,7 @@ class Order:
         return len(self._blocks)
 
     def add(self, name: str) -> None:
-        """Puts one in; it must not be there."""
+        """Adds a name, which must not be there."""
         self._size += 1
         blocks, lasts = self._blocks, self._lasts
         if not blocks:
@@ -43,7 +43,7 @@ class Order:
         block = blocks[at]
         insort(block, name)
         if len(block) > self._most:
-            in_order = at == len(blocks) - 1 and block[-1] is name  # then nothing comes into this block any more
+            in_order = at == len(blocks) - 1 and block[-1] is name  # names are being added in order: leave this block full
             kept = self._most if in_order else len(block) >> 1
             blocks.insert(at + 1, block[kept:])
             del block[kept:]
@@ -52,7 +52,7 @@ class Order:
             lasts[at] = block[-1]
 
     def remove(self, name: str) -> None:
-        """Takes one out; it must be there."""
+        """Removes a name, which must be there."""
         at = bisect_left(self._lasts, name)
         block = self._blocks[at]
         block.pop(bisect_left(block, name))
@@ -63,16 +63,16 @@ class Order:
             del self._blocks[at], self._lasts[at]
 
     def fill(self, names: Sequence[str]) -> None:
-        """Puts names in that are sorted, and stand behind those that are there."""
+        """Adds names that are sorted, and greater than all that are there."""
         blocks = [list(names[at : at + self._most]) for at in range(0, len(names), self._most)]
         self._size += len(names)
         self._blocks += blocks
         self._lasts += [block[-1] for block in blocks]
 
     def after(self, name: str | None, *, including: bool = False) -> Iterator[str]:
-        """The names behind one, which need not be there, in order; None: all. Nothing may be put in or taken out meanwhile.
+        """Yields the names greater than one, which need not be there, in order; None: all. The set must not change meanwhile.
 
-        ``including``: that one too, if it is there.
+        ``including``: that name too, if it is there.
         """
         first = 0
         if name is not None:

@@ -1,4 +1,4 @@
-"""The keys with a document in their order, for pages."""
+"""The keys with a document, in the order of the keys, for pages."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ class Pages:
     __slots__ = ("_orders",)
 
     def __init__(self) -> None:
-        """None has one."""
+        """Begins without keys."""
         self._orders = {scope: Order() for scope in Scope}
 
     def add(self, key: PolicyKey, name: str) -> None:
-        """A key has a document now."""
+        """Adds a key, which has a document now."""
         self._orders[key.scope].add(name)
 
     def remove(self, key: PolicyKey, name: str) -> None:
-        """It has none any more."""
+        """Removes a key, which has no document any more."""
         self._orders[key.scope].remove(name)
 
     def fill(self, names: Sequence[str]) -> None:
-        """These have one too; they are in order, and stand behind those that had one before."""
+        """Adds the names of keys with a document, which are sorted, and greater than those that are there."""
         first = bisect_left(names, LOCAL_FROM)
         self._orders[Scope.GLOBAL].fill(names[:first])
         self._orders[Scope.LOCAL].fill(names[first:])
 
     def after(self, scopes: frozenset[Scope], key: PolicyKey | None) -> Iterator[str]:
-        """The names of the keys of some scopes behind one, in the order of the keys; None: all. None may come or go meanwhile."""
+        """Yields the names of the keys of some scopes after ``key``, in the order of the keys; None: all. No key may change meanwhile."""
         if key is None:
             orders = [self._orders[scope].after(None) for scope in scopes]
-        else:  # of one topic the key of a later scope is still to come
+        else:  # the key of the same topic in a greater scope comes after ``key``
             orders = [self._orders[scope].after(name_of(PolicyKey(key.topic, scope)), including=scope > key.scope) for scope in scopes]
         return iter(orders[0]) if len(orders) == 1 else heapq.merge(*orders, key=key_of)

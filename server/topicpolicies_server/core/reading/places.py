@@ -1,4 +1,4 @@
-"""What a watcher wants of a namespace, and from which place on."""
+"""What a watcher wants of a namespace (``Mode``, ``Selection``), and from which place on (``Token``)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .heads import Head
 
 
 class Mode(enum.IntEnum):
-    """What is owed to a watcher that falls behind. The numbers are those of ``topicpolicies.v1.WatchMode``."""
+    """Which changes a watcher that falls behind still gets. The numbers are those of ``topicpolicies.v1.WatchMode``."""
 
     LATEST = 1
     EVERY = 2
     ENTRIES = 3
-    """Every event, by the history; the hub has nothing to do with these."""
+    """Every event, served from the history: the hub has no watchers of this mode."""
 
 
 class Token(NamedTuple):
-    """A place in a namespace's log: the position per partition, and whose positions they are."""
+    """A place in a namespace's log: the log's identity, and a position per partition."""
 
     log: str
     positions: tuple[Position, ...]
@@ -31,20 +31,20 @@ class Token(NamedTuple):
     """Names the topics that were left out because their policies are disabled; empty: none were."""
 
     def widened(self, partitions: int) -> Token:
-        """The same place in a log that has so many partitions, or more, by now."""
+        """Returns the same place for a log that has at least so many partitions by now."""
         return self._replace(positions=(*self.positions, *[""] * (partitions - len(self.positions))))
 
     def reaches(self, other: Token) -> bool:
-        """Whether this place is another one of the same log, or behind it in every partition."""
+        """Returns whether this place is at or after another place of the same log in every partition."""
         return all(theirs <= mine for mine, theirs in zip_longest(self.positions, other.positions, fillvalue=""))
 
     def furthest(self, other: Token) -> Token:
-        """Of each partition the greater position of two places of the same log."""
+        """Returns the place with the greater position of two places of the same log in each partition."""
         pairs = zip_longest(self.positions, other.positions, fillvalue="")
         return self._replace(positions=tuple(max(pair) for pair in pairs))
 
     def moved(self, changes: Iterable[Head]) -> Token:
-        """The place behind some changes."""
+        """Returns the place after some changes."""
         positions = list(self.positions)
         for change in changes:
             placed = change.placed
@@ -54,33 +54,35 @@ class Token(NamedTuple):
         return self._replace(positions=tuple(positions))
 
     def is_before(self, change: Head | Trace) -> bool:
-        """Whether a change comes behind this place."""
+        """Returns whether a change stands after this place."""
         return change.partition >= len(self.positions) or change.place > self.positions[change.partition]
 
 
 class Selection(NamedTuple):
-    """What a watcher wants of a namespace."""
+    """The policy keys of a namespace that a watcher wants."""
 
     topics: frozenset[str] | None
-    """Full names; None: all topics."""
+    """The full names of the wanted topics; None: all topics."""
     scopes: frozenset[Scope] = frozenset(Scope)
 
     def includes(self, key: PolicyKey) -> bool:
-        """Whether a policy key is wanted."""
+        """Returns whether a policy key is wanted."""
         return key.scope in self.scopes and (self.topics is None or key.topic in self.topics)
 
     def keys(self) -> list[PolicyKey] | None:
-        """The wanted keys in order; None: all."""
+        """Returns the wanted keys in order; None: all topics are wanted."""
         if self.topics is None:
             return None
         return [PolicyKey(topic, scope) for topic in sorted(self.topics) for scope in sorted(self.scopes)]
 
 
 class OutOfRange(Exception):
-    """A token that can't be resumed from: of another log, or older than the horizon. Start over with a snapshot.
+    """A watcher can't resume from a token, and must start over with a snapshot.
+
+    The token is of another log, older than the horizon, or ahead of a log that this sidecar alone writes.
 
     Attributes:
-        older: whether it is one of this log, but older than what the ring holds: the history may have what it lacks.
+        older: whether the token is of this log, but too old: the history may have the changes since.
     """
 
     def __init__(self, why: str, *, older: bool = False) -> None:
@@ -89,11 +91,12 @@ class OutOfRange(Exception):
 
 
 class Lagged(Exception):
-    """A watcher is behind: changes that it is owed have left the ring (EVERY), or are deletions that are forgotten (LATEST).
+    """A watcher is BEHIND (see the states in ``standing``); its token says where it stands.
 
-    Its token says where it stands.
+    EVERY: changes that it is owed have left the ring, or may be gone as the view was replaced. LATEST: deletions that it is owed are
+    forgotten, or a head was corrected under a version that readers do not take for newer (``Head.takes_back``).
     """
 
 
 class Replaced(Exception):
-    """The log that was watched has been replaced by another one: begin anew."""
+    """The log that was watched has been replaced by another one: begin with a snapshot."""

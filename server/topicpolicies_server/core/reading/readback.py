@@ -1,8 +1,8 @@
-"""Read-back: proof before waiting.
+"""Read-back: takes acknowledged events before they are read back, if their positions prove that nothing comes before them.
 
-An event counts once everything before it in its partition is known. Usually the reader tells. But where positions prove
-that nothing stands between what was taken last and an acknowledged event of ours, waiting for the reader would be waiting for what
-is known already, and the event is taken at once. The reader delivers it later all the same, and must agree.
+An event may be taken into the view once all events before it in its partition are known. Usually the log's reader delivers them. But if
+positions prove that nothing stands between the last event taken and an acknowledged event of ours, that event is taken at once, without
+waiting for the reader. The reader still delivers the event later, and must agree.
 
 (A stock broker wakes its readers every 10 ms, ``managedLedgerNewEntriesCheckDelayInMillis``; a publish takes 3 ms.)
 """
@@ -17,43 +17,46 @@ from ..policies.events import Placed, Position
 
 
 class Disagreement(Exception):
-    """The reader delivered something where a proof had said that there was nothing, or something else."""
+    """The reader delivered an event where a proof had said that there was none, or another one."""
 
 
 class Located(Protocol):
-    """What stands in a log."""
+    """An entry of a log."""
 
     @property
     def partition(self) -> int:
-        """Where."""
+        """The entry's partition."""
 
     @property
     def position(self) -> Position:
-        """Where in that."""
+        """The entry's position in its partition."""
 
 
 L = TypeVar("L", bound=Located)
 
 
 class ReadBack:
-    """Brings what is read and what is acknowledged into the one order of each partition.
+    """Merges the events that the reader delivers and those that the log acknowledges into one order for each partition.
 
-    Both methods return the events that may now be taken, in order; each event of the log is returned exactly once.
+    ``acknowledged`` and ``read`` (or ``skim``) return the events that may now be taken, in order; each event of the log is returned once.
     """
 
     __slots__ = ("_follows", "_proven", "_read", "_taken", "_waiting")
 
     def __init__(self, partitions: int, follows: Callable[[Position, Position], bool], start: Sequence[Position] = ()) -> None:
-        """Begins at the beginning, or behind ``start``: everything up to there was taken before."""
+        """Begins at the beginning of the log, or after ``start``: all events up to there were taken before.
+
+        ``follows``: returns whether, by their positions, nothing can stand between a position and a later one.
+        """
         self._follows = follows
         self._taken: list[Position] = list(start) or [""] * partitions
-        """The last position that was returned, by partition."""
+        """The last position that was taken or passed, by partition."""
         self._read: list[Position] = list(self._taken)
         """The last position that the reader delivered, by partition."""
         self._proven: list[dict[Position, str]] = [{} for _ in range(partitions)]
-        """What was taken by proof and not read yet: position -> event id."""
+        """Events that were taken by proof and not read yet, by partition: position -> event id."""
         self._waiting: list[list[tuple[Position, Placed]]] = [[] for _ in range(partitions)]
-        """Heaps of what is acknowledged but not proven."""
+        """Events that are acknowledged but not proven, by partition, each a heap by position."""
 
     @property
     def positions(self) -> Sequence[Position]:
@@ -62,24 +65,24 @@ class ReadBack:
 
     @property
     def unread(self) -> int:
-        """Events that were taken by proof and have not been read yet: how far the reader is behind."""
+        """How many events were taken by proof and have not been read yet: how far the reader is behind."""
         return sum(map(len, self._proven))
 
     @property
     def waiting(self) -> int:
-        """Acknowledged events that wait for the reader."""
+        """How many acknowledged events wait for the reader."""
         return sum(map(len, self._waiting))
 
     def is_confirmed(self, positions: Iterable[Position]) -> bool:
-        """Whether the reader has delivered everything up to some positions, by partition, that was taken by proof."""
+        """Returns whether the reader has delivered all events that were taken by proof up to some positions, by partition."""
         return not any(next(iter(proven), end + "~") <= end for proven, end in zip(self._proven, positions, strict=True))
 
     def passed(self, positions: Iterable[Position]) -> None:
-        """Everything up to here, by partition, is known: it was read, or what was not read has been superseded by what was."""
+        """Notes that all events up to some positions, by partition, are known: they were read, or superseded by events that were."""
         self._taken = list(map(max, self._taken, positions))
 
     def acknowledged(self, events: Iterable[Placed]) -> list[Placed]:
-        """Events of ours that the log has acknowledged."""
+        """Takes events of ours that the log has acknowledged. Returns the events that may now be taken into the view."""
         taken: list[Placed] = []
         for placed in events:
             partition, position = placed.partition, placed.position
@@ -95,10 +98,10 @@ class ReadBack:
         return taken
 
     def read(self, events: Iterable[Placed]) -> list[Placed]:
-        """Events that the reader delivered.
+        """Takes events that the reader delivered. Returns those that may now be taken into the view.
 
         Raises:
-            Disagreement: the reader contradicts a proof; the view is not to be trusted any more.
+            Disagreement: the reader contradicts a proof; the view must not be trusted any more.
         """
         taken: list[Placed] = []
         for placed in events:
@@ -120,14 +123,14 @@ class ReadBack:
 
     @property
     def undisputed(self) -> bool:
-        """Whether nothing is proven that was not read, and nothing waits to be: what is read is not compared with anything then."""
+        """Whether no event is proven and not read yet, and none waits to be proven: then ``read`` compares its events with nothing."""
         return not (any(self._proven) or any(self._waiting))
 
     def skim(self, entries: Iterable[L]) -> list[L]:
-        """The same as ``read`` where that is ``undisputed``, for entries whose event nobody has looked at.
+        """Does what ``read`` does while this is ``undisputed``, for entries that are not decoded.
 
         Raises:
-            Disagreement: the reader delivered what should have come before what was taken.
+            Disagreement: the reader delivered an entry at or before a position that was taken already.
         """
         taken: list[L] = []
         for entry in entries:

@@ -1,4 +1,4 @@
-"""What of a view is kept for another process, and how one goes on with it there (``checkpoints``)."""
+"""The part of a view that checkpoints use: what is kept of a view for another process, and how a view there continues it."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from .heads import Cell
 from .pages import Pages
 
 _BEGINNING = struct.Struct(">xIQ").unpack_from
-"""Flags and number of what is frozen (``frozen.NUMBERS``)."""
+"""Reads flags and number of a frozen cell (``frozen.NUMBERS``)."""
 _LAST_EVENT = struct.Struct(NUMBERS.format[: len(">BIQHHIq")]).unpack_from
-"""The same, up to when the last event was published."""
+"""Reads the fields of a frozen cell up to the time at which the last event was published."""
 _RUN = 2_048
-"""So many are sorted at a time, roughly: a sort keeps the interpreter."""
+"""How many cells are sorted at a time, roughly: no other thread runs during a sort."""
 _SPARSE = 4
-"""So many numbers for each key are not too many to have a place for each."""
+"""With at most so many numbers for each key, a list with a slot for each number is not too long."""
 _THERE = 3 << SHOWN
-"""The flags that say that there is a document."""
+"""The flags of which any says that there is a document."""
 
 
 class Held(NamedTuple):
-    """What there is of one key."""
+    """One key with its cell."""
 
     name: str
-    """The key in one text (``cells.name_of``)."""
+    """The key as one string (``cells.name_of``)."""
     kept: Kept
-    """As it is: frozen, or live."""
+    """The key's cell as it is, frozen or live."""
     lately: bool
-    """Whether it had events lately (``lately``)."""
+    """Whether the key had events lately (``lately``)."""
 
 
 class Helds(NamedTuple):
-    """What there is of some keys, in columns: of a million keys a tuple each takes longer than all the rest."""
+    """Some keys with their cells, in columns: for a million keys, making a tuple each takes longer than all the rest."""
 
     names: Sequence[str]
     kept: Sequence[Kept]
     lately: Sequence[str]
-    """The names of those that had events lately."""
+    """The names of the keys that had events lately."""
 
     @classmethod
     def of(cls, keys: Iterable[Held]) -> Helds:
-        """The same of keys one by one, in the order of their names."""
+        """Returns some keys in columns, in the order of their names."""
         found = sorted(keys, key=lambda held: held.name)
         return cls([held.name for held in found], [held.kept for held in found], [held.name for held in found if held.lately])
 
 
 class Resumed:
-    """A part of ``View``."""
+    """The part of ``View`` that copies its content to another process and back."""
 
     __slots__ = ("_absent", "_cells", "_complete", "_forgotten", "_heads", "_number", "_pages", "gone")
 
@@ -65,11 +65,11 @@ class Resumed:
     _number: int
     _pages: Pages
     gone: dict[str, None] | None
-    """The names of keys that were forgotten, for whoever takes them out, and has asked for them with an empty one."""
+    """The names of keys that were forgotten since the keeper of checkpoints took them out; None: no keeper has set a dict."""
 
     @property
     def complete(self) -> Sequence[Position | None]:
-        """Behind which position of each partition nothing was compacted away, as far as was known as the log was read."""
+        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
         return self._complete
 
     @property
@@ -78,21 +78,21 @@ class Resumed:
         return {partition: lately.now for partition, lately in self._cells.lately.items() if lately.now is not None}
 
     def names(self) -> list[str]:
-        """The names of all keys, as of now."""
+        """Returns the names of all keys, as of now."""
         return [name for name, _ in self._cells.items()]
 
     def held(self, name: str) -> Held | None:
-        """What there is of a key, to be looked at; None: nothing."""
+        """Returns a key with its cell, to be read only; None: there is none."""
         kept = self._cells.kept(name)
         return None if kept is None else Held(name, kept, any(name in lately for lately in self._cells.lately.values()))
 
     def go_on(self, pages: Iterable[Helds], *, number: int, forgotten: Mapping[int, Position], times: Mapping[int, int]) -> None:
-        """Makes an empty view what another one was. Other threads have their turns meanwhile.
+        """Fills an empty view with the content of another one. Never blocks other threads for long.
 
         Args:
-            pages: all of its keys, in the order of their names.
-            number: of its last change.
-            forgotten: up to where it had forgotten deletions, by partition.
+            pages: all keys of the other view, in the order of their names.
+            number: the number of the other view's last change.
+            forgotten: the position up to which it had forgotten deletions, by partition.
             times: the time of each partition by its events, in milliseconds since 1970.
         """
         self._number, self._forgotten = number, dict(forgotten)
@@ -132,17 +132,17 @@ class Resumed:
 
 
 def _beginning(cell: Cell) -> tuple[int, int]:
-    """Flags and number as what is frozen has them."""
+    """Returns the flags (of head and document) and the number that the cell has when it is frozen."""
     if cell.head is None:
         return 0, 0
     return HEAD | (_THERE if cell.document is not None else 0), cell.head.number
 
 
 def _in_order(found: Sequence[tuple[list[int], Helds]]) -> Iterator[Sequence[tuple[str, Kept]]]:
-    """Names with what there is of them, in the order of their numbers, some at a time.
+    """Yields names with their cells in the order of the heads' numbers, some at a time.
 
-    No sort keeps the interpreter for long. Mostly most numbers are those of some key: then each is put in its place, which takes a third
-    of the time of sorting runs.
+    No sort blocks other threads for long. Usually most numbers are those of some key: then each cell is put in the slot of its number,
+    which takes a third of the time of sorting runs.
     """
     count = sum(len(numbers) for numbers, _ in found)
     highest = max((max(numbers) for numbers, _ in found), default=0)
@@ -152,7 +152,7 @@ def _in_order(found: Sequence[tuple[list[int], Helds]]) -> Iterator[Sequence[tup
             for number, each in zip(numbers, zip(page.names, page.kept, strict=True), strict=True):
                 places[number] = each
         placed = [each for each in places if each is not None]
-        if len(placed) == count:  # no two have the same, as those without a head have
+        if len(placed) == count:  # no two cells have the same number; cells without a head all have 0
             yield placed
             return
     sample = sorted(number for numbers, _ in found for number in numbers[:: _RUN // 16])
@@ -162,7 +162,7 @@ def _in_order(found: Sequence[tuple[list[int], Helds]]) -> Iterator[Sequence[tup
         for at in zip(numbers, page.names, page.kept, strict=True):
             runs[bisect_right(borders, at[0])].append(at)
     for run in runs:
-        run.sort()  # no two have the same name
+        run.sort()  # names differ, so cells are never compared
         yield [(name, kept) for _, name, kept in run]
         run.clear()
 

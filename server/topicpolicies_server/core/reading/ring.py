@@ -1,4 +1,4 @@
-"""The ring: the recent changes of a namespace, for EVERY watchers that resume. Those that follow have what they are owed themselves."""
+"""The ring: the recent changes of a namespace, from which EVERY watchers resume. Watchers that follow keep their own queues."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..policies.events import Position
 from .heads import Head
 
 RING = 8192
-"""Changes that a ring keeps, unless told otherwise."""
+"""How many changes a ring keeps, by default."""
 RING_BYTES = 64 << 20
-"""Bytes of documents that a ring keeps, about."""
+"""How many bytes of documents a ring keeps, about."""
 
 
 class Ring:
@@ -21,24 +21,24 @@ class Ring:
         """An empty ring.
 
         Args:
-            most: changes that it keeps.
-            positions: behind which it will have everything, by partition.
+            most: how many changes the ring keeps.
+            positions: by partition, the position after which the ring will get every change.
         """
         self._most = most
         self._changes: deque[Head] = deque()
         self._bytes = 0
         self.horizon = list(positions)
-        """Behind which positions it has everything, by partition."""
+        """By partition, the position after which the ring has every change."""
 
     def __iter__(self) -> Iterator[Head]:
         return iter(self._changes)
 
     def start(self, otherwise: int) -> int:
-        """The number of its oldest change; ``otherwise`` if it is empty."""
+        """Returns the number of the oldest change; ``otherwise`` if the ring is empty."""
         return self._changes[0].number if self._changes else otherwise
 
     def append(self, change: Head) -> None:
-        """The next change. Those that leave for it lose what was there before them: heads stay for long."""
+        """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
         size = _size(change)
         while self._changes and (len(self._changes) >= self._most or self._bytes + size > RING_BYTES):
             gone = self._changes.popleft()
@@ -51,12 +51,12 @@ class Ring:
         self._bytes += size
 
     def clear(self, positions: Sequence[Position]) -> None:
-        """What was before these positions may be gone."""
+        """Drops all changes; from now on the ring has every change after these positions."""
         self._changes.clear()
         self._bytes = 0
         self.horizon = list(positions)
 
 
 def _size(change: Head) -> int:
-    """What a change keeps in memory, about: its document, that before it, and the bytes that are told."""
+    """Returns about how many bytes a change takes in memory: its document, the document before, and the serialized change."""
     return 512 + 3 * change.size

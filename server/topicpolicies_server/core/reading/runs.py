@@ -1,8 +1,9 @@
-"""Changes that several watchers take alike: what is made of them is made once.
+"""Changes that several watchers take: what is made of them (tokens, messages) is made once for all.
 
-A *run* is consecutive changes; whoever tells of them keeps in it what it made of them. A *lot* is what a snapshot has: those that begin
-while nothing changes share one, and so its runs. Only the last ``KEPT`` runs of a lot, or of a feed, are kept: those that begin together go
-through it at about the same pace, and one that is never read must not hold a copy of the namespace, nor of what was told to each other.
+A *run* is a sequence of consecutive changes; the code that serializes them caches its result in the run. A *lot* has the heads of one
+snapshot: watchers that begin while nothing changes share a lot, and so its runs. Only the last ``KEPT`` runs of a lot, or of a feed, are
+kept: watchers that begin together read a lot at about the same pace, and a watcher that is never read must keep neither a copy of the
+namespace in memory, nor the messages that were made for other watchers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .heads import Head
 from .places import Token
 
 KEPT = 16
-"""Runs of a lot, or of a feed, that are kept."""
+"""How many runs of a lot, or of a feed, are kept."""
 
 
 class Run:
@@ -23,24 +24,24 @@ class Run:
     __slots__ = ("_moved", "changes", "end", "known_to", "last", "told")
 
     def __init__(self, changes: list[Head], end: int, last: int = 0) -> None:
-        """Nothing was made of them yet.
+        """A run of which nothing was made yet.
 
         Args:
-            changes: which nobody may change.
-            end: the place behind them, in what they were taken from.
-            last: the number of the last change before that place.
+            changes: the changes; the list must not be modified any more.
+            end: the index after them in the lot or feed that they were taken from.
+            last: the number of the last change before that index.
         """
         self.changes = changes
         self.end = end
         self.last = last
         self._moved: tuple[Token, Token] | None = None
         self.known_to: set[object] = set()
-        """Who has looked at all of them, and need not again."""
+        """The objects that have checked all of these changes already, and need not check them for another watcher."""
         self.told: dict[Hashable, tuple[bytes, ...]] = {}
-        """What readers are told of them, by how they want it told. Whoever tells fills it."""
+        """The serialized changes, by the form in which watchers want them; filled by the code that sends them."""
 
     def moved(self, token: Token) -> Token:
-        """The place behind them of who stood at a place."""
+        """Returns the token after these changes of a watcher that stood at ``token``."""
         if self._moved is None or self._moved[0] is not token:
             self._moved = token, token.moved(self.changes)
         return self._moved[1]
@@ -52,7 +53,7 @@ class Lot:
     __slots__ = ("__weakref__", "_heads", "_runs", "number")
 
     def __init__(self, heads: Sequence[Head], number: int) -> None:
-        """``heads``: which nobody may change; ``number``: that of the last change before."""
+        """``heads``: must not be changed any more; ``number``: that of the view's last change before."""
         self.number = number
         self._heads = heads
         self._runs: OrderedDict[tuple[int, int], Run] = OrderedDict()
@@ -61,7 +62,7 @@ class Lot:
         return len(self._heads)
 
     def run(self, at: int, most: int) -> Run:
-        """At most ``most`` heads from a place on."""
+        """Returns at most ``most`` heads from an index on."""
         found = self._runs.get((at, most))
         if found is None:
             heads = list(self._heads[at : at + most])
@@ -72,7 +73,7 @@ class Lot:
 
 
 class Reader:
-    """One watcher's place in a lot; it lets go of the lot at its end."""
+    """One watcher's place in a lot; releases the lot when the watcher has read all of it."""
 
     __slots__ = ("_at", "_lot")
 
@@ -85,7 +86,7 @@ class Reader:
         return len(self._lot) - self._at if self._lot is not None else 0
 
     def take(self, most: int) -> Run | None:
-        """The next of them; None: there are no more."""
+        """Returns the next at most ``most`` heads; None: there are no more."""
         if self._lot is None:
             return None
         run = self._lot.run(self._at, most)
@@ -95,5 +96,5 @@ class Reader:
         return run
 
     def clear(self) -> None:
-        """Nothing more is taken."""
+        """Releases the lot: nothing more is taken from it."""
         self._lot = None

@@ -1,4 +1,4 @@
-"""Heads as they stood at one moment, of which each is thawed when somebody asks for it, for him alone: frozen cells stay so."""
+"""Heads as they stood at one moment. A frozen one is thawed each time it is read, for that caller alone: the cell stays frozen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .heads import Head
 from .unthawed import document_size
 
 Stood: TypeAlias = "tuple[str, Head | bytes]"
-"""The name of a key, and its head as it was kept."""
+"""The name of a key, and its head, or its frozen cell."""
 
 
 class Snapshot(Sequence[Head]):
@@ -20,7 +20,7 @@ class Snapshot(Sequence[Head]):
     __slots__ = ("_cells", "_heads")
 
     def __init__(self, cells: Cells, heads: list[Stood]) -> None:
-        """``cells``: where they are from. ``heads``: which nobody may change."""
+        """``cells``: the cells that the heads are from. ``heads``: must not be changed any more."""
         self._cells = cells
         self._heads = heads
 
@@ -45,7 +45,7 @@ class Snapshot(Sequence[Head]):
 
 
 def documents(cells: Cells, scopes: frozenset[Scope]) -> Snapshot:
-    """The heads with a document of some scopes, as of now, the oldest change first."""
+    """Returns the heads with a document of some scopes, as of now, the oldest change first."""
     heads: list[Stood] = []
     for name, kept in cells.items():
         if key_of(name).scope not in scopes:
@@ -59,5 +59,5 @@ def documents(cells: Cells, scopes: frozenset[Scope]) -> Snapshot:
 
 
 def traced(cells: Cells, traces: Iterable[Trace]) -> Snapshot:
-    """The heads that traces were of."""
+    """Returns the heads of some traces."""
     return Snapshot(cells, [(trace.name, trace.kept) for trace in traces])

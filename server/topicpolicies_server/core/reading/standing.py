@@ -1,26 +1,28 @@
-"""One stream's place in one namespace: what it is owed, and where it stands.
+"""A watcher: one stream's place in one namespace, and the changes that it is *owed*, that is, that it wants and has not taken yet.
 
 =============  =====================================  ==========================  =============================  =======================
-state          what is taken                          all of that was taken       the view was replaced by one   by one of another log
-                                                                                  of the same log
+state          what ``take`` returns                  when all of that is taken   when a view of the same log    when a view of another
+                                                                                  replaces the view              log replaces it
 =============  =====================================  ==========================  =============================  =======================
-BEGINNING      a snapshot, or what came since the     FOLLOWING; once, SYNCED     EVERY, or not known: BEHIND    REPLACED
+BEGINNING      a snapshot, or the changes since the   FOLLOWING; once, SYNCED     EVERY, or unknown: BEHIND      REPLACED
                token, as of the beginning
-FOLLOWING      what is owed                           FOLLOWING; BEHIND, if      EVERY, or not known: BEHIND    REPLACED
-                                                      some of it is gone
-BEHIND         nothing: ``Lagged``                                                BEHIND                         REPLACED
-REPLACED       nothing: ``Replaced``                                              REPLACED                       REPLACED
+FOLLOWING      the changes that are owed              FOLLOWING; BEHIND, if       EVERY, or unknown: BEHIND      REPLACED
+                                                      some are lost
+BEHIND         nothing: raises ``Lagged``                                         BEHIND                         REPLACED
+REPLACED       nothing: raises ``Replaced``                                       REPLACED                       REPLACED
 =============  =====================================  ==========================  =============================  =======================
 
-``Latest`` is BEHIND too where a document is put right under a version that was told: those who read it keep what is newer by its version.
-It is not known what one is owed who is ahead of the view, if what came up to where he stands may be gone (``horizon``).
+``Latest`` becomes BEHIND, too, when a head is corrected with a version that watchers were sent already (``Head.takes_back``): its readers
+compare versions, and would keep the wrong document. "Unknown" is a watcher that stands ahead of the view, if events up to where it stands
+may be gone (``horizon``).
 
-What a watcher is owed it keeps itself, and ``notify`` fills that: references to changes that all watchers share. One of a whole namespace
-that is FOLLOWING, and has everything, enters the ``feed`` of those like it, and keeps only its place in that; it leaves the feed with what
-it is owed where the view is replaced, a document is put right, or the feed has lost something. The modes (``watcher``) say what is owed.
+A watcher keeps the changes that it is owed itself, added by ``notify``: references to changes that all watchers share. A watcher of a whole
+namespace that is FOLLOWING, and up to date, enters the ``feed`` of watchers like it, and keeps only its place in that. It leaves the feed,
+with the changes that it is owed, when the view is replaced, a head is corrected, or the feed has lost some of these changes. The modes
+(``watcher``) decide which changes are owed.
 
-The token: while nothing is owed a watcher stands where the view does. When something comes to be owed it stands where the view stood before
-that, and with each change that is taken it moves on in that one's partition.
+The token: while nothing is owed a watcher stands where the view does. Once changes are owed it stands where the view stood before the first
+of them, and with each change that is taken it moves on in that change's partition.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ from .view import View
 
 
 class Watched(Protocol):
-    """What a watcher sees of its hub."""
+    """The part of the hub that a watcher uses."""
 
     @property
     def view(self) -> View:
-        """What is watched."""
+        """The view that is watched."""
 
     @property
     def token(self) -> Token:
@@ -56,31 +58,31 @@ class Watched(Protocol):
 
     @property
     def ring_start(self) -> int:
-        """The number of the oldest of them."""
+        """The number of the oldest change in the ring."""
 
     def lot_since(self, token: Token, selection: Selection) -> Lot:
-        """The heads that changed behind a place, and are wanted, in the order of their last change."""
+        """Returns the wanted heads that changed after a place, in the order of their last change."""
 
     def lot(self, scopes: frozenset[Scope]) -> Lot:
-        """All documents of these scopes, as of now."""
+        """Returns all heads with a document of these scopes, as of now."""
 
     def enter(self, watcher: Watcher) -> Feed | None:
-        """A watcher has everything: the feed that owes it what comes; None: it goes on keeping that itself."""
+        """Adds a watcher that is up to date to a feed, and returns the feed; None: it goes on keeping what it is owed itself."""
 
     def leave(self, watcher: Watcher) -> None:
-        """A watcher keeps itself what it is owed."""
+        """Removes a watcher from its feed: it keeps what it is owed itself."""
 
 
 class Batch(NamedTuple):
-    """What a watcher has taken."""
+    """What one call of ``Watcher.take`` returns."""
 
     changes: list[Head]
     synced: bool
-    """Whether, after these changes, the SYNCED bookmark is due (once)."""
+    """Whether the SYNCED bookmark is due after these changes (once)."""
     more: bool
-    """Whether there is more to take at once."""
+    """Whether more changes can be taken at once."""
     run: Run | None = None
-    """The changes, where others take the same."""
+    """The same changes as a run, which other watchers take too; None: this watcher's own."""
 
 
 class _State(enum.Enum):
@@ -91,15 +93,15 @@ class _State(enum.Enum):
 
 
 class Watcher(ABC):
-    """What both kinds share: the beginning, the token, and the waking."""
+    """One stream's watcher of a namespace, without what the two modes differ in."""
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
-        """Begins.
+        """A watcher in the state BEGINNING.
 
         Args:
-            hub: what is watched.
-            selection: what is wanted of it.
-            token: where to go on; None: with a snapshot.
+            hub: the hub of the namespace.
+            selection: the wanted keys.
+            token: where to resume; None: begin with a snapshot.
             wake: called, at most once between two takes, when there is something to take. Must not block or raise.
         """
         self.selection = selection
@@ -108,28 +110,28 @@ class Watcher(ABC):
         self._signalled = False
         self._state = _State.BEGINNING
         self._stands = None if token is None else Token(hub.token.log, token.positions)
-        """Where it stands; while it is FOLLOWING and nothing is owed it stands where the view does."""
+        """Where the watcher stands, unless it is FOLLOWING and nothing is owed: then it stands where the view does."""
         self._owed_from = hub.token
-        """Where the view stood before anything was owed that is owed now."""
+        """Where the view stood before the first change that is owed now."""
         self._floor = self._stands if self._stands is not None and not hub.token.reaches(self._stands) else None
-        """Nothing up to here is told again, as a faster sidecar told it; None: the view has come past it."""
+        """A place ahead of the view up to which a faster sidecar sent all changes, so that none is sent again; None: the view passed it."""
         self._first = Reader(self._snapshot() if token is None else self._since(token))
         self._feed: Feed | None = None
-        """Has what it is owed; None: it has that itself."""
+        """The feed that has the owed changes; None: the watcher keeps them itself."""
         self._at = 0
-        """Its place in the feed."""
+        """The watcher's place in the feed."""
         self._before = 0
-        """The greatest number of a change that it is not owed, while it is owed something by the feed."""
+        """While the feed has owed changes: the greatest number of a change that is not owed."""
 
     @property
     def token(self) -> Token | None:
-        """Where the stream stands; None while the snapshot is not complete."""
+        """Where the watcher stands; None while the snapshot is not complete."""
         if self._state is _State.FOLLOWING and not self._is_owed:
             return self._hub.token if self._floor is None else self._hub.token.furthest(self._floor)
         return self._stands
 
     def notify(self, change: Head) -> None:
-        """A head that may be wanted has changed; the hub's token does not cover it yet."""
+        """Adds a change of a head to what is owed, if it is wanted; the hub's token must not cover the change yet."""
         if change.key.scope not in self.selection.scopes or self._state is _State.BEHIND or self._state is _State.REPLACED:
             return
         if self._floor is not None and not self._floor.is_before(change):
@@ -146,26 +148,26 @@ class Watcher(ABC):
         self.signal()
 
     def owed_from(self, stood: Token, before: int) -> None:
-        """As ``feed.Member``."""
+        """See ``feed.Member``."""
         self._stands, self._before = stood, before
 
     def signal(self) -> None:
-        """Wakes whoever takes."""
+        """Wakes the reader, once until it calls ``take``."""
         if not self._signalled:
             self._signalled = True
             self._wake()
 
     @property
     def ahead(self) -> Token | None:
-        """Up to where a faster sidecar has told it; None: the view has come past that."""
+        """The place up to which a faster sidecar has sent all changes; None: the view has come past it."""
         return self._floor
 
     def superseded(self, *, same_log: bool, known: bool = True) -> None:
-        """The view was replaced.
+        """Goes to the state that follows from a replacement of the view (see the table above).
 
         Args:
-            same_log: whether by one of the same log.
-            known: whether that tells of every key that has changed behind where it stands.
+            same_log: whether the new view is of the same log.
+            known: whether the new view has a head of every key that has changed after the place where the watcher stands.
         """
         self.leave_feed()
         if self._state is not _State.REPLACED and (self._needs_every_change or not same_log or not known):
@@ -173,11 +175,11 @@ class Watcher(ABC):
             self.signal()
 
     def take(self, most: int) -> Batch:
-        """Takes what is owed, at most ``most`` changes.
+        """Returns the next changes, at most ``most``, of the snapshot or of what is owed.
 
         Raises:
-            Lagged: it is behind; ``token`` says where it stands.
-            Replaced: the log is another one than when it began.
+            Lagged: the watcher is BEHIND; ``token`` says where it stands.
+            Replaced: the log is another one than when the watcher began.
         """
         self._signalled = False
         if self._feed is not None:
@@ -225,7 +227,7 @@ class Watcher(ABC):
         return self._at < self._feed.end if self._feed is not None else self._owes
 
     def leave_feed(self) -> None:
-        """From now on it keeps itself what it is owed."""
+        """Leaves the feed, if the watcher is in one, and takes over the changes that it is owed there."""
         feed, self._feed = self._feed, None
         if feed is not None:
             lost = feed.has_lost(self._at, self._hub.ring_start)
@@ -251,7 +253,7 @@ class Watcher(ABC):
 
     @abstractmethod
     def _since(self, token: Token) -> Lot:
-        """What came since a place, and is wanted."""
+        """Returns the wanted changes since a place."""
 
     @property
     @abstractmethod
@@ -260,21 +262,21 @@ class Watcher(ABC):
 
     @property
     def _has_lost_some(self) -> bool:
-        """Whether something that is owed is not kept any more."""
+        """Whether an owed change is not kept any more."""
         return False
 
     @abstractmethod
     def _owe(self, change: Head) -> None:
-        """A wanted change has come."""
+        """Adds a wanted change to what is owed."""
 
     @abstractmethod
     def _inherit(self, changes: list[Head] | None, before: int) -> None:
-        """What its feed owed is owed; None: that is lost, and was all that is wanted with a number greater than ``before``."""
+        """Takes over the changes that the feed had for this watcher; None: the feed lost them, all with numbers greater than ``before``."""
 
     @abstractmethod
     def _take(self, most: int) -> list[Head]:
-        """The next of what is owed."""
+        """Removes and returns the next owed changes."""
 
     @abstractmethod
     def _forget_owed(self) -> None:
-        """Nothing is taken any more."""
+        """Drops everything that is owed: nothing is taken any more."""

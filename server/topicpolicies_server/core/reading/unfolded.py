@@ -1,25 +1,25 @@
-"""A view that keeps what was read for the first time as it came, and folds it when somebody looks at its topic.
+"""A view that keeps log entries undecoded while a log is loaded, and folds them when their topic is needed.
 
-The fold is pure per key, so it does not matter when a key's events are folded, as long as each is before anybody looks, and in their order.
-What is kept is kept by topic: which scope an event is of, it tells only when it is decoded.
+The fold is pure per key, so a key's events may be folded at any time, if they are folded in their order and before the key is read. Entries
+are kept by topic: an event's scope is known only once it is decoded.
 
 =======  ===================================================  =======  ==================================================================
-a topic  what happens                                         next     what is done
+topic    event                                                next     action
 =======  ===================================================  =======  ==================================================================
-FOLDED   an entry of it is kept                               KEPT     nothing: neither decoded nor folded
-KEPT     another one is kept                                  KEPT     it stands behind the other one
-KEPT     its turn comes, and there are more entries than may  KEPT     the oldest of them are opened and folded; if one of them can't be
-         be folded at once                                             opened, the error is raised, and none of them was folded
-KEPT     a key of it is looked at, or an event of it taken    FOLDED   its entries are opened and folded, each as what was known of the
-                                                                       log when it came would have had it
-KEPT     one of them can't be opened                          KEPT     the error is raised, and nothing was folded
+FOLDED   an entry of the topic is kept                        KEPT     the entry is neither decoded nor folded
+KEPT     another entry is kept                                KEPT     the entry is put after the others
+KEPT     the topic's turn (``unfold``), with more entries     KEPT     the oldest entries are opened and folded; if one of them can't be
+         than may be folded at once                                    opened, the error is raised, and none of them was folded
+KEPT     a key of the topic is read, or an event of it taken  FOLDED   all entries are opened and folded, each with what was known of the
+                                                                       log when the entry was read
+KEPT     the same, but an entry can't be opened               KEPT     the error is raised, and nothing was folded
 =======  ===================================================  =======  ==================================================================
 
-A topic of which nothing was kept is FOLDED. Whoever looks at all keys has all folded; who can wait for that folds them beforehand, some at
-a time. Three things are as if each entry had been folded as it came: requests that were applied lately (``fold/recent``), what the keys'
-states have let go of by the time the log was looked at as a whole (``sight``), and that no key becomes idle while entries of it are kept
-(``lately``), though other topics are folded that have come further. The changes of a view are numbered, and its cells ordered,
-as they are folded; so only what comes when all is folded stands in the order of the log.
+A topic without kept entries is FOLDED. A method that reads all keys first folds all topics; a caller that can wait folds them beforehand,
+some at a time. Three things are as if each entry had been folded when it was read: the requests that were applied lately (``fold/recent``);
+what the keys' states have dropped by the time of the last ``sight``; and that no key becomes idle (``lately``) while entries of it are
+kept, though other topics that are folded have advanced further. But changes are numbered, and cells are ordered, in the order in which
+events are folded; so only changes made when all is folded stand in the order of the log.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Sealed(ABC):
     __slots__ = ("before", "complete", "context", "noted", "number", "partition", "position", "published_at", "topic")
 
     def __init__(self, partition: int, position: Position, topic: str, published_at: int) -> None:
-        """Nobody keeps it yet.
+        """An entry that no view keeps yet.
 
         Args:
-            partition: where it stands.
-            position: where it stands in that.
-            topic: the full name of the topic of which it tells, if it tells anything.
+            partition: the entry's partition.
+            position: the entry's position in its partition.
+            topic: the full name of the topic whose policies the entry changes, if it can be decoded.
             published_at: milliseconds since 1970, by the log's clock.
         """
         self.partition = partition
@@ -59,105 +59,105 @@ class Sealed(ABC):
         self.topic = topic
         self.published_at = published_at
         self.before: Sealed | None = None
-        """The entry of its topic that is kept before it."""
+        """The kept entry of the same topic before this one."""
         self.number = 0
-        """Counts what is kept."""
+        """The number of this entry: the view counts the entries that it keeps."""
         self.context = _NO_CONTEXT
         self.complete: Sequence[Position | None] = ()
-        """What was known of the log when it came."""
+        """With ``context``, what the view knew of the log when this entry was read (``View.complete_behind``)."""
         self.noted: Any = None
-        """Of whoever keeps it, to remember what became of it."""
+        """For the owner of the view, to remember the result of folding this entry."""
 
     @property
     @abstractmethod
     def producer(self) -> str:
-        """Who wrote it (``Placed.producer``)."""
+        """The entry's writer (``Placed.producer``)."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of what was written."""
+        """The size of the entry in the log, in bytes."""
 
     @abstractmethod
     def opened(self) -> Placed:
-        """The entry decoded. It is asked for once, unless that fails."""
+        """Decodes the entry. Called once, unless that fails."""
 
 
 _NO_CONTEXT = FoldContext()
 
 
 class Late(Protocol):
-    """Whoever is told of what was kept."""
+    """Takes kept entries when they are folded."""
 
     def take_late(self, entry: Sealed, placed: Placed) -> None:
-        """An entry that was kept is to be taken, which is done by handing it to the view."""
+        """Takes a kept entry that was opened; must pass it to the view's ``take``."""
 
     def unsealed(self, topic: str) -> None:
-        """What was kept of a topic is taken."""
+        """Is called when all kept entries of a topic are taken."""
 
 
 class Unfolded(View):
-    """A view that may keep entries."""
+    """A view that may keep entries undecoded."""
 
     __slots__ = ("_folding", "_kept", "_late", "_lines", "_numbers", "_sighted_at")
 
     def __init__(
         self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, late: Late | None = None
     ) -> None:
-        """An empty view (``View``). ``late``: who is told of what was kept; None: nobody."""
+        """An empty view (``View``). ``late``: takes kept entries when they are folded; None: the view takes them itself."""
         super().__init__(context, complete, absences)
         self._late = late
         self._kept: dict[str, Sealed] = {}
-        """The newest entry of each topic."""
+        """The newest kept entry of each topic; ``Sealed.before`` leads to the others."""
         self._lines: dict[str, list[Sealed]] = {}
-        """The entries, the newest first, of each topic of which some are folded, and perhaps newer ones were kept since."""
+        """Of each topic of which some events are folded already, the kept entries, newest first, but for those kept since."""
         self._cells.lately.default_factory = partial(Lately, context.window_ms, self._kept)
         self._folding: str | None = None
-        """The topic of which entries are being folded."""
+        """The topic whose entries are being folded; None: none is."""
         self._numbers = count(1)
         self._sighted_at: int | None = None
 
     @property
     def unfolded(self) -> int:
-        """Topics of which entries are kept."""
+        """How many topics have kept entries."""
         return len(self._kept)
 
     def keep(self, entry: Sealed) -> None:
-        """Keeps an entry, the next of the log. It must be so old that brokers do not compute from it any more (``sight``)."""
+        """Keeps the next entry of the log. The entry must be so old that no broker computes from its document any more (``sight``)."""
         entry.context, entry.complete = self._context, self._complete
         entry.number = next(self._numbers)
         entry.before = self._kept.get(entry.topic)
         if entry.before is None and self._cells.has(entry.topic):
-            self._lines.setdefault(entry.topic, [])  # some are folded: ``sight`` looks at all of it
+            self._lines.setdefault(entry.topic, [])  # some events are folded already: ``sight`` must open this topic
         self._kept[entry.topic] = entry
 
     def leave(self) -> None:
-        """Nobody is told of what was kept any more."""
+        """Stops passing kept entries to ``late``."""
         self._late = None
 
     def unfold(self, most: int) -> bool:
-        """Folds so many entries at most, those of the topics that were kept first. Returns whether there are more."""
+        """Folds at most so many kept entries, those of the topics kept first. Returns whether more are kept."""
         for topic in [topic for topic, _ in zip(self._kept, range(most), strict=False)]:
             if most > 0:
                 most -= self.open_some(topic, most)
         return bool(self._kept)
 
     def open(self, topic: str) -> None:
-        """Folds what is kept of a topic. It raises whatever opening an entry does."""
+        """Folds all kept entries of a topic. Raises what opening an entry raises."""
         if topic in self._kept and topic != self._folding:
             self.open_some(topic)
 
     def open_some(self, topic: str, most: int | None = None) -> int:
-        """Folds the oldest entries that are kept of a topic, so many at most; None: all. Returns how many.
+        """Folds the oldest kept entries of a topic, at most so many; None: all. Returns how many.
 
-        It raises whatever opening an entry does.
+        Raises what opening an entry raises; then none of them is folded.
         """
         line = self._line(topic)
         begin = 0 if most is None else max(len(line) - most, 0)
         try:
             opened = [(entry, entry.opened()) for entry in reversed(line[begin:])]
         except BaseException:
-            del self._lines[topic]  # it is made again
+            del self._lines[topic]  # the next call makes it again
             raise
         del line[begin:]
         if line:
@@ -170,7 +170,7 @@ class Unfolded(View):
         return len(opened)
 
     def _line(self, topic: str) -> list[Sealed]:
-        """The entries that are kept of a topic, the newest first."""
+        """Returns the kept entries of a topic, the newest first."""
         entry, line = self._kept.get(topic), self._lines.setdefault(topic, [])
         came: list[Sealed] = []
         while entry is not None and not (line and entry is line[0]):
@@ -196,7 +196,7 @@ class Unfolded(View):
             self.recent.number = 0
 
     def _folded(self, topic: str) -> None:
-        """Nothing is kept of a topic any more."""
+        """Is called when all kept entries of a topic are folded."""
         if self._sighted_at is not None:
             for scope in Scope:
                 state = super().state(PolicyKey(topic, scope))
@@ -206,20 +206,20 @@ class Unfolded(View):
             self._late.unsealed(topic)
 
     def open_all(self) -> None:
-        """Folds everything."""
+        """Folds all kept entries."""
         for topic in list(self._kept):
             self.open(topic)
 
-    # --- View: whoever looks at a key finds it folded ---------------------------------------------------------------
+    # --- View: methods that read one key first fold its topic -------------------------------------------------------
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """The fold's state of a key (``View.state``)."""
+        """Returns the fold's state of a key (``View.state``)."""
         if self._kept:
             self.open(key.topic)
         return super().state(key)
 
     def head(self, key: PolicyKey) -> Head | None:
-        """The head of a key (``View.head``)."""
+        """Returns the head of a key (``View.head``)."""
         if self._kept:
             self.open(key.topic)
         return super().head(key)
@@ -231,31 +231,34 @@ class Unfolded(View):
         return super().take(placed, computed_on)
 
     def sight(self, now: int) -> int | None:
-        """Looks for keys of which something may be missing (``View.sight``); of what is kept nothing is."""
+        """Looks for keys with documents that were not seen (``View.sight``); first folds the topics of which some events are folded.
+
+        Topics of which all entries are kept need not be folded for this: kept entries are old enough that nothing is missing.
+        """
         for topic in list(self._lines):
             self.open(topic)
         self._sighted_at = now
         return super().sight(now)
 
-    # --- Whoever looks at all keys finds them all folded, but for ``states`` and ``due``, which are of what is folded
+    # --- View: methods that read all keys first fold all topics, but for ``states`` and ``due``, which read folded keys only
 
     def heads(self) -> Iterator[Head]:
-        """All heads (``View.heads``)."""
+        """Yields all heads (``View.heads``)."""
         self.open_all()
         return super().heads()
 
     def traces(self) -> Iterator[Trace]:
-        """Where all heads stand (``View.traces``)."""
+        """Yields the traces of all heads (``View.traces``)."""
         self.open_all()
         return super().traces()
 
     def documents(self, scopes: frozenset[Scope]) -> Snapshot:
-        """The heads with a document (``View.documents``)."""
+        """Returns the heads with a document (``View.documents``)."""
         self.open_all()
         return super().documents(scopes)
 
     def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
-        """Documents in the order of their keys (``View.page``)."""
+        """Returns heads with a document in the order of their keys (``View.page``)."""
         self.open_all()
         return super().page(scopes, after, most, most_bytes)
 

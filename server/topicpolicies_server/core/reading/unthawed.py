@@ -1,4 +1,4 @@
-"""What is told of a frozen key without thawing it (``frozen``). Damaged bytes are mostly not found out here."""
+"""Reads and changes single fields of a frozen key without thawing it (``frozen``). Most damage to the bytes goes unnoticed here."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ from ..policies.packed import Damaged
 from .frozen import DUE, GLANCE, NUMBERS, PLACED, QUOTED, SHOWN, SIZE
 
 NUMBER_AT = 5
-"""Where the head's number stands."""
+"""The byte at which the head's number begins."""
 
 
 class Glance(NamedTuple):
-    """Of a head what tells where it stands."""
+    """The number and the place of a frozen key's head."""
 
     number: int
-    """Its number; 0: there is none."""
+    """The head's number; 0: there is no head."""
     partition: int
     place: Position
     placed: bool
-    """Whether an event made it."""
+    """Whether an event made the head."""
 
 
 def glance(data: bytes) -> Glance:
-    """Where the head stands of what was frozen, without thawing it. Damaged bytes are not found out."""
+    """Returns number and place of a frozen key's head. Damage goes unnoticed."""
     _, flags, number, _, partition = GLANCE.unpack_from(data)
     place = data[SIZE : data.index(0, SIZE)].decode("utf-8", "surrogatepass")
     return Glance(number, partition, texts.unquoted((place,))[0] if flags & QUOTED else place, bool(flags & PLACED))
 
 
 def document_size(data: bytes) -> int | None:
-    """The bytes of the document of what was frozen (``documents.size``); None: it has none."""
+    """Returns the size in bytes of the head's document (``documents.size``); None: there is no document."""
     numbers = NUMBERS.unpack_from(data)
     return numbers[5] if numbers[1] >> SHOWN & 3 else None
 
 
 def partition_of(data: bytes) -> int:
-    """In which partition the last event stands of what was frozen."""
+    """Returns the partition of a frozen key's last event."""
     return int(GLANCE.unpack_from(data)[3])
 
 
 def is_due(data: bytes) -> bool:
-    """Whether a repair is due (``keystate.repair_due``) of what was frozen."""
+    """Returns whether a repair of a frozen key is due (``keystate.repair_due``)."""
     return bool(GLANCE.unpack_from(data)[1] & DUE)
 
 
 def has_leftovers(data: bytes) -> bool:
-    """Whether what was frozen keeps what is of use for a while only."""
+    """Returns whether a frozen key has leftovers, which are needed only for a while (``fold/leftovers``)."""
     return bool(NUMBERS.unpack_from(data)[9] != len(data))
 
 
 def renumbered(data: bytes, number: int) -> bytes:
-    """What was frozen, with another number of its head."""
+    """Returns a frozen key with another number of its head."""
     return data[:NUMBER_AT] + number.to_bytes(8, "big") + data[NUMBER_AT + 8 :]
 
 
 def trimmed(data: bytes, now: int, window_ms: int) -> bytes | None:
-    """What was frozen, after ``KeyState.trim``; None: to be trimmed it has to be thawed.
+    """Returns a frozen key as ``KeyState.trim`` leaves it; None: it must be thawed to be trimmed.
 
     Args:
-        data: what was frozen.
+        data: the frozen key.
         now: milliseconds since 1970.
         window_ms: W, in milliseconds.
 
     Raises:
-        Damaged: it was something else.
+        Damaged: the bytes are no frozen key.
     """
     try:
         end = NUMBERS.unpack_from(data)[9]
@@ -79,15 +79,15 @@ def trimmed(data: bytes, now: int, window_ms: int) -> bytes | None:
 
 
 def sighted(data: bytes, now: int, window_ms: int) -> bytes | None:
-    """What was frozen, after ``joining.sight``, if nothing of it is missing; None: it may be, or it has to be thawed to be looked at.
+    """Returns a frozen key as ``joining.sight`` leaves it, if that returns True; None: it does not, or the key must be thawed for it.
 
     Args:
-        data: what was frozen.
+        data: the frozen key.
         now: milliseconds since 1970.
         window_ms: W, in milliseconds.
 
     Raises:
-        Damaged: it was something else.
+        Damaged: the bytes are no frozen key.
     """
     try:
         end = NUMBERS.unpack_from(data)[9]

@@ -1,21 +1,21 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
 There is one cell for each key (``cells``), and the cells stand in the order of their last change. What a key costs does not depend on how
-many others there are:
+many other keys there are:
 
 ===============================  ====================================  ===============================================================
-order of the cells               what it is for                        what lets go of them
+order of the cells               what it is for                        what removes a cell from it
 ===============================  ====================================  ===============================================================
-by last change                   snapshots; what is new since a place  nothing
-by last event, per partition     trimming what only matters for a      so many windows W without an event (``lately``)
+by last change                   snapshots; changes since a place      only forgetting the key
+by last event, per partition     dropping what matters only for a      so many windows W without an event (``lately``)
                                  while after an event
-absent ones, by last change      forgetting                            a document; more than ``ABSENCES`` of them
+absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
 with a document, by their names  pages                                 its deletion
 ===============================  ====================================  ===============================================================
 
-**Deleted keys are forgotten**: the longest deleted first, and none that an event may still come for. A key that was forgotten is one of
-which the log knows no event, as after a start behind a compaction, which forgets it too. Up to where that happened in each partition is
-known (``forgotten``), so that nobody goes on from an older place and misses a deletion.
+**Deleted keys are forgotten**: the longest deleted first, and none for which an event may still come. A forgotten key is like one without
+any event in the log, as after a start after a compaction, which erases the key too. The view knows up to which position of each partition
+deletions were forgotten (``forgotten``), so that no watcher resumes from an older place and misses a deletion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .succession import absence, same, was_forgotten
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
 
 ABSENCES = 10_000
-"""Keys without a document that are kept, unless told otherwise; more only while events may still come for them."""
+"""How many keys without a document are kept, by default; more only while events may still come for them."""
 _FORGET_AT_A_TIME = 2
 
 
@@ -61,9 +61,9 @@ class View(Resumed):
 
         Args:
             context: what the fold must know besides the log.
-            complete: behind which position of each partition nothing was compacted away; None is not known.
-            absences: keys without a document that are kept; None: ``ABSENCES``.
-            warm: cells that are kept as they are; of more those that nobody has to do with are frozen.
+            complete: by partition, the position after which nothing was compacted away; None where that is unknown.
+            absences: how many keys without a document are kept; None: ``ABSENCES``.
+            warm: how many cells may be live; of more, those not in use are frozen.
         """
         self._context = context
         self._complete = complete
@@ -73,7 +73,7 @@ class View(Resumed):
         self.gone = None
         self._cells = Cells(context.window_ms, warm)
         self._heads = 0
-        """How many of them have one."""
+        """How many cells have a head."""
         self._number = 0
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
@@ -92,7 +92,7 @@ class View(Resumed):
 
     @property
     def forgotten(self) -> Mapping[int, Position]:
-        """Up to where deletions were forgotten, by partition; nothing where none was."""
+        """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         return self._forgotten
 
     @property
@@ -101,68 +101,68 @@ class View(Resumed):
         return self._forgotten_number
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """The fold's state of a key; None if the log knows no event of it. Only ``take`` changes it, and later perhaps not this one."""
+        """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
         cell = self._cells.find(name_of(key))
         return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Head | None:
-        """The head of a key; None if the log knows no event of it."""
+        """Returns the head of a key; None: no event of the log made one."""
         cell = self._cells.find(name_of(key))
         return cell.head if cell is not None else None
 
     def version(self, key: PolicyKey) -> Position:
-        """The version of a key's document, also of an absent one."""
+        """Returns the version of a key's document, also of an absent one."""
         head = self.head(key)
         return head.version if head is not None else ABSENT
 
     def heads(self) -> Iterator[Head]:
-        """All heads, the oldest change first; absent documents among them."""
+        """Yields all heads, the oldest change first, absent documents included."""
         return self._cells.heads()
 
     def traces(self) -> Iterator[Trace]:
-        """Where all heads stand, the newest change first: for who is not interested in most of them."""
+        """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
         return self._cells.traces()
 
     def traced(self, traces: Iterable[Trace]) -> Snapshot:
-        """The heads that traces were of, each thawed when it is asked for."""
+        """Returns the heads of some traces, each thawed when it is read."""
         return snapshot.traced(self._cells, traces)
 
     def number_of(self, key: PolicyKey) -> int:
-        """The number of the last change of a key; 0: the log knows no event of it, or it is forgotten."""
+        """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
         return self._cells.number(name_of(key))
 
     def still(self, name: str, number: int) -> Head | None:
-        """The head of a name, thawed for who asks, if it is not newer than a change; None: it is, or there is none."""
+        """Returns the head of a name if its number is at most ``number``, thawed for the caller; None: it is newer, or there is none."""
         return self._cells.peek(name) if 0 < self._cells.number(name) <= number else None
 
     def documents(self, scopes: frozenset[Scope]) -> Snapshot:
-        """The heads with a document, as of now, the oldest change first."""
+        """Returns the heads with a document, as of now, the oldest change first."""
         return snapshot.documents(self._cells, scopes)
 
     def settle(self, cells: int) -> int:
-        """Makes cells small that nobody has to do with: nobody can tell, but for the memory. Looks at so many; returns at how many."""
+        """Freezes live cells that are not in use, to save memory. Examines at most so many cells; returns how many it examined."""
         return self._cells.settle(cells)
 
     @property
     def live(self) -> int:
-        """How many cells are not small."""
+        """How many cells are not frozen."""
         return self._cells.warm
 
     def __len__(self) -> int:
         return self._heads
 
     def states(self) -> Iterator[tuple[PolicyKey, KeyState]]:
-        """The fold's state of every key, as of now, to be looked at."""
+        """Yields the fold's state of every key, as of now, to be read only."""
         return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items())
 
     def due(self) -> Iterator[tuple[PolicyKey, KeyState]]:
-        """The fold's state of every key of which a repair is due, as of now, to be looked at."""
+        """Yields the fold's state of every key of which a repair is due, as of now, to be read only."""
         return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items() if is_due(kept))
 
     def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
-        """Documents in the order of their keys: at most ``most`` after ``after``, and whether there are more.
+        """Returns at most ``most`` heads with a document, in the order of their keys, after ``after``, and whether there are more.
 
-        It ends with the document that makes it ``most_bytes`` large.
+        The page ends with the document that makes it at least ``most_bytes`` large.
         """
         page: list[Head] = []
         size = 0
@@ -176,19 +176,19 @@ class View(Resumed):
         return page, False
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
-        """The repair or tombstone that is due for a key; None if its raw document is as it should be."""
+        """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
     def take(self, placed: Placed, computed_on: Settings | None = None) -> tuple[Folded | None, Head | None]:
-        """Folds the next event of the log. Returns what the fold says, and the change of the head if there is one.
+        """Folds the next event of the log. Returns what the fold did, and the new head if it changed.
 
-        ``computed_on``: as ``fold`` has it.
+        ``computed_on``: see ``fold``.
         """
         event = placed.event
         if event is None:
             return None, None
-        self._cells.taken()  # the one before it: whoever was told of it may have given its head what was before
+        self._cells.taken()  # the event before this one: only now, as its listeners may have set its head's ``before`` meanwhile
         cell = self._cells.change(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
@@ -201,7 +201,7 @@ class View(Resumed):
             if complete == "":  # nothing was ever compacted away
                 if context.joining or context.joined_at is not None:
                     context = context._replace(joining=False, joined_at=None)
-            elif context.joining:  # what it was computed from was not compacted away: if it is not here, it never was
+            elif context.joining:  # the event's base was not compacted away: if it was not seen, there is none
                 context = context._replace(joining=False)
         folded = fold(state, placed, context, computed_on)
         cell.touched_at = placed.published_at
@@ -218,37 +218,37 @@ class View(Resumed):
         return folded, change
 
     def sight(self, now: int) -> int | None:
-        """Looks for keys of which something may be missing that brokers still compute from (``core/fold/joining``).
+        """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
 
         Args:
             now: milliseconds since 1970, by the log's clock.
 
         Returns:
-            When there are none any more, by the same clock, if nothing else comes; None: there are none.
+            When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
         window = self._context.window_ms
         missing = (state.joined for state in self._cells.joined(now, window) if not sight(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
     def open_all(self) -> None:
-        """Folds what is kept as it came: nothing (but see ``unfolded``)."""
+        """Folds all kept entries; a view of this class keeps none (but see ``unfolded``)."""
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
-        """Behind which position of each partition nothing was compacted away, as is known by now; for while the log is read."""
+        """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
         self._complete = positions
 
     def loaded(self) -> None:
-        """What was in the log when it was opened has been taken: from now on an unknown key is truly absent."""
+        """Notes that the log as it was when it was opened has been taken: from now on a key without events is truly absent."""
         self._context = self._context._replace(joining=False)
 
     def succeed(self, older: View, positions: Sequence[Position]) -> list[Head]:
         """Continues the numbering of a view that this one replaces after its log was opened anew.
 
-        Heads that both know keep their numbers. What vanished (deleted and compacted away in between) becomes an absence, whose
-        version is where this view stands in its partition (``positions``).
+        Heads that are the same in both views keep their numbers. A key that vanished (deleted and compacted away in between) becomes an
+        absence, whose version is where this view stands in the key's partition (``positions``).
 
         Returns:
-            What changed in between, in this view's order.
+            The heads that changed in between: first the keys that vanished, then the others in this view's order.
         """
         older.open_all()
         mine, theirs = self._cells, older._cells
@@ -262,7 +262,7 @@ class View(Resumed):
         self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
         for name, kept in theirs.items():
             if is_same(mine.kept(name), kept):
-                mine.take_over(name, kept)  # with the number that it had
+                mine.take_over(name, kept)  # with the older view's number
                 if name in self._absent:
                     self._absent.move_to_end(name)
                 continue
@@ -287,9 +287,9 @@ class View(Resumed):
         return changes
 
     def supersede(self, older: View) -> None:
-        """Replaces the view of another log: nothing of that counts any more, neither documents nor absences.
+        """Continues the numbering of a view of another log, of which nothing else counts any more, neither documents nor absences.
 
-        Positions of two logs can't be compared, and those of the new one may be smaller. Only the numbering goes on.
+        Positions of two logs can't be compared, and those of the new one may be smaller.
         """
         self._cells.renumber(older.number)
         self._number += older.number
@@ -306,7 +306,7 @@ class View(Resumed):
         return change
 
     def _show(self, cell: Cell, change: Head) -> None:
-        """A cell has another head: it moves to the end."""
+        """Gives a cell another head, and moves it to the end of the orders by last change."""
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -323,7 +323,7 @@ class View(Resumed):
         self._cells.move_to_end(cell.name)
 
     def _forget(self) -> None:
-        """Forgets the longest absent, if nothing would be lost with them."""
+        """Forgets the keys that have been absent longest, but none for which a repair is due or an event may still come."""
         cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
@@ -344,5 +344,5 @@ class View(Resumed):
 
 
 def wire(change: Head) -> bytes | None:
-    """The serialized document of a head; None if there is none."""
+    """Returns the serialized document of a head; None: there is no document."""
     return None if change.document is None else documents.wire(change.document)

@@ -1,14 +1,15 @@
-"""The watch hub: turns the changes of one namespace's view into any number of streams.
+"""The watch hub: passes the changes of one namespace's view on to any number of watchers, one for each stream.
 
-The hub sends nothing. It tells each change to the watchers whom it concerns (``watcher``): those keep what they are owed, wake whoever
-reads them, and are read when there is room. A watcher that is never read costs references to changes, bounded by its keys (LATEST) or
-by the ring (EVERY), and delays nobody. What a change costs depends on who wants it, not on how many keys or topics there are; for those
-of a whole namespace that have everything it is one entry of their ``feed``, and the runs that they take from it are made once. So are
-those of a snapshot, for all that begin while nothing changes.
+The hub sends nothing. It passes each change to the watchers that want it (``watcher``). These keep the changes that they are owed and wake
+their streams, which take from them when gRPC can send. A watcher that is never read keeps references to changes, bounded by its keys
+(LATEST) or by the ring (EVERY), and delays no other watcher. The cost of a change depends on the watchers that want it, not on the number
+of keys or topics. For the watchers of a whole namespace that are up to date a change is one entry of their ``feed``, and the runs that they
+take from it are made once for all. So are the runs of a snapshot, for all watchers that begin while nothing changes.
 
-A watcher begins with a snapshot (references to what is immutable, so it is consistent and cheap; what is frozen is thawed as it is taken),
-is told once that it is synced, and then gets the changes. One that resumes skips the snapshot: LATEST from the view, whose heads stand in
-the order of their last change, EVERY from the ring of the recent changes (``ring``).
+A watcher begins with a snapshot (references to immutable heads, so it is consistent and cheap; frozen heads are thawed as they are taken),
+becomes synced once, and then gets the changes. A watcher that resumes from a token gets the changes since instead of a snapshot: in the
+mode LATEST from the view, whose heads stand in the order of their last change, in the mode EVERY from the ring of recent changes
+(``ring``).
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ class WatchHub:
         """A hub without watchers.
 
         Args:
-            view: what is watched.
-            token: where it stands.
-            ring: changes that the ring keeps.
-            horizon: behind which positions the view's heads tell of every key that has changed; None: where it stands.
+            view: the view that is watched.
+            token: where the view stands.
+            ring: how many changes the ring keeps.
+            horizon: the positions after which every key that has changed has a head in the view; None: those of ``token``.
         """
         self.view = view
         self.ring = Ring(ring, token.positions)
         self._token = token
         self._horizon = Horizon(token.positions if horizon is None else horizon)
         self._began = token, view.number
-        """Where the view stood as it began to serve: from there on its changes came in the order of the log."""
+        """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
-        """In the order in which they came, which is that in which they are woken; as in the groups below."""
-        self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # in a dict those that have gone would be walked over for ever
-        """Of the whole namespace, and in no feed."""
+        """All watchers, in the order in which they subscribed. In that order they are woken, also within the groups below."""
+        self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # iterating a dict would pass over removed entries again and again
+        """The watchers of the whole namespace that are in no feed."""
         self._feeds: dict[frozenset[Scope], Feed] = {}
         self._lots: WeakValueDictionary[tuple[frozenset[Scope], Token | None], Lot] = WeakValueDictionary()
-        """Snapshots that somebody still reads, and what came since a token; None: since the beginning."""
+        """Lots that watchers are still reading: the changes since a token; None: snapshots."""
         self._by_topic: dict[str, dict[Watcher, None]] = {}
 
     @property
@@ -71,7 +72,7 @@ class WatchHub:
 
     @property
     def watchers(self) -> int:
-        """How many there are."""
+        """How many watchers there are."""
         return len(self._watchers)
 
     @property
@@ -80,17 +81,17 @@ class WatchHub:
         return self.ring.start(self.view.number + 1)
 
     def moved(self, token: Token) -> None:
-        """The view has come to this place, whether or not that changed a head."""
+        """Notes that the view has come to a place, whether or not that changed a head."""
         self._token = token
 
     def in_order(self) -> None:
-        """From here on the view's changes come in the order of the log."""
+        """Notes that from here on the view's changes come in the order of the log."""
         self._began = self._token, self.view.number
 
     def publish(self, change: Head) -> None:
-        """A head has changed. Tells the watchers whom it concerns; never blocks, and runs none of their code but ``wake``.
+        """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
-        To be told before ``moved`` says that the view has come there.
+        To be called before ``moved`` with the change's place.
         """
         self.ring.append(change)
         if change.takes_back:
@@ -106,16 +107,16 @@ class WatchHub:
             watcher.notify(change)
 
     def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
-        """The log was opened anew, and another view has replaced the view.
+        """Replaces the view by another one, after the log was opened anew.
 
-        LATEST watchers notice nothing but the changes. What EVERY watchers are owed may have been compacted away: they are behind. If it is
-        another log, or the log has fewer partitions than before, watchers of both modes have to begin anew (``Replaced``).
+        LATEST watchers get the changes, and go on. Changes that EVERY watchers are owed may have been compacted away, so they are BEHIND.
+        If it is another log, or the log has fewer partitions than before, watchers of both modes have to begin anew (``Replaced``).
 
         Args:
-            view: the new one.
-            token: where it stands.
-            changes: what ``View.succeed`` found.
-            horizon: behind which positions what it has read tells of every key that has changed; None: where it stands.
+            view: the new view.
+            token: where the new view stands.
+            changes: the changes that ``View.succeed`` returned.
+            horizon: the positions after which every key that has changed has a head in the new view; None: those of ``token``.
         """
         older = self._token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
@@ -125,7 +126,7 @@ class WatchHub:
             self._horizon.opened_anew(older.positions, since)
         else:
             self._horizon = Horizon(since)
-        for watcher in self._watchers:  # they stand where the view stood until now, or ahead
+        for watcher in self._watchers:  # each stands where the old view stood, or ahead of it
             ahead = watcher.ahead
             known = ahead is None or (same_log and self._horizon.serves(ahead.widened(len(token.positions)).positions))
             watcher.superseded(same_log=same_log, known=known)
@@ -139,16 +140,16 @@ class WatchHub:
         self._token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
-        """A new watcher, with a snapshot or from a token on.
+        """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
 
         Args:
-            selection: what it wants.
-            mode: what it is owed.
+            selection: the wanted keys.
+            mode: LATEST or EVERY.
             token: where to resume; None: begin with a snapshot.
             wake: called, at most once between two takes, when there is something to take. Must not block or raise.
 
         Raises:
-            OutOfRange: the token can't be resumed from.
+            OutOfRange: the watcher can't resume from the token.
         """
         if token is not None:
             token = token.widened(len(self._token.positions))
@@ -164,7 +165,7 @@ class WatchHub:
         return watcher
 
     def unsubscribe(self, watcher: Watcher) -> None:
-        """Forgets a watcher; one that is not there is no error."""
+        """Removes a watcher, if it is there."""
         self._watchers.pop(watcher, None)
         self._everywhere.pop(watcher, None)
         self._leave_feed(watcher)
@@ -176,11 +177,11 @@ class WatchHub:
                     del self._by_topic[topic]
 
     def lot(self, scopes: frozenset[Scope]) -> Lot:
-        """All documents of these scopes, as of now: the same lot for all that ask before anything changes."""
+        """Returns all heads with a document of these scopes, as of now: one lot, shared by all callers until the next change."""
         return self._shared_lot(scopes, None, lambda: self.view.documents(scopes))
 
     def lot_since(self, token: Token, selection: Selection) -> Lot:
-        """The heads that changed behind a place, and are wanted, in the order of their last change: shared likewise, if of all topics."""
+        """Returns the wanted heads that changed after a place, in the order of their last change; shared, too, if of all topics."""
         if selection.topics is not None:
             return Lot(self.changed_since(token, selection), self.view.number)
         return self._shared_lot(selection.scopes, token, lambda: self.changed_since(token, selection))
@@ -192,7 +193,7 @@ class WatchHub:
         return lot
 
     def enter(self, watcher: Watcher) -> Feed | None:
-        """A watcher has everything: from now on the feed of those like it owes it what comes. None: there is none for it."""
+        """Adds a watcher that is up to date to the feed of its scopes, and returns the feed; None: it does not watch a whole namespace."""
         if watcher not in self._everywhere:
             return None
         del self._everywhere[watcher]
@@ -204,7 +205,7 @@ class WatchHub:
         return feed
 
     def leave(self, watcher: Watcher) -> None:
-        """A watcher keeps itself what it is owed."""
+        """Removes a watcher from its feed: it keeps what it is owed itself."""
         self._leave_feed(watcher)
         self._everywhere[watcher] = None
 
@@ -217,15 +218,15 @@ class WatchHub:
                 del self._feeds[scopes]
 
     def wake_all(self) -> None:
-        """Wakes every watcher: something about the namespace itself has changed."""
+        """Wakes the streams of all watchers: something about the namespace itself has changed."""
         for watcher in self._watchers:
             watcher.signal()
 
     def changed_since(self, token: Token, selection: Selection = _ALL) -> Sequence[Head]:
-        """The heads that changed behind a place of this log, and are wanted, in the order of their last change.
+        """Returns the wanted heads that changed after a place of this log, in the order of their last change.
 
-        What came since the view began to serve stands in the order of the log. So no more is looked at than what is newer, and of each
-        partition that has gone on the newest that is not.
+        The changes since the view began to serve are in the order of the log. So if the place is not before that, the walk from the newest
+        change ends once each partition with events after the place has shown a head at or before it.
         """
         began, number = self._began
         in_order = token.reaches(began)
@@ -252,18 +253,18 @@ class WatchHub:
             raise OutOfRange("the token is ahead of the log")
 
     def _was_told_otherwise(self, change: Head) -> bool:
-        """Whether a change is not one, as it comes without a new event: the view before had it wrong. One absence is like another."""
+        """Returns whether a change comes without a new event: it corrects the view before. A change between two absences does not count."""
         is_news = change.document is not None or change.previous != ABSENT
         return is_news and change.placed is not None and not self._token.is_before(change)
 
     def _is_known(self, token: Token) -> bool:
-        """Whether the heads tell of every key that has changed behind a place. Deletions may have been forgotten."""
+        """Returns whether every key that has changed after a place has a head. Deletions may have been forgotten."""
         forgotten = self.view.forgotten
         remembered = all(at >= forgotten.get(partition, "") for partition, at in enumerate(token.positions))
         return remembered and self._horizon.serves(token.positions)
 
     def is_beyond(self, token: Token) -> bool:
-        """Whether a token of this log names more partitions than there are, or, where nobody else writes, a place behind its end."""
+        """Returns whether a token of this log has more partitions than the log, or, where only this sidecar writes, is ahead of it."""
         if token.log != self._token.log:
             return False
         if len(token.positions) > len(self._token.positions):
@@ -271,5 +272,5 @@ class WatchHub:
         return self.view.context.sole_writer and self.behind(token.widened(len(self._token.positions)))
 
     def behind(self, token: Token) -> bool:
-        """Whether the view has yet to reach a token (of a faster sidecar on the same log)."""
+        """Returns whether the view has yet to reach a token (of a faster sidecar on the same log)."""
         return not self._token.reaches(token)

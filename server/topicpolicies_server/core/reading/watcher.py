@@ -1,8 +1,9 @@
-"""The watchers of the two modes: what is owed to each.
+"""The watchers of the modes LATEST and EVERY, which differ in the changes that a stream is owed.
 
-``Latest`` owes the newest change of each key, so a stream that takes nothing costs no more than its keys, and in a whole namespace no more
-than ``MOST_DIRTY`` of them. ``Every`` owes all of them, as long as the hub's ring has the oldest of them. If not it is BEHIND, and its
-token says where, so that it goes on by another way (the history), or begins anew. Changes that it does not want never leave it behind.
+``Latest`` owes the newest change of each key, so a stream that takes nothing keeps no more changes than it has keys, and in a whole
+namespace no more than ``MOST_DIRTY``. ``Every`` owes all changes, as long as the hub's ring has the oldest of them. If the ring has not,
+the watcher is BEHIND, and its token says where it stands, so that the stream goes on from the history, or begins anew. Changes that a
+watcher does not want never make it BEHIND.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ from .runs import Lot
 from .standing import Watched, Watcher
 
 MOST_DIRTY = 4_096
-"""Keys that a watcher of a whole namespace keeps at most."""
+"""How many keys a watcher of a whole namespace keeps at most."""
 
 
 _NOTHING: deque[Any] = deque(maxlen=0)
-"""What most watchers owe, most of the time; an empty deque of each would be its largest part."""
+"""Shared by all watchers that owe nothing: most do, most of the time, and an empty deque would be the largest part of each."""
 
 
 class Latest(Watcher):
     """Owes the newest state of each key.
 
-    A watcher of a whole namespace that falls far behind keeps no key of its own. The view has the heads in the order of their last change,
-    so the number of the last change that is not owed (``_far``) tells all of them, as long as no deletion among them is forgotten. When it
-    takes again, it keeps the names of those keys, and asks the view for one after the other; of deletions, which that may forget, it keeps
-    what there is.
+    A watcher of a whole namespace that falls far behind keeps no changes. The view has the heads in the order of their last change, so the
+    number of the last change that is not owed (``_far``) determines all that are, as long as no deletion among them is forgotten. When the
+    watcher takes again, it keeps the names of the keys that are owed, and reads their heads from the view one after the other; of
+    deletions, which the view may forget, it keeps the traces.
     """
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
-        self._dirty: OrderedDict[PolicyKey, Head] = OrderedDict()  # a dict is slow to find its first entry
-        """What is owed, in the order of the last change."""
+        self._dirty: OrderedDict[PolicyKey, Head] = OrderedDict()  # finding the first entry of a dict is slow
+        """The owed changes, in the order of the keys' last changes."""
         self._far: int | None = None
-        """All wanted changes with a greater number are owed; None: those in ``_dirty``."""
+        """If the watcher is far behind: all wanted changes with a greater number are owed. None: those in ``_dirty`` are."""
         self._caught_up: deque[str | Trace] = _NOTHING
-        """What was owed when it was far behind: all that is taken before the others, unless a newer state of the key follows."""
+        """What was owed when the watcher was far behind, as names or traces; taken before ``_dirty``, but for keys that changed again."""
         self._caught_up_to = 0
-        """The number of the last change by then."""
+        """The number of the view's last change when ``_caught_up`` was filled."""
         super().__init__(hub, selection, token, wake)
 
     @property
@@ -93,7 +94,7 @@ class Latest(Watcher):
         return newer
 
     def _as_it_was(self, owed: str | Trace) -> Head | None:
-        """What was owed when it was far behind; None: a newer state of the key is owed besides."""
+        """Returns the head of an entry of ``_caught_up``; None: the key has changed again, and its newer head is owed in ``_dirty``."""
         view = self._hub.view
         if isinstance(owed, str):
             return view.still(owed, self._caught_up_to)
@@ -109,13 +110,13 @@ class Latest(Watcher):
 
 
 class Every(Watcher):
-    """Owes all changes, as long as the ring has the oldest of them."""
+    """Owes all changes, as long as the hub's ring has the oldest of them."""
 
     _needs_every_change = True
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
         self._owed = _NOTHING
-        """No longer than the ring."""
+        """The owed changes, oldest first; no more than the ring has."""
         self._overrun = False
         super().__init__(hub, selection, token, wake)
 

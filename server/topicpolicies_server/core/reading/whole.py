@@ -1,10 +1,10 @@
-"""A cell as bytes, with everything that the fold and the view know of its key, settled or not, and back.
+"""Serializes a cell with everything that the fold and the view know of its key, settled or not, and reads it back.
 
-The form is a JSON array in ASCII, and behind it the bytes of the settings. A document that several parts refer to stands in it once, and so
-do an event, and a request that is remembered: sixteen events of its key tell of it. What is left out is of no use to another process:
+The form is a JSON array in ASCII, followed by the bytes of the settings. A document that several parts refer to is written once, and so is
+an event, and a remembered request: sixteen events of a key may carry the same request. What is of no use to another process is left out:
 cached bytes, and the document before a change.
 
-What is read is taken for what was written: whoever keeps the bytes has a checksum with them. Other bytes raise ``Unreadable``.
+Bytes are trusted to be what was written: code that stores them must add a checksum. Bytes that can't be read raise ``Unreadable``.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .cells import name_of
 from .heads import Cell, Head
 
 FORMAT = 2
-"""What is written, and read."""
+"""The format that is written, and the only one that is read."""
 _ALONE = 1
-"""Stands for ``keystate.ALONE``."""
+"""Written in place of ``keystate.ALONE``."""
 _dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class Unreadable(Exception):
-    """Bytes are none of a cell."""
+    """Bytes that are no cell of this format."""
 
 
 def to_bytes(cell: Cell) -> bytes:
-    """A cell as bytes. It must not change meanwhile."""
+    """Returns a cell as bytes. The cell must not change meanwhile."""
     writer = _CellWriter(cell.key)
     head, state = cell.head, cell.state
     told = None
@@ -45,10 +45,10 @@ def to_bytes(cell: Cell) -> bytes:
 
 
 def from_bytes(key: PolicyKey, data: bytes) -> Cell:
-    """The cell that bytes tell of.
+    """Returns the cell that ``to_bytes`` wrote.
 
     Raises:
-        Unreadable: they are none of a cell of this format.
+        Unreadable: the bytes are no cell of this format.
     """
     try:
         length, _, rest = data.partition(b":")
@@ -71,20 +71,20 @@ def from_bytes(key: PolicyKey, data: bytes) -> Cell:
 
 
 class _CellWriter:
-    """Writes documents and events once each."""
+    """Turns the parts of a cell into JSON values; documents and events are collected once each, and referred to by index."""
 
     def __init__(self, key: PolicyKey) -> None:
         self._key = key
         self.settings: list[bytes] = []
         self.documents: list[list[str | int]] = []
-        """Of each its settings' names, each followed by how many bytes it has."""
+        """For each document the names of its settings, each followed by the length of its value in bytes."""
         self.events: list[list[Any]] = []
         self.requests: dict[Remembered, int] = {}
-        """Each once, with its number."""
+        """The index of each request."""
         self._known: dict[int, int] = {}
-        """Where what was written stands, by its id."""
+        """The index of each document and event that was written, by the object's ``id()``."""
         self._held: list[object] = []
-        """What was written, so that no id is given twice."""
+        """The objects that were written, kept alive so that no ``id()`` is used twice."""
 
     def document(self, document: Settings | None) -> int | None:
         if document is None:
@@ -127,7 +127,7 @@ class _CellWriter:
         return [int(event.action), self.document(event.document), stamp, known, int(event.replicated)]
 
     def _stamp(self, stamp: Stamp) -> list[Any]:
-        trace = [stamp.trace_parent, stamp.trace_state] if stamp.trace_parent else []  # a release that knows none has no place for it
+        trace = [stamp.trace_parent, stamp.trace_state] if stamp.trace_parent else []  # releases without traces read a stamp without it
         operands = {}
         for setting, (change, value) in stamp.operands.items():
             operands[setting] = [change.value, self.document({setting: value})]
@@ -186,7 +186,7 @@ class _CellWriter:
 
 
 class _CellReader:
-    """Reads what ``_CellWriter`` writes."""
+    """Turns what ``_CellWriter`` wrote into the parts of a cell."""
 
     def __init__(self, key: PolicyKey, documents: list[list[Any]], requests: list[list[str]], settings: bytes) -> None:
         self._key = key
