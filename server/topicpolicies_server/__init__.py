@@ -1,1 +1,1 @@
-"""The topic policies sidecar for Apache Pulsar: changes, follows and audits topic policies."""
+"""The topic policies sidecar for Apache Pulsar: it changes, follows and audits topic policies."""

@@ -1,4 +1,4 @@
-"""The program ``topicpolicies``, before all that it imports, which takes a moment: signals are heeded from its beginning on."""
+"""The entry point of the program ``topicpolicies``. It handles signals before it imports the rest of the program, which takes a while."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .outliving import ASKING, SERVERS, outlived
 
 
 def main() -> None:
-    """Runs it, under this name however it was started. Ctrl-C ends it with 130, SIGHUP ends no server, and gRPC is silent for a client."""
+    """Runs the program. Ctrl-C exits with 130; SIGHUP, SIGUSR1 and SIGUSR2 don't end a server; a client silences gRPC's own output."""
     if SERVERS.isdisjoint(sys.argv[1:]):
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each attempt that fails is told by gRPC too, amid the output
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would log each failed attempt to connect, amid the command's output
     else:
         for number in ASKING:
-            signal.signal(number, outlived)  # until the server has them; see ``signals``
+            signal.signal(number, outlived)  # until the server installs its own handlers (``signals``)
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)
@@ -30,5 +30,5 @@ def main() -> None:
 
 
 def _leave(number: int, _frame: object) -> None:
-    """Nothing was begun or written yet. What is imported is not told: an exception amid it shows as a traceback, or is lost."""
+    """Exits at once: nothing was begun or written yet. An exception raised amid an import would show as a traceback, or be lost."""
     os._exit(128 + number)

@@ -1,4 +1,4 @@
-"""A lock beside a file: one process has it, and it goes with the process, however that ends."""
+"""A lock on a file, by means of a second file beside it: one process holds it, and the system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .sqlite_file import FileError, Problem
 
 
 class FileLock:
-    """The lock on ``path`` + ``.lock`` (``flock``). It stays behind, with the last holder's process id if the disk had room for it."""
+    """The lock (``flock``) on the file ``path`` + ``.lock``.
+
+    The lock file is never removed. It holds the process id of the last holder, if the disk had room for it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,10 +22,10 @@ class FileLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Takes the lock, or fails at once; does nothing if it is held already.
+        """Takes the lock, or fails at once; does nothing if this object holds it already.
 
         Raises:
-            FileError: somebody has it (``IN_USE``), or the lock file can't be made.
+            FileError: another process holds the lock (``IN_USE``), or the lock file can't be created or locked (``UNUSABLE``).
         """
         if self._descriptor >= 0:
             return
@@ -43,12 +46,12 @@ class FileLock:
                 f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
             ) from error
         self._descriptor = descriptor
-        with suppress(OSError):  # a full disk: the lock is held all the same
+        with suppress(OSError):  # on a full disk the process id is missing, but the lock is held all the same
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Gives the lock up, if it is held."""
+        """Releases the lock, if it is held."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

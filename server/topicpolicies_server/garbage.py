@@ -1,26 +1,26 @@
-"""How a process of ours has the interpreter look for garbage: rarely, briefly, and not in what stays.
+"""Tunes the interpreter's cyclic garbage collector for a server: collections are rare and short, and skip objects that stay.
 
-The interpreter frees what nobody refers to at once; only what refers to itself in a circle has to be looked for. Nothing else runs
-meanwhile, and it takes as long as there are objects to look at: half a second for 100,000 documents. It looks at the youngest objects when
-there are ``YOUNGEST`` more of them; every ``MIDDLE``th time at those too that such a search has left; and every ``OLDEST``th time of these
-at all objects that are not set aside.
+Objects to which no references are left are freed at once; only reference cycles need the collector. While it runs, nothing else does, and
+its time grows with the number of objects that it examines: half a second for 100,000 documents. It examines the youngest generation of
+objects when there are ``YOUNGEST`` more of them; at every ``MIDDLE``th such collection the middle generation too; and at every ``OLDEST``th
+of those all objects that are not set aside (a *full* collection). Objects are set aside with ``gc.freeze``.
 
 ==========  ============================  ==========  ============================================================================
 state       event                         next        what is done
 ==========  ============================  ==========  ============================================================================
-ASIDE       a namespace was loaded        ASIDE       all that there is is set aside
-ASIDE       a search of all has taken     ASIDE       the same: what it left stays, and is not looked at again
-            ``LONG_SECONDS``
-ASIDE       documents were let go of      SEARCHING   nothing is set aside any more, for circles may keep these documents
-SEARCHING   a search of all has ended     ASIDE       what it left is set aside
+ASIDE       a namespace was loaded        ASIDE       all present objects are set aside
+ASIDE       a full collection has taken   ASIDE       all present objects are set aside: those that it left stay, and need not be
+            ``LONG_SECONDS``                          examined again
+ASIDE       documents were let go of      SEARCHING   nothing is set aside any more, because cycles may keep these documents
+SEARCHING   a full collection has ended   ASIDE       the objects that it left are set aside
 ==========  ============================  ==========  ============================================================================
 
-What is set aside and in no circle is freed as ever. In SEARCHING everything else changes nothing.
+Objects that are set aside and in no cycle are still freed at once. In SEARCHING all other events change nothing.
 
-Nothing is looked for while a process starts, and while a checkpoint is read: what either makes stays, and both are over soon.
+No collection runs while a process starts, or while a checkpoint is read: the objects that these make stay, and both are over soon.
 
-This changes the interpreter for the whole process, so only ``process`` uses it: a server that somebody else's program runs leaves that
-program's collections as they are.
+This changes the interpreter for the whole process, so only ``process`` uses it. A server that is embedded in another program leaves that
+program's collector as it is.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 YOUNGEST = 5_000
-"""Objects."""
+"""The three thresholds of ``gc.set_threshold``: this one counts objects, the others collections."""
 MIDDLE = 2
 OLDEST = 200
 LONG_SECONDS = 0.01
 _ALL = 2
-"""The generation of which a search looks at all that is not set aside."""
+"""The number of the oldest generation: its collection is a full one."""
 
 
 class Tells(Protocol):
-    """Who tells of namespaces (``namespaces.activity.Activity``)."""
+    """Notifies of namespaces that are loaded, let go of, or restored from a checkpoint (``namespaces.activity.Activity``)."""
 
     on_load: Callable[[], None] | None
     on_let_go: Callable[[], None] | None
@@ -50,37 +50,37 @@ class Tells(Protocol):
 
 
 class State(enum.Enum):
-    """Whether what stays is set aside."""
+    """Whether objects that stay are set aside, or the next full collection examines all objects."""
 
     ASIDE = enum.auto()
     SEARCHING = enum.auto()
 
 
 class Garbage:
-    """How this process has garbage looked for."""
+    """The state machine above: decides when objects are set aside from collections."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
-        """Sets aside what there is. ``now``: seconds."""
+        """Sets aside all present objects. ``now``: a clock, in seconds."""
         self.state = State.ASIDE
         self._now = now
         self._began = 0.0
         self._restoring = 0
-        """Checkpoints that are being read."""
+        """How many checkpoints are being read."""
         gc.freeze()
 
     def loaded(self) -> None:
-        """A namespace was loaded."""
+        """Called when a namespace was loaded."""
         if self.state is State.ASIDE:
             gc.freeze()
 
     def let_go(self) -> None:
-        """Documents were let go of: those of a namespace that was closed, or of a log that was opened anew."""
+        """Called when documents were let go of: those of a namespace that was closed, or of a log that was opened anew."""
         if self.state is State.ASIDE:
             self.state = State.SEARCHING
             gc.unfreeze()
 
     def restores(self, begins: bool) -> None:
-        """A checkpoint is read from now on, or not any more."""
+        """Called when reading a checkpoint begins (``begins``), and when it has ended. The collector is off meanwhile."""
         self._restoring += 1 if begins else -1
         if self._restoring:
             gc.disable()
@@ -88,7 +88,7 @@ class Garbage:
             gc.enable()
 
     def searched(self, phase: str, about: Mapping[str, Any]) -> None:
-        """A search begins or has ended (``gc.callbacks``)."""
+        """Called when a collection begins and when it has ended (``gc.callbacks``)."""
         if phase == "start":
             self._began = self._now()
         elif about["generation"] == _ALL and (self.state is State.SEARCHING or self._now() - self._began >= LONG_SECONDS):
@@ -98,7 +98,7 @@ class Garbage:
 
 @contextlib.contextmanager
 def not_looked_for_yet() -> Iterator[None]:
-    """Has no garbage looked for while this process, which is to run a service, starts: from here until ``rarely_looked_for``."""
+    """Switches the collector off while a process that will run a service starts: from here until ``rarely_looked_for``."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -110,7 +110,7 @@ def not_looked_for_yet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def rarely_looked_for(activity: Tells) -> Iterator[None]:
-    """Has garbage looked for as this module says, for as long as a service runs; ``activity`` tells of its namespaces."""
+    """Tunes the collector as described above for as long as a service runs; ``activity`` notifies of its namespaces."""
     thresholds = gc.get_threshold()
     garbage = Garbage()
     gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)

@@ -1,14 +1,14 @@
-"""Signals that a server outlives, and which commands are servers: known before anything is imported that takes a moment."""
+"""The signals that a server survives, and the commands that run servers. The module imports little, so ``entry`` can use it at once."""
 
 from __future__ import annotations
 
 import signal
 
 SERVERS = frozenset({"serve", "guard", "demo"})
-"""Commands that run until they are told to stop, and deal with signals themselves."""
+"""The commands that run until they are told to stop, and handle signals themselves."""
 ASKING = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
-"""Signals that ask for something. Windows has none of them."""
+"""The signals that request an action of a running server (``signals``). Windows has none of them."""
 
 
 def outlived(_number: int, _frame: object) -> None:
-    """A handler, and not ``SIG_IGN``, which processes that are begun from here would inherit."""
+    """Handles a signal by doing nothing. It is used in place of ``SIG_IGN``, which child processes would inherit."""

@@ -1,4 +1,4 @@
-"""A process that runs a server or a guard until it is told to stop: its start, its signals and its end, on the fastest loop there is."""
+"""Runs a server or a guard as a process of its own, until it is told to stop: its start, its signals and its end."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .signals import outlive_hangups, until_told_to_stop
 
 
 class Service(Protocol):
-    """What such a process runs."""
+    """A server or a guard."""
 
     @property
     def registry(self) -> Registry:
-        """Its namespaces, whose repairs signals pause and resume. There is one once it is started."""
+        """The service's namespaces, whose repairs SIGUSR1 and SIGUSR2 pause and resume. Available once the service is started."""
 
     @property
     def rereading(self) -> Rereading:
-        """What it reads anew, which SIGHUP asks for."""
+        """The files that the service reads anew, at SIGHUP at once."""
 
     async def start(self) -> None:
-        """Begins. What fails to start has given back what it had taken."""
+        """Starts the service. If that fails, everything that was acquired is released."""
 
     async def stop(self) -> None:
-        """Finishes what was accepted, and gives back what it has, whatever fails meanwhile."""
+        """Finishes the requests that were accepted, and releases everything, whatever fails meanwhile."""
 
 
 _Service = TypeVar("_Service", bound=Service)
@@ -40,18 +40,18 @@ async def until_stopped(
     started: Callable[[_Service], None] = lambda _: None,
     around: Callable[[Activity], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> None:
-    """Runs a service until SIGTERM or SIGINT, then stops it. A second signal ends it at once.
+    """Runs a service until SIGTERM or SIGINT, then stops it. A second such signal ends the process at once.
 
     SIGUSR1 and SIGUSR2 pause and resume repairs; SIGHUP has files read anew.
 
     Args:
-        make: makes the service, on the loop that it is to run on.
-        started: called when it has started.
-        around: what holds for the process while it runs.
+        make: makes the service, on the event loop that it will run on.
+        started: called when the service has started.
+        around: makes a context manager that is entered while the service runs.
 
     Raises:
-        PolicyError: it can't start.
-        OSError: it can't start, because of a file or an address.
+        PolicyError: the service can't start.
+        OSError: the service can't start, because of a file or an address.
     """
     outlive_hangups()
     service = make()
@@ -64,7 +64,7 @@ async def until_stopped(
 
 
 def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
-    """Runs a service in this process, which is its own, until it is told to stop (see ``until_stopped``), on uvloop where there is one."""
+    """Runs a service in a process of its own until it is told to stop (see ``until_stopped``); on uvloop, if that is installed."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:

@@ -1,4 +1,4 @@
-"""Reads files of a configuration: only regular ones. A pipe would keep whoever opens it waiting until somebody writes."""
+"""Reads configuration files, and only regular ones: opening a pipe would block until another process writes to it."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from pathlib import Path
 from typing import TypeAlias
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
-"""Of a file its device, number, size, and when its contents, and anything about it, changed (ns)."""
+"""A file's device, inode number, size, and the times (ns) when its content (mtime) and anything about it (ctime) last changed."""
 _AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read(path: Path, most: int = -1) -> bytes:
-    """What a file holds.
+    """Reads a file.
 
     Args:
-        path: of the file.
-        most: bytes that are read of it; -1: all.
+        path: the file's path.
+        most: how many bytes to read at the most; -1: all.
 
     Raises:
-        OSError: it can't be read, or is no regular file.
-        ValueError: its name can't be one.
+        OSError: the file can't be read, or is not a regular file.
+        ValueError: the path can't be one (it contains a null character).
     """
     with open(path, "rb", opener=_opened) as file:
         return file.read(most)
 
 
 def checked(path: Path) -> Path:
-    """A file, for a library that opens it itself.
+    """Returns ``path`` if a regular file is there, for a library that opens files itself.
 
     Raises:
-        OSError: it can't be looked at, or is no regular file.
+        OSError: the file can't be accessed, or is not a regular file.
     """
     _check(path.stat(), path)
     return path
 
 
 def signature(path: Path) -> Signature | None:
-    """What is another one when a file was written since; None: it can't be looked at."""
+    """Returns a value that changes whenever the file is written; None if the file can't be accessed."""
     try:
         found = path.stat()
     except (OSError, ValueError):
@@ -48,7 +48,7 @@ def signature(path: Path) -> Signature | None:
 
 
 def _opened(path: str, _flags: int) -> int:
-    opened = os.open(path, _AT_ONCE)  # a pipe that nobody writes opens at once
+    opened = os.open(path, _AT_ONCE)  # with O_NONBLOCK even a pipe without a writer opens at once
     try:
         _check(os.fstat(opened), path)
     except OSError:

@@ -1,32 +1,33 @@
-"""What is read anew while the process goes on: certificates, keys, tokens' keys, files of permissions.
+"""Reads files anew while the process runs: certificates, private keys, keys of tokens, files of permissions.
 
-Whoever depends on a file says here how it is read, and what is done when it holds something else. The files are looked at every second,
-each in a thread of its own: a disk that keeps that waiting keeps nobody else, and no other file. SIGHUP has all of them read at once
-(``signals``).
+A *source* is a value that is read from one or more files. The module that uses the value says how it is read, and what to do when it has
+changed. The files are checked every second, each source on a thread of its own, so a disk that hangs blocks neither the event loop nor
+other sources. SIGHUP has all sources read at once (``signals``).
 
-What was read stays in force until something else can be read. Of each:
+A value stays in force until another one can be read. The states of a source:
 
 =======  ==========================================  =======  ==================================================================
 state    event                                       next     what is done
 =======  ==========================================  =======  ==================================================================
-WELL     its files seem to be the same               WELL     nothing
-WELL     they changed, and hold the same             WELL     nothing
-WELL     they changed, and hold something else       WELL     it is taken; a line in the log
-WELL     they changed, and can't be read, or taken   BROKEN   a line in the log says why, and that the old ones stay in force
-any      they are read for ``_LATE_SECONDS``, and    BROKEN   a line in the log says so, once; nothing else is begun before that ends
-         that goes on
-BROKEN   they still can't be                         BROKEN   nothing, unless it is for another reason: a line
-BROKEN   they hold something else                    WELL     it is taken; a line in the log
-BROKEN   they hold what is in force                  WELL     a line in the log
-any      somebody asks (SIGHUP)                      as above a line in the log in any case
+WELL     the files seem to be unchanged              WELL     nothing
+WELL     they changed, and hold the same value       WELL     nothing
+WELL     they changed, and hold another value        WELL     the value is put in force; a line in the log
+WELL     they changed, and the new value can't be    BROKEN   a line in the log says why, and that the old value stays in force
+         read, or not be put in force
+any      reading them takes more than                BROKEN   a line in the log, once; the source is not read again before that
+         ``_LATE_SECONDS``                                    reading ends
+BROKEN   the value still can't be read               BROKEN   nothing, or a line in the log if the reason is another one
+BROKEN   the files hold another value                WELL     the value is put in force; a line in the log
+BROKEN   the files hold the value that is in force   WELL     a line in the log
+any      SIGHUP                                      as above the files are read; a line in the log in any case
 =======  ==========================================  =======  ==================================================================
 
-What somebody may still be writing is not taken: files that changed a moment ago are read again until they have been left alone for
-``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not in force meanwhile.
+Files that another program may still be writing are not used: files that changed a moment ago are read again until they have not changed for
+``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not put in force.
 
-While it is BROKEN, and for ``_YOUNG_SECONDS`` after a change, it is read at every look: a file that is written twice within the grain of
-its times looks the same. Of its times the one that its owner can set back (of its contents) does not suffice: the other one (of anything
-about it) tells of a file that was written in its place and given the time that it had.
+A BROKEN source, and one whose files changed within the last ``_YOUNG_SECONDS``, is read at every check: a file that is written twice within
+the resolution of its timestamps looks unchanged. The time of the last change of the content (mtime) alone does not suffice, because the
+owner can set it back; that of the last change of anything (ctime) shows that a file was replaced and given the former mtime.
 """
 
 from __future__ import annotations
@@ -47,76 +48,79 @@ from .threads import DaemonThreads
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
-"""How often the files are looked at."""
+"""How often the files are checked."""
 _YOUNG_SECONDS = 3.0
 _LATE_SECONDS = 10.0
-"""How long a file may be read before that is told."""
+"""How long reading files may take before a line in the log says so."""
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
-"""How often files are read again that somebody goes on writing; then they are taken as they are."""
+"""How often files that go on changing are read again; then they are used as they are."""
 
 _now = time.time_ns
-"""The time of files."""
+"""The clock that timestamps of files are compared with."""
 _T = TypeVar("_T")
 _Signature: TypeAlias = tuple[regular_file.Signature | None, ...]
-"""Of each file its own; None for one that can't be looked at."""
+"""The signature of each file; None for a file that can't be accessed."""
 
 
 class _Reading(NamedTuple):
-    """Files that are being read."""
+    """A reading of a source's files that is under way."""
 
     read: asyncio.Future[tuple[_Signature, Any, str] | None]
+    """The result of ``_read``."""
     asked: bool
+    """Whether SIGHUP requested this reading."""
     late_at: float
-    """From when on it is late, by the loop's time."""
+    """The time, by the event loop's clock, from which the reading is late."""
 
 
 @dataclass(slots=True, eq=False)
 class _Source:
-    """Something that is read from files."""
+    """A value that is read from files."""
 
     name: str
     files: tuple[Path, ...]
     read: Callable[[], Any]
     take: Callable[[Any], None]
     present: Any = field(repr=False)
-    """What is in force."""
+    """The value that is in force."""
     signature: _Signature = ()
-    """Of the files when they were read last."""
+    """The signature of the files when they were last read."""
     problem: str = ""
-    """Why they can't be used; empty: they can (WELL)."""
+    """Why the files can't be used (BROKEN); empty if they can (WELL)."""
     asked: bool = False
-    """Whether somebody asked since they were read last."""
+    """Whether ``Rereading.ask`` was called since the last reading began."""
     reading: _Reading | None = None
+    """The reading that is under way."""
     threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "rereading"))
-    """One, of its own: a file that hangs keeps no other waiting, and is read once at a time."""
+    """One thread for this source alone: a file that hangs blocks no other source, and is read by one reading at a time."""
 
 
 class Rereading:
-    """What is read anew. It belongs to the event loop that starts it."""
+    """The sources of a process, and the task that reads them anew. It belongs to the event loop that starts it."""
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
-        """Looks at nothing before ``start``."""
+        """Checks no file before ``start``."""
         self._seconds = look_seconds
         self.failures = 0
-        """How often a line in the log said that files can't be used."""
+        """How often a line in the log said that a source's files can't be used."""
         self._sources: dict[_Source, None] = {}
         self._asked = asyncio.Event()
         self._task = Kept("reading files anew", self._run)
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
-        """Has something read anew from now on.
+        """Adds a source, which is read anew from now on.
 
         Args:
-            name: what it is, for people, such as ``TLS certificate and key``.
-            files: where it stands.
-            read: reads it, in a thread: it changes nothing. Values are compared. It raises ``OSError`` or ``ValueError``, in words that
-                hold no secret, if it can't be used.
-            take: puts another value in force, on the event loop; it may raise as ``read`` does.
+            name: the source's name in messages, such as ``TLS certificate and key``.
+            files: the files that hold the value.
+            read: reads the value, on a thread, without side effects. Values are compared with ``!=``. If the value can't be used, it raises
+                ``OSError`` or ``ValueError`` with a message that contains no secret.
+            take: puts another value in force, on the event loop; it may raise the same errors as ``read``.
             present: the value that is in force.
 
         Returns:
-            What is to be called when it is not to be read any more.
+            A function that removes the source.
         """
         source = _Source(name, tuple(files), read, take, present)
         self._sources[source] = None
@@ -124,19 +128,19 @@ class Rereading:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What can't be used as it stands in its files now, and why; any thread may ask."""
+        """Why the files of each BROKEN source can't be used, by the source's name. Safe to call from other threads."""
         return {source.name: source.problem for source in list(self._sources) if source.problem}
 
     def start(self) -> None:
-        """Looks from now on."""
+        """Starts checking the files."""
         self._task.start()
 
     def ask(self) -> None:
-        """Has everything read at once, whether it seems to have changed or not; a line in the log says of each what became of it."""
+        """Has all sources read at once, whether their files seem to have changed or not; a line in the log gives the result of each."""
         self._asked.set()
 
     async def close(self) -> None:
-        """Looks no more."""
+        """Stops checking the files, and removes all sources."""
         await self._task.stop()
         for source in list(self._sources):
             self._forget(source)
@@ -145,7 +149,7 @@ class Rereading:
         self._sources.pop(source, None)
         source.threads.shutdown(wait=False)
         if source.reading is not None:
-            source.reading.read.cancel()  # its thread ends when it can
+            source.reading.read.cancel()  # the result is dropped; the thread ends when the read returns
 
     async def _run(self) -> None:
         while True:
@@ -163,7 +167,7 @@ class Rereading:
                 raise failure
 
     async def _look(self, source: _Source) -> None:
-        """Takes what a source holds now, or will soon; what takes longer is taken by a later look."""
+        """Reads a source, or waits for the reading that is under way, and takes the result. A slow result is taken by a later look."""
         loop, seconds = asyncio.get_running_loop(), 0.0
         if source.reading is None:
             read = loop.run_in_executor(source.threads, _read, source, source.asked or bool(source.problem))
@@ -204,7 +208,11 @@ class Rereading:
 
 
 def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
-    """The files' signature, what they hold, and why that can't be used; None: they need not be read. It runs in a thread."""
+    """Reads a source's files, on its thread, until they have settled.
+
+    Returns:
+        The files' signature, the value, and why it can't be used ("" if it can); None: the files are unchanged and were not read.
+    """
     signature = _signatures(source.files)
     if not (always or _age(signature) < _YOUNG_SECONDS or signature != source.signature):
         return None
@@ -221,7 +229,7 @@ def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
 
 
 def _value(source: _Source) -> tuple[Any, str]:
-    """What a source's files hold, and why that can't be used."""
+    """Reads the value in a source's files; returns it, and why it can't be used ("" if it can)."""
     value: Any = None
 
     def read() -> None:
@@ -233,7 +241,7 @@ def _value(source: _Source) -> tuple[Any, str]:
 
 
 def _problem_of(step: Callable[[], None]) -> str:
-    """Why a step fails, in a line; empty: it does not."""
+    """Runs a step; returns why it failed, in one line, or "" if it succeeded."""
     try:
         step()
     except (OSError, ValueError) as error:
@@ -249,13 +257,13 @@ def _signatures(files: Sequence[Path]) -> _Signature:
 
 
 def _age(signature: _Signature) -> float:
-    """How many seconds ago the youngest of files was changed, or, by its time, will be."""
+    """The age, in seconds, of the most recent change of any of the files; the distance, too, if its timestamp lies in the future."""
     now = _now()
     return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)
 
 
 def _placed(problem: str, files: Sequence[Path]) -> str:
-    """A problem and where it is, unless it says that itself."""
+    """A problem, preceded by the files' names unless it names one of them itself."""
     return problem if any(str(path) in problem for path in files) else f"{_named(files)}: {problem}"
 
 

@@ -1,10 +1,11 @@
-"""What a running process is told by signals.
+"""The signals of a running server or guard.
 
-SIGTERM and SIGINT to stop, SIGUSR1 to pause repairs, SIGUSR2 to go on with them, SIGHUP to read its certificates and other files anew.
-The last three never end it, not while it starts or stops either: who says them wants it to go on.
+SIGTERM and SIGINT stop it, SIGUSR1 pauses repairs, SIGUSR2 resumes them, and SIGHUP has certificates and other files read anew. The last
+three never end the process, not even while it starts or stops: their sender wants it to go on.
 
-Signals, and no call of the service: pausing is for whoever operates the process, in a moment in which he may not trust what it does, and
-the system lets nobody else send them. They can be sent twice; what holds is shown in the log and in the metrics.
+Pausing is a signal and not a call of the service, because it is for the operator of the process, perhaps at a moment when they do not trust
+what it does, and the system lets no other user send signals. Sending a signal twice does no harm; the log and the metrics show what is in
+force.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ _LOG = logging.getLogger(__name__)
 
 
 def outlive_hangups() -> None:
-    """SIGHUP ends the process no more, nor do SIGUSR1 and SIGUSR2; what they ask for is done while ``until_told_to_stop`` waits."""
+    """Makes SIGHUP, SIGUSR1 and SIGUSR2 harmless: they no longer end the process. Only ``until_told_to_stop`` gives them an effect."""
     for each in ASKING:
         _hear(each, outlived)
 
 
 def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int) -> None:
-    """Has a signal handled. Its handler is replaced at once: there is no moment in which the signal would end the process.
+    """Installs a signal's handler. The handler is replaced in one step, so there is no moment in which the signal would end the process.
 
-    An event loop that is to forget a signal gives it back its usual effect first, so none is asked to handle it.
+    Event loops are not used for this: removing a handler from a loop restores the signal's default effect first.
     """
-    with contextlib.suppress(ValueError):  # a thread that is not the main one
+    with contextlib.suppress(ValueError):  # raised on any thread but the main one
         signal.signal(number, handler)
 
 
 @atexit.register
 def _outlive_the_end() -> None:
-    """The interpreter gives all signals but those that are ignored their usual effect back, before it has ended."""
+    """Ignores the signals at exit: the interpreter restores the default effect of all other signals before the process has ended."""
     for each in ASKING:
         if signal.getsignal(each) is outlived:
             _hear(each, signal.SIG_IGN)
@@ -49,13 +50,13 @@ def _outlive_the_end() -> None:
 async def until_told_to_stop(
     gate: Gate, listening: Callable[[], None] = lambda: None, read_anew: Callable[[], None] = lambda: None
 ) -> None:
-    """Returns at SIGTERM or SIGINT, and pauses and resumes repairs meanwhile. A second signal to stop then has its usual effect.
+    """Waits for SIGTERM or SIGINT, and handles the other signals meanwhile. A second SIGTERM or SIGINT then has its default effect.
 
-    Where the system has no such signals (Windows), it waits until it is cancelled.
+    On a system without such signals (Windows), waits until it is cancelled.
 
     Args:
-        gate: what repairs pass.
-        listening: called once signals are listened to: whoever is told that a server runs may tell it to stop at once.
+        gate: the gate that repairs pass; SIGUSR1 and SIGUSR2 pause and resume it.
+        listening: called once the signals are handled: as soon as a server says that it runs, it may be told to stop.
         read_anew: called at SIGHUP.
     """
     loop = asyncio.get_running_loop()

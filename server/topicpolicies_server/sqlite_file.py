@@ -1,10 +1,10 @@
-"""The SQLite files of this server, the embedded log and the history: made, opened, checked, brought to the newest format, and closed.
+"""Creates, opens, checks, upgrades and closes the SQLite files of this server: embedded log, history, checkpoints.
 
-What both have in common stands here: a file is for its owner only, says by its ``application_id`` whose it is and by its ``user_version``
-which format it has, has a write-ahead log, and has a checksum with each row that matters, because SQLite has none of its own: it finds
-damage only where that makes its pages contradict each other.
+A file is readable for its owner only. Its ``application_id`` tells what kind of file it is, and its ``user_version`` its format. It has a
+write-ahead log. Each row that matters has a checksum, because SQLite has none of its own: it finds damage only where pages contradict each
+other.
 
-A file of a former format is brought to the present one when it is opened, in one transaction: whatever happens, it has one of the two.
+A file of a former format is upgraded when it is opened, in one transaction: whatever happens, it has the old format or the new one.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from typing import NamedTuple
 from zlib import crc32
 
 BUSY_SECONDS = 5.0
-"""How long a statement waits for an operator's tool that has the file locked."""
+"""How long a statement waits while another program, such as an operator's tool, has the file locked."""
 _CACHED_STATEMENTS = 64
 
 _log = logging.getLogger(__name__)
 
 
 class Problem(enum.Enum):
-    """What is the matter with a file."""
+    """Why a file can't be used."""
 
     UNUSABLE = enum.auto()
-    """It can't be made, read or written, or is damaged."""
+    """The file can't be created, read or written, or is damaged."""
     UNKNOWN_FORMAT = enum.auto()
-    """It is something else's, or of a format that is not known here."""
+    """The file is of another kind, or of a format that this release does not know."""
     IN_USE = enum.auto()
-    """Another process has it."""
+    """Another process has the file."""
 
 
 class FileError(Exception):
-    """A file can't be used; its text is a sentence that names the file."""
+    """A file can't be used; the message is one or more sentences that name the file."""
 
     def __init__(self, problem: Problem, message: str) -> None:
         super().__init__(message)
@@ -46,36 +46,36 @@ class FileError(Exception):
 
 
 class Damaged(sqlite3.DatabaseError):
-    """Something in a file is not what was written there."""
+    """The content of a file is not what was written there."""
 
 
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What using a damaged file raises: SQLite's words about it can carry what no decoder takes."""
+"""The exceptions that using a damaged file raises: SQLite's message about it can contain bytes that can't be decoded."""
 
 
 class Format(NamedTuple):
-    """What a file of ours is."""
+    """A kind of file, and its format."""
 
     what: str
-    """What it is called in messages."""
+    """What the file is called in messages."""
     application_id: int
     version: int
-    """The format that is written, and the newest that can be read."""
+    """The format that this release writes, and the newest that it can read."""
     create: Callable[[sqlite3.Connection], None]
-    """Makes the tables; in a transaction."""
+    """Creates the tables; called in a transaction."""
     migrations: Mapping[int, Callable[[sqlite3.Connection], None]]
-    """By former format: what makes the next one of it; in a transaction."""
+    """For each former format, the step that upgrades it to the next one; called in a transaction."""
     pragmas: tuple[str, ...]
-    """What is set on each connection, ``name = value``."""
+    """The pragmas that are set on each connection, as ``name = value``."""
     shrinks: bool = False
-    """Whether unused pages can be given back (``incremental_vacuum``)."""
+    """Whether unused pages can be removed from the file (``incremental_vacuum``)."""
 
 
 def create_private(path: Path) -> None:
-    """Makes the file, if there is none, so that only its owner can read it: policies can carry secrets. SQLite's other files inherit this.
+    """Creates the file, if there is none, readable for its owner only: policies can hold secrets. SQLite's other files inherit this.
 
     Raises:
-        FileError: it can't be made, or not be written.
+        FileError: the file can't be created or written.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -86,10 +86,10 @@ def create_private(path: Path) -> None:
 def connect(
     path: Path, form: Format, kind: type[sqlite3.Connection] = sqlite3.Connection, *, read_only: bool = False
 ) -> sqlite3.Connection:
-    """A connection to a file that is there, without transactions of its own making, which several threads may use in turn.
+    """Opens a connection to an existing file. It begins no transactions implicitly, and several threads may use it in turn.
 
     Raises:
-        sqlite3.Error: there is none, or it can't be read.
+        sqlite3.Error: there is no such file, or it can't be read.
     """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
@@ -101,7 +101,7 @@ def connect(
         cached_statements=_CACHED_STATEMENTS,
     )
     try:
-        connection.execute("PRAGMA cell_size_check = ON")  # a damaged page is an error sooner
+        connection.execute("PRAGMA cell_size_check = ON")  # SQLite reports a damaged page sooner
         for pragma in form.pragmas:
             connection.execute(f"PRAGMA {pragma}")
     except UnicodeDecodeError as error:
@@ -114,13 +114,13 @@ def connect(
 
 
 def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
-    """Makes the tables in an empty file; checks any other, and brings one of a former format to the present one.
+    """Creates the tables in an empty file; checks any other file, and upgrades one of a former format.
 
     Returns:
         The format that was found; 0: the file was empty.
 
     Raises:
-        FileError: it is something else, of a format that is not known here, damaged, or on a file system without write-ahead logs.
+        FileError: the file is of another kind, of an unknown format, damaged, or on a file system on which SQLite has no write-ahead log.
     """
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -157,23 +157,23 @@ def _rewrite(connection: sqlite3.Connection, form: Format, *steps: Callable[[sql
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is done in it is in the file, or nothing."""
+    """Runs its body in a transaction, which is committed at the end, or rolled back if an exception is raised."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # what was wrong is told by the first error
+            with suppress(sqlite3.Error):  # the first error is the one to report
                 connection.execute("ROLLBACK")
         raise
 
 
 def check_pages(connection: sqlite3.Connection) -> None:
-    """Looks at every page of the file, which takes as long as reading it.
+    """Checks every page of the file, which takes as long as reading the file.
 
     Raises:
-        Damaged: they contradict each other.
+        Damaged: pages contradict each other.
     """
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
@@ -181,14 +181,14 @@ def check_pages(connection: sqlite3.Connection) -> None:
 
 
 def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> bool:
-    """Moves what was committed from the write-ahead log into the file, so that it can begin anew; whether all was moved."""
+    """Moves commits from the write-ahead log into the file, so that the log can start over; returns whether all were moved."""
     mode = "TRUNCATE" if truncate else "PASSIVE"
     busy, logged, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return not busy and logged == moved
 
 
 def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:
-    """Closes a connection, whatever that says."""
+    """Closes a connection; an error is only logged."""
     try:
         connection.close()
     except sqlite3.Error as error:
@@ -196,7 +196,7 @@ def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:
 
 
 def checksum(*values: int | str | bytes | None) -> int:
-    """What is kept beside values to find out whether they are still those that were written (CRC-32)."""
+    """Computes the checksum (CRC-32) that is stored with values to detect later that they have changed."""
     texts, whole = [], 0
     for value in values:
         if type(value) is str:

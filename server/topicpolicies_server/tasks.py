@@ -1,22 +1,22 @@
-"""Background tasks, each of which has an owner that sees it end.
+"""Background tasks, each with an owner that handles its failure.
 
-A task of asyncio's whose exception nobody takes ends without a word, and whoever waits for what it would have done waits for ever. ``Kept``
-is one task that is to go on: an exception of any type is told, and the task is begun anew after a pause. ``Owned`` is any number of
-tasks that end by themselves: what goes wrong in one of them is told, and ``close`` ends those that are left.
+If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever. ``Kept``
+is one task that should run on: an exception of any type is logged, and the task is restarted after a pause. ``Owned`` is any number of
+tasks that end by themselves: their failures are logged, and ``close`` ends those that are left.
 
-A task of ``Kept``:
+The states of a ``Kept`` task:
 
 =========  ==========  ==========  ==================================================================================
 state      event       next        what is done
 =========  ==========  ==========  ==================================================================================
 IDLE       start       RUNNING     the task begins
-RUNNING    returns     IDLE        nothing: it has nothing left to do
-RUNNING    raises      PAUSING     a line in the log; ``problem`` says why; ``failed`` is told
+RUNNING    returns     IDLE        nothing: the task has nothing left to do
+RUNNING    raises      PAUSING     a line in the log; ``problem`` says why; ``failed`` is called
 PAUSING    time        RUNNING     the task begins anew
-any        stop        IDLE        the task is cancelled, and awaited by ``stop``
+any        stop        IDLE        the task is cancelled; ``stop`` waits until it has ended
 =========  ==========  ==========  ==================================================================================
 
-A ``CancelledError`` that nobody asked this task for (of something that it awaited) is an exception like every other.
+A ``CancelledError`` without a request to cancel this task comes from something that it awaited, and counts as a failure like any other.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .core.errors import PolicyError
 
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 0.1
-"""The pause after the first failure, unless told otherwise; each is twice as long as the one before."""
+"""The default pause after the first failure; each further pause is twice as long as the one before."""
 LONGEST_PAUSE_SECONDS = 10.0
-"""The longest pause, unless told otherwise. A task that has run for longer begins with the first pause again."""
+"""The default of the longest pause. After a failure of a task that ran for longer than this, the pauses begin with the first again."""
 
 
 class Kept:
-    """One task that is begun anew whenever it fails. It belongs to the event loop that starts it."""
+    """A task that is restarted whenever it fails. It belongs to the event loop that starts it."""
 
     def __init__(
         self,
@@ -50,17 +50,17 @@ class Kept:
         """Does nothing before ``start``.
 
         Args:
-            name: of the task, for people.
-            run: what it does; called anew after each failure. When it returns the task has ended.
+            name: the task's name in messages.
+            run: the work of the task; called again after each failure. When it returns, the task has ended.
             first_seconds: the pause after the first failure.
             longest_seconds: the longest pause.
-            failed: told of each failure, before the pause.
+            failed: called with each failure, before the pause.
         """
         self.name = name
         self.failures = 0
-        """How often it has failed."""
+        """How often the task has failed."""
         self.problem = ""
-        """Why it failed last, while it pauses; empty while it runs, and while it is idle."""
+        """Why the task failed, while it pauses; empty while it runs or is idle."""
         self._run = run
         self._first = first_seconds
         self._longest = longest_seconds
@@ -69,23 +69,23 @@ class Kept:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has neither returned nor been stopped."""
+        """Whether the task was started and has neither returned nor been stopped; True during a pause, too."""
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Begins, unless it runs."""
+        """Starts the task; does nothing if it is running."""
         if not self.running:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.name)
 
     def cancel(self) -> None:
-        """Ends it without waiting for that. It may be started again at once."""
+        """Cancels the task without waiting for its end. It may be started again at once."""
         task, self._task = self._task, None
         self.problem = ""
         if task is not None:
             task.cancel()
 
     async def stop(self) -> None:
-        """Ends it; returns when it has ended. It must not be called by the task itself."""
+        """Cancels the task, and waits until it has ended. The task itself must not call this."""
         task = self._task
         self.cancel()
         if task is not None:
@@ -100,7 +100,7 @@ class Kept:
             except (Exception, asyncio.CancelledError) as error:
                 if asked_to_end(error):
                     raise
-                if _is_cancelled():  # it failed as it was to end
+                if _is_cancelled():  # the task was cancelled, but failed with another exception: log it, and don't restart
                     _LOG.error("%s failed as it was ended (%s)", self.name, _in_words(error), exc_info=error)
                     return
                 if loop.time() - began > self._longest:
@@ -124,10 +124,10 @@ class Kept:
 
 
 class Owned:
-    """Tasks that end by themselves. They belong to the event loop that begins them."""
+    """A set of tasks that end by themselves. They belong to the event loop that begins them."""
 
     def __init__(self, name: str) -> None:
-        """``name``: whose tasks they are, for people."""
+        """``name``: the owner's name in messages."""
         self._name = name
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -135,14 +135,14 @@ class Owned:
         return len(self._tasks)
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Begins a task, whose failure is a line in the log.
+        """Begins a task. If it fails, a line in the log says so.
 
         Args:
-            coroutine: what it does.
-            name: what that is, for people.
+            coroutine: the work of the task.
+            name: what the task does, for messages.
 
         Returns:
-            The task. Whoever awaits it has its exception too.
+            The task. Code that awaits it gets its exception as well.
         """
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}: {name}")
         self._tasks.add(task)
@@ -150,17 +150,17 @@ class Owned:
         return task
 
     async def close(self, *, cancel: bool = True) -> None:
-        """Returns when all have ended.
+        """Waits until all tasks have ended, except the one that calls this.
 
         Args:
-            cancel: whether to end them; if not, they are waited for.
+            cancel: whether to cancel them first.
         """
         while tasks := [task for task in self._tasks if task is not asyncio.current_task()]:
             if cancel:
                 for task in tasks:
                     task.cancel()
-            await asyncio.wait(tasks)  # whoever is cancelled here cancels none of them
-            await asyncio.sleep(0)  # those that have ended are forgotten by their callbacks
+            await asyncio.wait(tasks)  # if the caller is cancelled here, the tasks are not
+            await asyncio.sleep(0)  # lets the done callbacks run, which remove the ended tasks
 
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -175,7 +175,7 @@ class Owned:
 
 
 def asked_to_end(error: BaseException) -> bool:
-    """Whether an exception is a ``CancelledError`` that the running task was asked for; if not, it came from something that was awaited."""
+    """Whether ``error`` is the ``CancelledError`` of a request to cancel the running task, and not one of something that it awaited."""
     return isinstance(error, asyncio.CancelledError) and _is_cancelled()
 
 
@@ -185,7 +185,7 @@ def _is_cancelled() -> bool:
 
 
 def _in_words(error: BaseException) -> str:
-    """What a failure was, in one line."""
+    """A failure's message; with its type, if it is not a ``PolicyError``."""
     if isinstance(error, PolicyError):
         return error.message
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

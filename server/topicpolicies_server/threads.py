@@ -1,6 +1,7 @@
-"""Threads for what a disk or the system may keep waiting for ever: a process that ends does not wait for them.
+"""Daemon threads for blocking calls that may never return, such as reads from a disk that hangs: an ending process does not wait for them.
 
-``concurrent.futures.ThreadPoolExecutor`` joins its threads as the interpreter ends, so one read that never returns would keep the process.
+``concurrent.futures.ThreadPoolExecutor`` joins its threads when the interpreter ends, so one read that never returns would keep the process
+alive.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class DaemonThreads(Executor):
-    """So many threads, which are started when they are needed first."""
+    """An executor with up to ``count`` daemon threads; each submission starts one until there are that many."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -26,10 +27,10 @@ class DaemonThreads(Executor):
         self._lock = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Has something done, behind what was submitted before.
+        """Queues a call behind those that were submitted before.
 
         Raises:
-            RuntimeError: they were shut down.
+            RuntimeError: the executor was shut down.
         """
         future: Future[T] = Future()
 
@@ -54,7 +55,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes nothing any more; what was submitted is done. ``wait``: until the threads have ended."""
+        """Takes no further calls; those that were submitted are still made. ``wait``: whether to wait until the threads have ended."""
         del cancel_futures
         with self._lock:
             if not self._ended:

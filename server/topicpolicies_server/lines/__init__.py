@@ -1,7 +1,7 @@
-"""The lines that a process tells on standard error: one format for all of them, whoever wrote them.
+"""The lines that a process writes to standard error: all in one format, including those that libraries write by themselves.
 
-- ``formats``: how a line is written; ``sink``: where, each of them whole
-- ``setup``: the process's log; ``foreign``: what libraries write to standard error by themselves
+- ``formats``: the formats of a line; ``sink``: writes each line whole, on a thread of its own
+- ``setup``: sets up the process's log; ``foreign``: turns what libraries write to standard error into lines of the log
 """
 
 from .formats import line_maker

@@ -1,7 +1,7 @@
-"""What libraries write to standard error by themselves, gRPC's core above all: it becomes lines of the log, like every other.
+"""Turns what libraries, gRPC's core above all, write to standard error by themselves into lines of the log.
 
-Descriptor 2 is a pipe from then on, which a thread reads; the log writes to what it was before. The pipe's writing end waits for nobody:
-where lines come faster than they are read, some are lost, and nothing hangs. What a process writes as it dies of a fault in C may be lost
+Descriptor 2 becomes a pipe that a thread reads; the log writes to a copy of the former descriptor. The pipe's writing end does not block:
+if lines come faster than they are read, some are lost, but no library hangs. What a process writes as it dies of a fault in C may be lost
 with it.
 """
 
@@ -17,13 +17,13 @@ from .sink import STANDARD_ERROR
 
 _LONGEST = 8_000
 _ABSEIL = re.compile(r"([IWEF])(?:0000|\d{4}) [\d:.]+ +\d+ ([^\]\s]+)\] (.*)")
-"""A line of gRPC's core: level, time, thread, place, text."""
+"""A line of gRPC's core: level, time, thread, place in the source, text."""
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
 _JOIN_SECONDS = 1.0
 
 
 def route() -> None:
-    """Has them become lines of the log. Called once, by a process that is its own."""
+    """Redirects descriptor 2, until the process exits. Called once, and only in a process that belongs to the server or guard."""
     before = os.dup(2)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -34,7 +34,7 @@ def route() -> None:
     thread.start()
 
     def put_back() -> None:
-        os.dup2(before, 2)  # which closes the last writing end
+        os.dup2(before, 2)  # this closes the pipe's last writing end, so the thread comes to the end
         thread.join(_JOIN_SECONDS)
 
     atexit.register(put_back)

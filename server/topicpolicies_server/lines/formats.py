@@ -1,7 +1,8 @@
-"""How a line is written: as JSON, as logfmt, or for people.
+"""The formats of a log line: JSON, logfmt, or text for people.
 
-Each line of the first two has ``ts`` (UTC, milliseconds), ``level``, ``logger`` and ``msg``, then what belongs to it alone: whatever
-``extra={"fields": {...}}`` has, and ``error``, a traceback in one line. Text beyond ASCII is escaped, so that no character ends a line.
+A line of JSON or logfmt has ``ts`` (UTC, milliseconds), ``level``, ``logger`` and ``msg``, then the fields of this record: those in
+``extra={"fields": {...}}``, and ``error``, a traceback, and ``stack``, each in one line. Text beyond ASCII is escaped, so that no character
+ends a line.
 """
 
 from __future__ import annotations
@@ -16,36 +17,36 @@ from typing import TypeAlias
 from ..config import LogFormat
 
 TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-"""A line for people."""
+"""The format of a line for people."""
 _PLAIN = re.compile(r"[!#-<>-~]+")
-"""What logfmt need not quote: no blank, no quote, no sign of equality, nothing beyond ASCII."""
+"""Values that logfmt need not quote: without blanks, quotes, equals signs and characters beyond ASCII."""
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 Line: TypeAlias = Callable[[Mapping[str, object]], str]
-"""Writes fields as a line, without its end."""
+"""Formats fields as a line, without the line end."""
 
 
 def line_maker(form: LogFormat) -> Line:
-    """How lines of fields are written; where lines are for people, as logfmt."""
+    """Returns the function that formats fields in ``form``; for ``TEXT``, which has no fields, that of logfmt."""
     return _encode if form is LogFormat.JSON else _logfmt
 
 
 def moment(seconds: float) -> str:
-    """Seconds since 1970 as ISO 8601, UTC, milliseconds."""
+    """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{_second(whole)}.{milliseconds:03}Z"
 
 
 class Structured(logging.Formatter):
-    """Formats records as lines of fields."""
+    """Formats log records as lines of fields."""
 
     def __init__(self, line: Line) -> None:
-        """``line``: writes them."""
+        """``line``: formats the fields (``line_maker``)."""
         super().__init__()
         self._line = line
 
     def format(self, record: logging.LogRecord) -> str:
-        """A line."""
+        """Formats a record as a line, without the line end."""
         fields: dict[str, object] = {
             "ts": moment(record.created),
             "level": record.levelname.lower(),
@@ -73,7 +74,7 @@ def _text(value: object) -> str:
 
 
 def logfmt_value(text: str) -> str:
-    """A text as the value of a field of logfmt."""
+    """Encodes a text as the value of a logfmt field: quoted if need be."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
 
 
@@ -81,7 +82,7 @@ _known = (-1, "")
 
 
 def _second(whole: int) -> str:
-    """A whole second; most lines are of the same one as the line before."""
+    """Formats a whole second. The last result is cached, because most lines are written in the same second as the line before."""
     global _known  # noqa: PLW0603 (one value, replaced at once)
     known = _known
     if known[0] != whole:

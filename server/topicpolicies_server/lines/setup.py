@@ -1,4 +1,4 @@
-"""The log of a process that runs a server or a guard: its level, its format, and who else's lines belong to it."""
+"""Sets up the log of a process that runs a server or a guard: its level, its format, and which other output becomes lines of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LOG = logging.getLogger(__name__)
 def tell_lines(level: LogLevel, form: LogFormat) -> None:
     """Sets up the log on standard error, for the whole process.
 
-    Where lines are for programs, warnings of Python's, exceptions that end threads or the process, and what libraries write to standard
-    error by themselves become lines like all others.
+    In the formats for programs (JSON, logfmt), these become lines of the log too: Python's warnings, exceptions that end threads or the
+    process, and what libraries write to standard error by themselves.
     """
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would tell of every question to Pulsar's admin API
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every request to Pulsar's admin API
     handler = Handler(STANDARD_ERROR)
     handler.setFormatter(logging.Formatter(TEXT) if form is LogFormat.TEXT else Structured(line_maker(form)))
     logging.basicConfig(level=level.name, handlers=[handler], force=True)

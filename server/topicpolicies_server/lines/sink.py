@@ -1,8 +1,8 @@
-"""Where lines go: a descriptor, to which each is written whole, whichever threads write.
+"""Writes lines to a descriptor, each of them whole, whichever threads write.
 
-Whoever reads a process's standard error may stop doing so, and then a write takes until it goes on. So lines of the log are written by a
-thread (``Handler``): nobody who tells something waits for that, the event loop least of all. What may wait has a bound; what is beyond it
-is lost, and counted in a line of its own as soon as there is room.
+The program that reads a process's standard error may pause, and then a write blocks until it reads again. So the log's lines are written by
+a thread (``Handler``), and neither the event loop nor any other caller waits for the write. The number of waiting lines is bounded. Lines
+beyond the bound are lost, and counted in a line of its own as soon as there is room.
 """
 
 from __future__ import annotations
@@ -15,35 +15,37 @@ import threading
 from queue import Empty, SimpleQueue
 
 MOST = 10_000
-"""Lines that may wait to be written."""
+"""How many lines may wait to be written."""
 _AT_ONCE = 500
 _FLUSH_SECONDS = 2.0
-"""How long the end of a process waits for them."""
+"""How long ``Handler.flush``, and so the end of a process, waits for them."""
 
 
 class UnwrittenError(OSError):
-    """Not all of what was given could be written."""
+    """Not all of the given lines could be written."""
 
     def __init__(self, cause: OSError, lines: int) -> None:
-        """``lines``: how many were, whole."""
+        """``lines``: how many lines were written whole."""
         super().__init__(cause.errno, cause.strerror or str(cause))
         self.lines = lines
 
 
 class Sink:
-    """A descriptor of a file or a pipe."""
+    """Writes lines to the descriptor of a file or a pipe. It does not close the descriptor."""
 
     def __init__(self, descriptor: int, *, torn: bool = False) -> None:
-        """It is not closed by this. ``torn``: whether what is there ends in the middle of a line."""
+        """``torn``: whether the file's present content ends in the middle of a line."""
         self.descriptor = descriptor
         self._torn = torn
         self._lock = threading.Lock()
 
     def put(self, raw: bytes) -> None:
-        """Writes lines, with their ends; it takes until they are. A line of which only a part could be written ends before the next one.
+        """Writes lines, which include their line ends; blocks until they are written.
+
+        If only a part of a line could be written, a line end is written before the next line.
 
         Raises:
-            UnwrittenError: they can't be, or not all of them.
+            UnwrittenError: not all of the lines could be written.
         """
         with self._lock:
             torn = self._torn
@@ -60,13 +62,13 @@ class Sink:
                     self._torn = whole[done - 1 : done] != b"\n"
 
     def write(self, raw: bytes) -> None:
-        """Writes lines, with their ends. What can't be written is lost: there is nobody to tell."""
+        """Writes lines like ``put``. Lines that can't be written are lost: there is no other place to report that."""
         with contextlib.suppress(OSError):
             self.put(raw)
 
 
 def _write(descriptor: int, raw: memoryview) -> int:
-    """Writes a part. Where the descriptor waits for nobody, as others who share it may have told it, this does."""
+    """Writes a part, and returns its length. Waits if the descriptor is non-blocking, which another process that shares it may have set."""
     try:
         return os.write(descriptor, raw)
     except BlockingIOError:
@@ -81,20 +83,20 @@ STANDARD_ERROR = Sink(2)
 
 
 class Handler(logging.Handler):
-    """Writes records to a sink, on a thread of its own."""
+    """Writes log records to a sink, on a thread of its own."""
 
     def __init__(self, sink: Sink) -> None:
-        """``sink``: where."""
+        """Starts the thread."""
         super().__init__()
         self.lost = 0
-        """Lines for which there was no room."""
+        """How many lines were lost because ``MOST`` others waited."""
         self._told = 0
         self._sink = sink
         self._waiting: SimpleQueue[str | threading.Event] = SimpleQueue()
         threading.Thread(target=self._run, name="lines", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Has one written, soon."""
+        """Queues a record for the thread; drops it if ``MOST`` lines wait already."""
         try:
             if self._waiting.qsize() >= MOST:
                 self.lost += 1
@@ -104,7 +106,7 @@ class Handler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Returns when what waits is written, or soon."""
+        """Waits until all queued lines are written, ``_FLUSH_SECONDS`` at the most."""
         written = threading.Event()
         self._waiting.put(written)
         written.wait(_FLUSH_SECONDS)

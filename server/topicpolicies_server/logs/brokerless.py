@@ -1,4 +1,4 @@
-"""What is the same of all logs that no broker writes: their positions are row numbers, and whoever has one open may append."""
+"""What the logs without a broker have in common: their positions are row numbers, and the process that has one open may append to it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from .change_log import ANYBODY, Leadership
 
 
 class Brokerless:
-    """A part of ``change_log.NamespaceLog``."""
+    """A mixin: the members of ``change_log.NamespaceLog`` that are the same in every log without a broker."""
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring row numbers: rows are numbered without gaps."""
+        """Whether the row numbers are adjacent: rows are numbered without gaps."""
         return rows.directly_follows(earlier, later)
 
     @property
     def in_place(self) -> bool:
-        """No broker changes documents here."""
+        """False: no broker writes to this log."""
         return False
 
     @property
     def leadership(self) -> Leadership:
-        """Whoever has it open may append."""
+        """``ANYBODY``: there is no leader to elect."""
         return ANYBODY
 
     def contend(self) -> None:

@@ -1,23 +1,24 @@
-"""The protocol that every change log keeps. ``tests/logs/test_conformance.py`` says in tests what is said here in words.
+"""The protocol that every change log implements. ``tests/logs/test_conformance.py`` states the same contract as tests.
 
-A change log is the ordered events of one namespace, in one or more partitions. It is opened with a *sink*, to which it reports
-everything that happens, always on the event loop's own thread and never from inside a call of the opener's:
+A change log holds the ordered events of one namespace, in one or more partitions. It is opened with a *sink*, to which the log reports
+everything that happens, always on the event loop's own thread and never from inside a call that the opener made:
 
-- ``read``: the log's events, in order within each partition. After opening, first what is there (possibly compacted: then only the newest
-  event of each key is certain), then what comes; the events that were appended here are among them.
+- ``read``: events of the log, in order within each partition. First the events that the log held at opening (if it was compacted, only the
+  newest event of each key is certain to be among them), then new ones. Events that this process appended are read back like all others.
 - ``caught_up``: once, when everything that was in the log at opening has been read.
-- ``appended``: an event that was appended here is durable, and this is its place. In order within each partition, before or after the same
-  event is ``read``.
-- ``append_failed``: an event was not acknowledged; ``error.outcome_unknown`` says whether it may be in the log all the same.
-- ``lost``: the log can't be followed any more. What was in flight has been reported as failed just before; nothing follows, and whoever
-  needs the log opens it anew.
+- ``appended``: an event that this process appended is durable, and this is its position. In order within each partition, before or after
+  the same event is ``read``.
+- ``append_failed``: an event was not acknowledged; ``error.outcome_unknown`` says whether the event may be in the log all the same.
+- ``lost``: the log can't be followed any more. Events in flight have just been reported as failed; nothing is reported afterwards, and the
+  opener has to open the log again.
 
 ``append`` never waits. Events of one key stand in the log in the order in which they were appended.
 
-A log may have one writer at a time, its *leader* (PIP-68). Then ``leadership`` says whether that is this process; ``contend`` asks for it;
-``led`` tells that the answer may have changed. A process leads only once it has read all that others had written. When it leads no
-longer, nothing of it comes into the log any more, and its events without an outcome are reported as failed before ``led``, but for the one
-whose failure ended its term: that follows ``led``, so that nobody repeats it here.
+A log may have one writer at a time, its *leader* (PIP-68). Then ``leadership`` says whether this process leads, ``contend`` makes it a
+candidate, and ``led`` notifies the sink that the answer may have changed. A process leads only after it has read everything that earlier
+leaders wrote. Once it has lost leadership, nothing more that it sent gets into the log. Its events without an outcome are reported as
+failed before ``led`` is called, except the event whose failure ended the term: that failure is reported after ``led``, so that the event is
+not appended again here.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ..core.reasons import Reason
 
 
 class LogError(PolicyError):
-    """A change log could not do what it was asked to.
+    """An operation on a change log failed.
 
     Attributes:
         outcome_unknown: for a failed append, whether the event may be in the log all the same.
@@ -48,22 +49,22 @@ class Leadership(NamedTuple):
     """Who may append to a log."""
 
     leads: bool
-    """Whether this process may."""
+    """Whether this process may append."""
     leader: str = ""
-    """Where clients reach the process that may; "" if that is not known (yet)."""
+    """The address at which clients reach the process that may append; "" if it is not known (yet)."""
     problem: str = ""
-    """Why this process could not find out, or could not become it, when it tried last; "" if there is no such reason."""
+    """Why the last attempt of this process to become the leader, or to learn who leads, failed; "" if it did not fail."""
 
 
 ANYBODY = Leadership(True)
-"""Of a log that whoever has it open may append to."""
+"""The leadership of a log to which every process that has it open may append."""
 
 
 class NotLeader(LogError):
-    """An event was not taken, and certainly is not in the log, because another process is the log's one writer."""
+    """An append was rejected, and the event certainly is not in the log, because another process is the log's only writer."""
 
     def __init__(self, namespace: str, leadership: Leadership) -> None:
-        """``namespace``: ``tenant/namespace``; ``leadership``: what is known of its log's writer."""
+        """``namespace``: ``tenant/namespace``; ``leadership``: what is known about the writer of its log."""
         leader, problem = leadership.leader, leadership.problem
         if leader:
             known = f"is written by the sidecar at {leader}: ask that one."
@@ -76,38 +77,39 @@ class NotLeader(LogError):
 
 
 def already_open(namespace: str) -> LogError:
-    """FAILED_PRECONDITION: a log is opened once at a time."""
+    """The error (FAILED_PRECONDITION) for opening a log that is open already."""
     return LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
 
 
 def closed(namespace: str) -> LogError:
-    """UNAVAILABLE: a log that was closed takes nothing, and is asked nothing."""
+    """The error (UNAVAILABLE) for using a log that was closed."""
     return LogError(Reason.LOG_CLOSED, f"The change log of {namespace} is closed.")
 
 
 def busy(waiting: int) -> LogError:
-    """RESOURCE_EXHAUSTED: a log takes no more before others of its events, of which so many wait, have their outcomes."""
+    """The error (RESOURCE_EXHAUSTED) for an append while ``waiting`` events, as many as may be in flight, have no outcome yet."""
     problem = f"{waiting} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace."
     return LogError(Reason.LOG_BUSY, problem, kind=Kind.RESOURCE_EXHAUSTED)
 
 
 class Start(NamedTuple):
-    """The place of a log up to which whoever opens it knows everything."""
+    """The point in a log up to which the opener knows every event, so that reading may begin behind it."""
 
     identity: str
-    """Of the log."""
+    """The identity of the log (``NamespaceLog.identity``)."""
     positions: tuple[Position, ...]
-    """By partition."""
+    """The last known position of each partition."""
     anchors: tuple[str, ...]
-    """What stands at each of these positions (``anchor_of``); "" if that is not known."""
+    """The anchor of the entry at each of these positions (``anchor_of``); "" if it is not known."""
     in_place: bool
-    """Whether brokers wrote it then that change documents in place (``NamespaceLog.in_place``)."""
+    """The value of ``NamespaceLog.in_place`` when the log was read up to here."""
 
 
 def anchor_of(placed: Placed) -> str:
-    """Tells an entry from any other one that could stand in its place: in a log that was restored from a backup, and went on.
+    """A text that identifies the entry at a position; "" if the entry holds no event.
 
-    It is the same for an event of ours that is acknowledged and as it is read.
+    A log that was restored from a backup and written on has other entries at the same positions; their anchors differ. An event of ours has
+    the same anchor when it is acknowledged and when it is read.
     """
     event = placed.event
     if event is None:
@@ -118,139 +120,141 @@ def anchor_of(placed: Placed) -> str:
 
 
 class LogSink(Protocol):
-    """What an opened log reports to. The methods must return soon and must not raise."""
+    """Receives the reports of an opened log. The methods must return soon and must not raise."""
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Events of the log, in order within each partition."""
+        """Takes events that were read from the log, in order within each partition."""
 
     def caught_up(self) -> None:
-        """Everything that was there at opening has been read."""
+        """Called once: everything that was in the log at opening has been read."""
 
     def appended(self, events: Sequence[Placed]) -> None:
-        """Events that were appended here are durable, at these places."""
+        """Called when events that this process appended are durable, with their positions."""
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """An event that was appended here was not acknowledged."""
+        """Called when an event that this process appended was not acknowledged."""
 
     def lost(self, error: LogError) -> None:
-        """The log can't be followed any more."""
+        """Called when the log can't be followed any more; nothing is reported afterwards."""
 
     def led(self) -> None:
-        """Who may append may have changed (``NamespaceLog.leadership``)."""
+        """Called when ``NamespaceLog.leadership`` may have changed."""
 
 
 @runtime_checkable
 class UnopenedSink(LogSink, Protocol):
-    """A sink that may be told what was there at the opening before it is decoded; a log may do so."""
+    """A sink that also accepts entries that are not decoded yet. A log may use this for what it held at opening."""
 
     def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
-        """In place of ``read``, before ``caught_up``: entries of the log, in order within each partition, decoded or not."""
+        """Takes entries of the log, decoded or not, in order within each partition. Called in place of ``read``, before ``caught_up``."""
 
 
 class NamespaceLog(Protocol):
-    """One namespace's opened change log."""
+    """The opened change log of one namespace."""
 
     @property
     def identity(self) -> str:
-        """Names this log for good, also across restarts: positions of another identity mean nothing here.
+        """The permanent identity of this log, stable across restarts. Positions of a log with another identity mean nothing here.
 
-        A log that does not exist yet gets its lasting name when it is created, before its first event has a place. Ask anew for each use.
+        A log that does not exist yet gets its permanent identity when it is created, before its first event has a position. Don't cache
+        the value: read the property for each use.
         """
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has, at least one."""
+        """The number of partitions, at least one."""
 
     def partition_of(self, key: PolicyKey) -> int:
-        """The partition in which all events of a policy key stand."""
+        """The partition that holds all events of a policy key."""
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """Whether it is proven that nothing stands between two positions of one partition.
 
-        ``earlier`` is "" for the beginning of the partition. False means unknown, not the contrary.
+        ``earlier`` is "" for the beginning of the partition. False means unknown, not that something stands there.
         """
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the part of a partition begins of which nothing was compacted away, as of the opening.
+        """The position behind which nothing in a partition was compacted away, as of the opening; None if it is not known.
 
-        Every event that was ever written behind this position is read, and of what stands up to it at least the newest event of each key.
-        "" is the beginning. None: it is not known. If the log is compacted while it is read for the first time, the position may move on
-        once, before an event behind it is read: of a key that has events on both sides of the earlier one, nothing may be read up to that.
+        Every event that was ever written behind this position is read; of the events up to it, at least the newest of each key. "" is the
+        beginning of the partition. If the log is compacted while it is read for the first time, the position may move on once, before any
+        event behind the old one is read. Of a key with events on both sides of the old position, those up to it may then be missing.
         """
 
     @property
     def resumed(self) -> bool:
-        """Whether it is read from the ``start`` of its opening on; if not, from its beginning. It is known when the log is open."""
+        """Whether reading began at the ``start`` given to ``open``; if not, at the beginning of the log. Known once the log is open."""
 
     @property
     def shared(self) -> bool:
-        """Whether others may have written what was not read here; False where nobody but this process writes, for good or for now."""
+        """Whether another writer may have appended events that are not read here yet; False while only this process may append."""
 
     async def end(self, partition: int) -> Position:
-        """Where a partition ends: whoever has come to there knows everything that anybody had written to it before this was asked.
+        """Returns where a partition ends: a reader that has come to there has read everything that was written before this call.
 
-        It is asked of whoever keeps the log, and nothing is created by it. "" is the beginning. No event needs to stand at the end, nor
-        does it have to be one that is read; where nothing more is to be read before it, later answers say so.
+        Requests the position from the broker or the file that holds the log, and creates nothing. "" is the beginning. The end need not be
+        the position of an event, nor one that the log will report as read; if nothing more can be read before it, later results say so.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the end could not be determined.
         """
 
     @property
     def in_place(self) -> bool:
-        """Whether brokers write here that change the documents in their caches in place, as before PIP-428 (``core/fold/overlap``)."""
+        """Whether brokers that modify the documents in their caches in place, as before PIP-428, write this log (``core/fold/overlap``)."""
 
     @property
     def leadership(self) -> Leadership:
-        """Who may append now; ``ANYBODY`` for a log that may have any number of writers, and for one that has this process only."""
+        """Who may append now; ``ANYBODY`` for a log with any number of writers, and for one that only this process can write."""
 
     def contend(self) -> None:
-        """Asks for leadership, now and whenever somebody else loses it. Does nothing where anybody may append."""
+        """Makes this process a candidate for leadership, now and whenever the leader loses it. Does nothing for a log without leaders."""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending; its outcome is reported to the sink.
 
         Raises:
-            LogError: the event can't be taken, and certainly is not in the log: too many are in flight (RESOURCE_EXHAUSTED, reason
-                ``LOG_BUSY``), nothing can be written for now though the log is followed as ever (UNAVAILABLE, reason ``APPEND_FAILED``),
-                it is closed or lost (UNAVAILABLE), somebody else leads (``NotLeader``), or its dialect cannot express the event.
+            LogError: the event was not taken, and certainly is not in the log: too many events are in flight (RESOURCE_EXHAUSTED, reason
+                ``LOG_BUSY``), nothing can be written for now although the log is still followed (UNAVAILABLE, reason ``APPEND_FAILED``),
+                the log is closed or lost (UNAVAILABLE), another process leads (``NotLeader``), or the log's dialect can't express the
+                event.
         """
 
     async def close(self) -> None:
-        """Finishes what was appended (bounded in time), then stops. The sink hears nothing afterwards."""
+        """Finishes pending appends (bounded in time), then stops. Nothing is reported to the sink afterwards."""
 
 
 @runtime_checkable
 class Reached(Protocol):
-    """A change log behind which somebody keeps the events who may be out of reach."""
+    """A change log whose storage (brokers, or a file) may be out of reach. Health checks probe it."""
 
     async def reach(self) -> None:
-        """Returns when whoever keeps the logs has answered; asked every few seconds.
+        """Returns when the storage has answered; called every few seconds.
 
         Raises:
-            LogError: it can't be reached, or used. ``LOG_UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: the same, and the log
-                itself says so to whoever appends; others: what has to be opened, or asked of a cluster, can't be.
+            LogError: the storage can't be reached or used. ``LOG_UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be
+                appended, and the log itself rejects appends; any other reason: logs can't be opened, or requests to a cluster fail.
         """
 
     def cut_off(self, error: LogError) -> None:
-        """It was out of reach for too long: what waits here and certainly was not sent fails now."""
+        """Fails, with ``error``, the appends that wait and certainly were not sent, because the storage was out of reach for too long."""
 
 
 class Connections(NamedTuple):
-    """How the logs that are open are connected to those who keep them."""
+    """How many open logs are connected to their brokers."""
 
     open: int
-    """Logs that are open."""
+    """The number of open logs."""
     connected: int
-    """Those of them of which all readers have their connections."""
+    """The number of open logs whose readers are all connected."""
 
 
 @runtime_checkable
 class Connected(Protocol):
-    """A change log whose logs are read over connections."""
+    """A change log that is read over network connections."""
 
     def connections(self) -> Connections:
-        """How many of them there are now. Other threads may ask."""
+        """The connections at this moment. Safe to call from other threads."""
 
 
 class ChangeLog(Protocol):
@@ -259,19 +263,20 @@ class ChangeLog(Protocol):
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> NamespaceLog:
         """Opens the log of ``tenant/namespace`` and starts reading it.
 
-        Opening creates nothing: a namespace without a log is empty until the first append. A namespace is opened once at a time.
+        Opening creates nothing: a namespace without a log is empty until the first append. A namespace can be open only once at a time.
 
-        It is read from ``start`` on (``NamespaceLog.resumed``) if that is a place of this very log, and nothing behind it was compacted
-        away; else from the beginning, as if there were no ``start``.
+        Reading begins at ``start`` (``NamespaceLog.resumed``) if ``start`` belongs to this very log and nothing behind it was compacted
+        away; otherwise at the beginning of the log, as if ``start`` were None.
 
         Args:
             namespace: ``tenant/namespace``.
-            sink: whom to report to.
-            start: the place up to which its opener knows everything; None: it knows nothing.
+            sink: receives the log's reports.
+            start: the point up to which the caller knows every event; None: the caller knows none.
 
         Raises:
-            LogError: it can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE.
+            LogError: the log can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE (or
+                FAILED_PRECONDITION, if it is open already).
         """
 
     async def close(self) -> None:
-        """Closes what is open and gives up what is held."""
+        """Closes all open logs and releases connections, files and locks."""

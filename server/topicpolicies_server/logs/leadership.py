@@ -1,20 +1,20 @@
-"""Who writes a log that has one writer at a time (PIP-68), as one process takes part in it.
+"""Leader election for a log that has one writer at a time (PIP-68), by means of exclusive producers.
 
-Brokers let a topic have one exclusive producer. Whoever holds that of partition 0 is the log's *leader*; the other partitions' go with it.
-A term of office::
+Brokers let a topic have one exclusive producer. The process that holds the producer of partition 0 is the log's *leader*; it then takes the
+producers of the other partitions too. A candidate goes through the steps of a *term*::
 
-    try       an ``Exclusive`` producer: refused at once if the topic has any other
-    wait      then ``WaitForExclusive``, in a loop, because the library waits for some seconds only; meanwhile another process leads
-    follow    the other partitions: their producers belong to the last leader, and go as its connections do
-    announce  one event of no kind in each partition, which says who leads from here on
-    replay    all is read up to the announcements: whatever any earlier leader wrote is known
+    try       opens an ``Exclusive`` producer of partition 0: refused at once if the topic has any other producer
+    wait      if refused: ``WaitForExclusive``, in a loop, because the library waits for some seconds only; another process leads meanwhile
+    follow    opens the producers of the other partitions, once the connections of the last leader, which holds them, are gone
+    announce  writes one event of no kind in each partition, which says who leads from here on
+    replay    waits until the log is read up to the announcements: everything that earlier leaders wrote is known
     lead      until a producer is fenced or loses its connection
 
-**A term is over at once.** The library would connect a lost producer again, and send again what it had not acknowledged. A producer that
-once waited would even wait again, behind the next leader, and be let in after it. So a producer that is seen without its connection is
-closed, for good, with all others; what has no outcome then has an unknown one; and the next term, if there is one, begins from the
-beginning. Brokers store nothing that comes over a connection which they have given up, so nothing of a term is in the log behind the next
-one's announcement.
+**A term ends at once.** The library would reconnect a producer that lost its connection, and resend what was not acknowledged. A producer
+that once waited would even wait again, behind the next leader, and be let in after it. So when a producer is seen without its connection,
+all producers are closed for good. Events without an outcome then have an unknown one, and the next term, if there is one, starts from the
+first step. Brokers store nothing that arrives over a connection which they have given up, so no event of a term stands in the log behind
+the announcement of the next term.
 """
 
 from __future__ import annotations
@@ -39,73 +39,73 @@ _LONGEST_PAUSE = 5.0
 
 
 class ProducerTaken(Exception):
-    """Another process has a partition's exclusive producer, or any producer."""
+    """Another process has a producer of the partition, exclusive or not."""
 
 
 class StillWaiting(Exception):
-    """An exclusive producer was waited for as long as one waits at a time; it may be waited for again."""
+    """The wait for an exclusive producer timed out; it may be repeated."""
 
 
 class Producer(Protocol):
-    """A partition's exclusive producer."""
+    """The exclusive producer of one partition."""
 
     @property
     def connected(self) -> bool:
-        """Whether it has its connection, as far as this process knows."""
+        """Whether the producer has its connection, as far as this process knows."""
 
     def close(self) -> None:
-        """Closes it for good; a second call does nothing."""
+        """Closes the producer for good; a second call does nothing."""
 
 
 P = TypeVar("P", bound=Producer)
 
 
 class Office(Protocol[P]):
-    """What a candidate is a candidate for: the writing of one log."""
+    """The log that a candidate wants to lead: opens its producers, and is notified of the election's outcome."""
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> P:
-        """Opens a partition's producer under a name.
+        """Opens a partition's exclusive producer.
 
         Args:
-            partition: its number.
-            name: what the producer's events carry.
-            wait: whether to wait until nobody else has one.
+            partition: the partition's number.
+            name: the producer's name, which its events carry.
+            wait: whether to wait until no other process has a producer of the partition.
 
         Raises:
-            ProducerTaken: somebody else has one.
-            StillWaiting: and still has it.
+            ProducerTaken: another process has a producer of the partition.
+            StillWaiting: another process still has one after the longest wait.
             LogError: anything else.
         """
 
     async def announce(self, partition: int, producer: P) -> Position:
-        """Says in a partition who leads from now on, and returns where that stands.
+        """Writes to a partition the announcement of who leads from now on, and returns its position.
 
         Raises:
-            LogError: that was not stored, as far as is known.
+            LogError: the announcement was not stored, as far as is known.
         """
 
     def elected(self, producers: Sequence[P]) -> None:
-        """This process leads; one producer for each partition."""
+        """Called when this process leads, with one producer for each partition."""
 
     def deposed(self, error: LogError) -> None:
-        """It leads no longer; the producers are closed."""
+        """Called when this process leads no longer; its producers are closed."""
 
     def led(self) -> None:
-        """Another process leads, or it is known now which."""
+        """Called when another process leads, and when that process's address becomes known."""
 
 
 class Candidate(Generic[P]):
-    """One process's part in who leads one log."""
+    """This process as a candidate for the leadership of one log, or as its leader."""
 
     def __init__(self, office: Office[P], name: str, partitions: int, cluster: str, address: str) -> None:
-        """Stands for nothing yet.
+        """Does nothing before ``contend``.
 
         Args:
-            office: whom to tell, and who opens producers.
-            name: of the log, for the log.
-            partitions: how many the log has.
-            cluster: the local one's name.
-            address: where clients reach this process.
+            office: opens producers, and is notified.
+            name: the name of the change log, for messages in the server's log.
+            partitions: the number of the log's partitions.
+            cluster: the name of the local cluster.
+            address: the address at which clients reach this process.
         """
         self._office = office
         self._name = name
@@ -113,7 +113,7 @@ class Candidate(Generic[P]):
         self._cluster = cluster
         self._address = address
         self._announced = ""
-        """Where the last leader that the log tells of is reached."""
+        """The address of the last leader that is named in the log; "" if there is none."""
         self._producers: list[P] = []
         self._leads = False
         self._waiting = False
@@ -125,23 +125,23 @@ class Candidate(Generic[P]):
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads. Of another process's address only what the log tells, and only while somebody else is known to lead."""
+        """Who leads. The address of another process is the one that it wrote to the log; it is given only while that process leads."""
         if self._leads:
             return Leadership(True, self._address)
-        # Our own address is that of an earlier term, or of an earlier life: the one who leads has not said so yet.
+        # If the log names our own address, that is from an earlier term or run of this process: the leader has not announced itself yet.
         return Leadership(False, self._announced if self._waiting and self._announced != self._address else "", self._problem)
 
     @property
     def ever_led(self) -> bool:
-        """Whether the log tells of a leader, whoever it was."""
+        """Whether the log has ever had a leader, as far as it was read."""
         return self._announced != ""
 
     def contend(self) -> None:
-        """Stands for leadership from now on; a second call does nothing."""
+        """Becomes a candidate; a second call does nothing."""
         self._standing.start()
 
     def heard(self, producer: str) -> None:
-        """An event of partition 0 was read that the producer of this name had written."""
+        """Called for each event of partition 0 that was read, with the name of the producer that wrote it."""
         address = leader_of(producer)
         if address and address != self._announced and origin_of(producer) == self._cluster:
             self._announced = address
@@ -149,17 +149,17 @@ class Candidate(Generic[P]):
                 self._office.led()
 
     def came_to(self, partition: int, position: Position) -> None:
-        """The log was read, and handed on, up to here."""
+        """Called when a partition was read up to a position, and its events were handed on."""
         self._read[partition] = position
         self._came.set()
 
     def check_connection(self) -> None:
-        """Looks whether the producers have their connections; called often."""
+        """Ends the term if a producer has lost its connection; called often."""
         if any(not producer.connected for producer in self._producers):
             self.step_down(LogError(Reason.LOG_FENCED, f"The exclusive producer of {self._name} has lost its connection."))
 
     def step_down(self, error: LogError) -> None:
-        """Ends the term, if there is one, because of ``error``. When this returns nothing more is sent."""
+        """Ends the current term, if there is one, because of ``error``. Nothing more is sent once this has returned."""
         if self._term is None or self._term.done():
             return
         self._term.cancel()
@@ -170,7 +170,7 @@ class Candidate(Generic[P]):
             self._office.deposed(error)
 
     def stop(self) -> None:
-        """Stands for nothing any more; the office hears nothing afterwards. The producers of a leader are left to whoever writes."""
+        """Ends the candidacy; the office is not notified any more. A leader's producers stay open: the writers that use them close them."""
         self._standing.cancel()
         if self._term is not None:
             self._term.cancel()
@@ -192,7 +192,7 @@ class Candidate(Generic[P]):
             pause = min(2 * pause, _LONGEST_PAUSE) if failure is not None else _FIRST_PAUSE
 
     async def _serve(self) -> NoReturn:
-        """One term."""
+        """Runs one term (see above); ends only by being cancelled, or with an error."""
         lock, name = await self._lock()
         self._producers.append(lock)
         for partition in range(1, self._partitions):
@@ -210,7 +210,7 @@ class Candidate(Generic[P]):
             await asyncio.Event().wait()
 
     async def _lock(self) -> tuple[P, str]:
-        """Partition 0's producer, and the name that all of this term have."""
+        """Opens the producer of partition 0; returns it with the name that all producers of this term have."""
         name = self._new_name()
         try:
             return await self._office.open_exclusively(0, name, wait=False), name
@@ -252,7 +252,7 @@ class Candidate(Generic[P]):
 
 
 def _failure(term: asyncio.Task[None]) -> BaseException | None:
-    """Why a term has ended; None: it was to end."""
+    """Why a term has ended; None if it was ended on purpose (``step_down`` or ``stop``)."""
     if term.cancelled():
         return None if term.cancelling() else RuntimeError("what it awaited was cancelled")
     return term.exception()

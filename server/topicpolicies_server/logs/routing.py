@@ -1,7 +1,7 @@
-"""Message keys of policy keys, and the partition that a message key belongs to.
+"""The message key of a policy key, and the partition that a message key belongs to.
 
-Brokers look for all events of a topic in one partition, and find it as Pulsar's Java client does (``JavaStringHash``,
-``RoundRobinPartitionMessageRouterImpl``). Whoever writes beside them must find the same one.
+Brokers expect all events of a topic in one partition, and choose it as Pulsar's Java client does (``JavaStringHash``,
+``RoundRobinPartitionMessageRouterImpl``). Every other writer of the log must choose the same one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ..core.names import PolicyKey, Scope
 
 GLOBAL_PREFIX = "__G__"
-"""Marks the message keys of GLOBAL policies (``TopicPoliciesService.GLOBAL_POLICIES_MSG_KEY_PREFIX``, Pulsar 4.0.6 and later)."""
+"""The prefix of the message keys of GLOBAL policies (``TopicPoliciesService.GLOBAL_POLICIES_MSG_KEY_PREFIX``, Pulsar 4.0.6 and later)."""
 
 
 def message_key(key: PolicyKey) -> str:
@@ -21,7 +21,7 @@ def message_key(key: PolicyKey) -> str:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode`` of Java, without its sign bit (Pulsar's ``JavaStringHash``): over UTF-16 code units, modulo 2**31."""
+    """Java's ``String.hashCode`` without its sign bit (Pulsar's ``JavaStringHash``): over UTF-16 code units, modulo 2**31."""
     if text.isascii():
         units: Iterable[int] = text.encode()
     else:
@@ -33,5 +33,5 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(key: PolicyKey, partitions: int) -> int:
-    """Which of a log's partitions holds a policy key's events."""
+    """The partition of a log that holds the events of a policy key."""
     return java_hash(message_key(key)) % partitions if partitions > 1 else 0

@@ -1,26 +1,26 @@
-"""Stamps as message properties: what a sidecar says of its event, in strings that brokers carry along and ignore.
+"""Stamps as message properties: the metadata of a sidecar's event, in strings that brokers store and ignore.
 
-One property per part, all of them of ours under ``tp-``, and only the parts that say something::
+Each part of a stamp is one property whose name begins with ``tp-``; parts without a value are left out::
 
     tp-v        the format's version, "1": its presence is what makes an event one of ours
     tp-id       the event's id                     tp-kind    update, delete, tombstone or repair
     tp-request  the request's id                   tp-digest  the digest of its body
-    tp-actor    who asked                          tp-reason  why
-    tp-principal  whose credentials were verified  tp-claimed  the name that the caller gave, if it is another than the actor's
+    tp-actor    who made the request               tp-reason  why
+    tp-principal  whose credentials were verified  tp-claimed  the name that the caller gave, if it is not the actor's
     tp-mask     path,path,...
     tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
-    tp-etag     the version the head must have     tp-skip    "1": only if there is a document
+    tp-etag     the version the head must have     tp-skip    "1": the operation counts only if there is a document
     tp-reads    setting,digest,...                 tp-operands  setting,union|subtract,base64,...
     tp-history  first,last: the events between which its writer had seen all of the key
     tp-seen     request,digest,version,previous,...   the requests before this one, newest last
-    traceparent, tracestate                the trace in which it was asked for, under the names that tracing knows (``core/traces``)
+    traceparent, tracestate                the trace of the request, under the names that tracing tools know (``core/traces``)
 
-Inside a list, ``%`` and ``,`` are written as in URLs. Properties hold names, digests and elements of lists, never the values
+Inside a list, ``%`` and ``,`` are escaped as in URLs. Properties hold names, digests and elements of lists, never the values
 of other settings, so no secret can get there: secrets are leaves of offload policies.
 
-**Reading is total.** An event without ``tp-v`` is a broker's. One whose stamp can't be read (another version of the format, a part
-missing or damaged) raises ``MalformedStamp``; its reader takes the event for a broker's, which is what it is to all who can't
-read the stamp, and reports it: the document is applied all the same, as the difference that it makes.
+**Every message can be read.** An event without ``tp-v`` is a broker's. A stamp that can't be read (another version of the format, a part
+missing or damaged) raises ``MalformedStamp``; the codec then treats the event as a broker's, as every reader that can't read the stamp
+does, and reports the problem: the document is still applied, as the difference that it makes.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from .change_log import LogError
 FORMAT = "1"
 """The version of the format that this module writes, and the only one that it reads."""
 REMEMBERED = 16
-"""How many requests of a key travel in each of its events; older ones are left out."""
+"""How many requests of a key each of its events carries; older ones are left out."""
 MAX_BYTES = 128 * 1024
-"""The most that an event's properties may hold, counted in characters. Brokers keep them in memory with each unread entry."""
+"""The maximum size of an event's properties, counted in characters. Brokers keep them in memory with each unread entry."""
 
 SEEN = "tp-seen"
 """The property that names the requests before an event's own."""
 ANNOUNCEMENT = "tp-leader"
-"""The property of a message that is no event: it only says who leads from there on."""
+"""The property of a message that holds no event, but announces who leads from its position on (``leadership``)."""
 _VERSION = "tp-v"
 _ID = "tp-id"
 _KIND = "tp-kind"
@@ -78,31 +78,31 @@ _HISTORY = "tp-history"
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
-"""So many masks are made once, of so many characters at most."""
+"""How many parsed masks are cached, and the most characters of one that is."""
 _COLUMNS = 4
-"""Parts of a request that an event carries."""
+"""The parts of each carried request in ``SEEN``: the fields of ``Remembered``."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
-"""Makes one of a row of its four parts, without counting them again."""
+"""Makes a ``Remembered`` of a tuple of its four fields, without the check of ``Remembered._make`` that there are four."""
 
 
 class MalformedStamp(ValueError):
-    """An event's properties claim to be a stamp, and can't be read as one."""
+    """The properties of an event contain a stamp that can't be read."""
 
 
 class Carried(Sequence[Remembered]):
-    """The requests that an event carries, as they stand in its properties. They are made when somebody looks at them.
+    """The requests that an event carries, kept as the text of its property and parsed on first use.
 
-    Mostly nobody does: who has read the events before them knows them. It is equal to a tuple of the same.
+    Mostly they are never parsed: a reader that has read the earlier events knows these requests. Equal to a tuple of the same requests.
     """
 
     __slots__ = ("_made", "_text")
     __hash__ = None  # type: ignore[assignment]  # nor have stamps one
 
     def __init__(self, text: str) -> None:
-        """``text``: theirs (``seen_text``), of at least one.
+        """``text``: at least one request, as ``seen_text`` writes them.
 
         Raises:
-            MalformedStamp: it is none, or of more than ``REMEMBERED``.
+            MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED``.
         """
         _count_rows(SEEN, text.count(",") + 1, _COLUMNS, REMEMBERED)
         self._text = text
@@ -124,7 +124,7 @@ class Carried(Sequence[Remembered]):
     def __getitem__(self, at: slice) -> tuple[Remembered, ...]: ...
 
     def __getitem__(self, at: int | slice) -> Remembered | tuple[Remembered, ...]:
-        if at == -1 and self._made is None:  # the newest tells whether an event was computed from one on its way
+        if at == -1 and self._made is None:  # often only the newest is needed: it shows whether an event was computed from one in flight
             last = self._text.rsplit(",", _COLUMNS)[-_COLUMNS:]
             return _REMEMBER(tuple(map(unquote, last) if "%" in self._text else last))
         return self._all()[at]
@@ -145,14 +145,14 @@ class Carried(Sequence[Remembered]):
 
 
 def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
-    """A stamp as message properties.
+    """Encodes a stamp as message properties.
 
     Args:
         stamp: the stamp.
-        carried: with the requests that it carries; if not, whoever stores it stores them otherwise (``seen_text``).
+        carried: whether to include the requests that the stamp carries; if not, the caller stores them in another way (``seen_text``).
 
     Raises:
-        LogError: they would hold more than ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
+        LogError: the properties would exceed ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
     """
     properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
     if stamp.request_id:
@@ -200,7 +200,7 @@ def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
 
 
 def event_id_of(properties: Mapping[str, str]) -> str:
-    """The id of the event of ours that a message with these properties is; "" if it is none, or another format's. Nothing else is read."""
+    """The event id in the properties of a message; "" if the stamp is missing or of another format. No other property is checked."""
     return properties.get(_ID, "") if properties.get(_VERSION) == FORMAT else ""
 
 
@@ -217,15 +217,15 @@ def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> N
 
 
 def seen_text(remembered: Sequence[Remembered]) -> str:
-    """Requests as they stand in ``SEEN``."""
+    """Encodes requests as the value of the property ``SEEN``."""
     return _list(tuple(chain.from_iterable(remembered)))
 
 
 def from_properties(properties: Mapping[str, str]) -> Stamp | None:
-    """The stamp in a message's properties; None if there is none (a broker's event).
+    """Decodes the stamp in a message's properties; None if there is none (a broker's event).
 
     Raises:
-        MalformedStamp: there is one, and it can't be read.
+        MalformedStamp: there is a stamp, and it can't be read.
     """
     version = properties.get(_VERSION)
     if version is None:
@@ -246,7 +246,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     history = properties.get(_HISTORY)
     try:
         kind = _KINDS.get(properties.get(_KIND, ""))
-        return Stamp(  # by position, which is quicker
+        return Stamp(  # positional arguments are faster
             event_id,
             StampKind(properties.get(_KIND)) if kind is None else kind,
             properties.get(_REQUEST, ""),
@@ -275,7 +275,11 @@ def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, byte
 
 
 def _operand(setting: str, text: str) -> bytes:
-    """The elements of a list operation; nothing else gets as far as the fold."""
+    """Decodes the operand of a list operation, and checks that it sets this setting and no other.
+
+    Raises:
+        MalformedStamp: the operand is something else.
+    """
     value = base64.b64decode(text, validate=True)
     if split(TopicPolicies.FromString(value)) != {setting: value}:
         raise MalformedStamp(f"the operand of {setting[:80]!r} is not made of its elements")
@@ -283,7 +287,7 @@ def _operand(setting: str, text: str) -> bytes:
 
 
 def _list(parts: Sequence[str]) -> str:
-    """Parts in one string. Escaping is paid for only where a part needs it."""
+    """Joins parts to one string; escapes them only if a part needs it."""
     text = ",".join(parts)
     if "%" in text or text.count(",") != len(parts) - 1:
         return ",".join([part.replace("%", "%25").replace(",", "%2C") for part in parts])
@@ -300,7 +304,7 @@ def _mask(text: str) -> tuple[str, ...]:
 
 
 _known_mask = lru_cache(_KNOWN_MASKS)(_mask)
-"""The same for short ones: most events have one of a few, and those that are kept for long share it."""
+"""``_mask`` with a cache, for short masks: most events have one of a few, and events that are kept for long share the tuple."""
 
 
 def _seen(text: str) -> Seen:
@@ -310,14 +314,18 @@ def _seen(text: str) -> Seen:
 
 
 def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
-    """The parts of a list as rows of so many."""
+    """The parts of a property's list, in rows of ``columns``."""
     parts = _parts(properties[name])
     _count_rows(name, len(parts), columns)
     return list(zip(*[iter(parts)] * columns, strict=True))
 
 
 def _count_rows(name: str, parts: int, columns: int, most: int | None = None) -> None:
-    """Makes sure that so many parts are rows of so many, and no more rows than that."""
+    """Checks that ``parts`` parts make whole rows of ``columns``, and not more than ``most`` rows.
+
+    Raises:
+        MalformedStamp: they don't.
+    """
     if parts % columns:
         raise MalformedStamp(f"{name} has {parts} parts, which are no rows of {columns}")
     if most is not None and parts > most * columns:

@@ -1,43 +1,45 @@
-"""The gRPC side: messages in and out, one error mapper, the server.
+"""The gRPC side: requests in, answers out, the only mapper of errors, and the server that wires the process together.
 
-- ``server``: from the first accepted call to the last answered one
-- ``log_opening``: the change log that a configuration names
-- ``listening``: gRPC's server, and where it listens
-- ``certificates``: what it shows and trusts, read anew while it runs
-- ``handlers``: the methods: bytes in, bytes out
-- ``decoding``: from bytes to messages
-- ``identifying``: who makes a call
-- ``permitting``: what he may do
-- ``rationing``: how much of it
-- ``trusting``: whether the authority of a client's certificate is still trusted
-- ``expiring``: streams whose callers' credentials expire
-- ``leaving``: how streams end whose callers may not go on
-- ``calls``: all calls: how each goes on, and ends
-- ``call``: one call
-- ``lateness``: calls whose deadlines are near
-- ``shortfalls``: what those are told
-- ``servicer``: reads a request, asks the namespace, writes the answer
-- ``requests``: from messages to the core's terms
-- ``problems``: everything that is wrong with a request, at once
-- ``asking``: who asks for a change, and why
-- ``answers``: from the core's terms to messages
-- ``errors``: the one mapper of errors
-- ``failures``: failures that nobody foresaw, in the server's log
-- ``streaming``: a stream of updates
-- ``elsewhere``: the namespaces that it was refused in
-- ``watching``: a stream of a watch
-- ``listing``: pages of documents
-- ``page_tokens``: where the next page begins
-- ``effective``: what holds for a topic
-- ``histories``: pages of histories, and documents as they were
-- ``recorded``: what the history has, as it is told
-- ``info``: what this server is
+The server and its life:
+
+- ``server``: opens everything in order, and closes it in reverse order
+- ``log_opening``: opens the change log that the configuration names
+- ``listening``: the gRPC server, its options and its address
+- ``certificates``: the server's certificate and the clients' authorities, read again while the server runs
+- ``stopping``: ends the calls when the server stops
+
+Every call:
+
+- ``handlers``: the methods as gRPC calls them: bytes in, bytes out
+- ``decoding``: decodes requests
+- ``call``, ``calls``: one call, and all calls in progress: their states, doors and observers
+- ``lateness``, ``shortfalls``: ends calls whose deadlines are near, with an error that says why
+- ``errors``, ``failures``: maps errors to gRPC statuses; logs unforeseen ones
+
+Doors (each may refuse a call), and what ends streams later:
+
+- ``trusting``: is the authority of the client's certificate still trusted?
+- ``identifying``: who is the caller?
+- ``expiring``, ``leaving``: ends streams when credentials have expired, and how they end
+- ``rationing``: the limits of each principal
+
+The methods:
+
+- ``servicer``: the methods of the service
+- ``permitting``: checks permissions
+- ``requests``, ``problems``, ``asking``: reads and validates requests; finds out who makes a change, and why
+- ``answers``: serializes answers
+- ``streaming``, ``elsewhere``: UpdatePolicies, and the namespaces in which it was refused because another process leads
+- ``watching``: WatchPolicies
+- ``listing``, ``page_tokens``: ListPolicies, and the tokens of its pages
+- ``effective``: GetEffectivePolicy
+- ``histories``, ``recorded``: ListHistory and documents as of a moment; serializes what the history has
+- ``info``: GetServerInfo
 - ``health``: gRPC's health service
-- ``journal``: the record of calls
-- ``recordfile``: the file that it is written to
-- ``tracing``: who traces calls
-- ``telling``: what a collector is told
-- ``peers``: of peers that have gone
-- ``unread``: of peers that do not read
-- ``stopping``: how calls end when the server stops
+
+Observers, and what operators see:
+
+- ``journal``, ``recordfile``: the record of calls, and its file
+- ``tracing``, ``telling``: traces calls; sends spans and metrics to a collector
+- ``peers``, ``unread``: keeps the log free of peers that have gone; names peers that do not read
 """

@@ -1,7 +1,8 @@
-"""From the core's terms to answers. A document goes into its answer as the bytes that it is; nothing is parsed on the way out.
+"""Serializes answers. A document goes into its answer as the bytes that are stored; nothing is parsed on the way out.
 
-``Wire`` makes those bytes: ``secrets.wire`` leaves the secrets out, ``documents.wire`` does not. What is one of many in a batch
-is a *record*: a field with its tag, so that a batch is made by joining them.
+A ``Wire`` makes those bytes: ``secrets.wire`` leaves the credentials of object storages out, ``documents.wire`` does not. An element of a
+repeated field (a result of a batch, an event of a watch) is made as a *record*: the field's tag, the length and the content. Protobuf
+defines that records can be concatenated, so a message is made by joining its records.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from ..core.reasons import Reason
 from .errors import status
 
 Wire: TypeAlias = Callable[[Settings], bytes]
-"""How a document is shown."""
+"""Serializes a document, with or without secrets, as ``TopicPolicies``."""
 
 _UPDATED_OUTCOMES = {outcome: outcome.value for outcome in Outcome}
-"""What became of an update."""
+"""``UpdateOutcome`` by outcome. The enums have the same numbers."""
 _DELETED = {
     Outcome.APPLIED: service_pb2.DELETE_OUTCOME_DELETED,
     Outcome.UNCHANGED: service_pb2.DELETE_OUTCOME_ABSENT,
     Outcome.WOULD_APPLY: service_pb2.DELETE_OUTCOME_WOULD_DELETE,
 }
-"""What became of a deletion."""
+"""``DeleteOutcome`` by outcome."""
 
 
 def number(message: type[Message], field: str) -> int:
-    """A field's number."""
+    """Returns the number of a field."""
     return message.DESCRIPTOR.fields_by_name[field].number
 
 
 def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
-    """A serialized ``PolicyDocument``; ``policies`` is its document's wire form, None for none."""
+    """Returns a serialized ``PolicyDocument``. ``policies``: the serialized ``TopicPolicies``; None: there is no document."""
     topic, scope = key
     name, at = topic.encode(), version.encode()
     if disabled or not 0 < len(at) < _LONG or not 0 < len(name) < _LONG:
@@ -57,13 +58,13 @@ def document(key: PolicyKey, version: Position, policies: bytes | None, *, disab
 
 
 def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
-    """A serialized ``PolicyDocument`` of a head; None: the log knows nothing of the key."""
+    """Returns a head as a serialized ``PolicyDocument``. ``head``: None if the log has no event of the key."""
     settings = head.document if head is not None else None
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
 
 
 def update_answer(request: Request, result: Result, wire: Wire) -> bytes:
-    """A serialized ``UpdatePolicyResponse``."""
+    """Returns a serialized ``UpdatePolicyResponse``."""
     rest = _short(request, result, _UPDATED_OUTCOMES[result.outcome])
     if rest is None:
         rest = service_pb2.UpdatePolicyResponse(
@@ -77,7 +78,7 @@ def update_answer(request: Request, result: Result, wire: Wire) -> bytes:
 
 
 def delete_answer(request: Request, result: Result, wire: Wire) -> bytes:
-    """A serialized ``DeletePolicyResponse``."""
+    """Returns a serialized ``DeletePolicyResponse``."""
     rest = _short(request, result, _DELETED[result.outcome])
     if rest is None:
         rest = service_pb2.DeletePolicyResponse(
@@ -91,7 +92,10 @@ def delete_answer(request: Request, result: Result, wire: Wire) -> bytes:
 
 
 def _short(request: Request, result: Result, outcome: int) -> bytes | None:
-    """What both answers say besides documents, in one step, where it is as it mostly is; None: it is not."""
+    """Returns the fields besides documents, which have the same numbers in both answers, by a template.
+
+    None: the template does not fit, because a text is empty or longer than 127 bytes, or the answer is replayed.
+    """
     version, previous, request_id = result.version.encode(), result.previous.encode(), request.request_id.encode()
     lengths = len(version), len(previous), len(request_id)
     if result.replayed or not (min(lengths) > 0 and max(lengths) < _LONG):
@@ -100,7 +104,7 @@ def _short(request: Request, result: Result, outcome: int) -> bytes | None:
 
 
 def _documents(request: Request, result: Result, wire: Wire) -> bytes:
-    """The fields ``document`` and ``previous``, which have the same numbers in both answers."""
+    """Returns the fields ``document`` and ``previous``, which have the same numbers in both answers."""
     answer = b""
     if result.known or (request.change is None and result.version):
         policies = None if result.document is None else wire(result.document)
@@ -112,7 +116,13 @@ def _documents(request: Request, result: Result, wire: Wire) -> bytes:
 
 
 def result_record(sequence: int, request: Request | None, answer: bytes | PolicyError) -> bytes:
-    """A record of ``UpdatePoliciesResponse``: what became of one change of a batch."""
+    """Returns a record of ``UpdatePoliciesResponse``: the result of one change.
+
+    Args:
+        sequence: the caller's number of the change.
+        request: the change; None: it could not be read.
+        answer: the serialized answer, or the error.
+    """
     if isinstance(answer, PolicyError):
         return record(_RESULTS, service_pb2.PolicyChangeResult(sequence=sequence, error=status(answer)).SerializeToString())
     assert request is not None, "an answer answers a request"
@@ -121,59 +131,59 @@ def result_record(sequence: int, request: Request | None, answer: bytes | Policy
 
 
 def get_answer(documents: Iterable[bytes]) -> bytes:
-    """A serialized ``GetPolicyResponse`` of serialized documents."""
+    """Returns a serialized ``GetPolicyResponse`` of serialized ``PolicyDocument`` messages."""
     return b"".join(record(_GOT, each) for each in documents)
 
 
 def list_answer(heads: list[Head], next_page: str, token: Token | None, wire: Wire) -> bytes:
-    """A serialized ``ListPoliciesResponse``."""
+    """Returns a serialized ``ListPoliciesResponse``."""
     rest = service_pb2.ListPoliciesResponse(next_page_token=next_page, token=watch_token(token) if token is not None else None)
     return b"".join(record(_LISTED, present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
 
 
 def watch_token(token: Token) -> service_pb2.WatchToken:
-    """A place to resume from."""
+    """Returns a token as a message."""
     return service_pb2.WatchToken(log=token.log, positions=token.positions, left_out=token.left_out)
 
 
 def event_record(event: service_pb2.WatchEvent) -> bytes:
-    """A record of ``WatchPoliciesResponse``."""
+    """Returns an event as a record of ``WatchPoliciesResponse``."""
     return record(_EVENTS, event.SerializeToString())
 
 
 def bookmark(namespace: str, kind: service_pb2.BookmarkKind.ValueType, token: Token, confirmed_ms: int) -> bytes:
-    """A record of a watch: a bookmark; ``confirmed_ms``: as of when, in milliseconds since 1970."""
+    """Returns a bookmark as a record of a watch. ``confirmed_ms``: as of when everything was sent, in milliseconds since 1970."""
     event = service_pb2.WatchEvent(namespace=namespace, bookmark=service_pb2.Bookmark(kind=kind, token=watch_token(token)))
     event.bookmark.confirmed_time.FromMilliseconds(confirmed_ms)
     return event_record(event)
 
 
 def namespace_status(namespace: str, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
-    """A record of a watch: the state of a namespace."""
+    """Returns a status (the state of a namespace) as a record of a watch."""
     status = service_pb2.NamespaceStatus(state=state, reason=reason_number(reason), message=message[:_MOST_MESSAGE])
     return event_record(service_pb2.WatchEvent(namespace=namespace, status=status))
 
 
 def reset(namespace: str, reason: Reason, message: str) -> bytes:
-    """A record of a watch: the namespace begins anew."""
+    """Returns a reset as a record of a watch."""
     told = service_pb2.WatchReset(reason=reason_number(reason), message=message[:_MOST_MESSAGE])
     return event_record(service_pb2.WatchEvent(namespace=namespace, reset=told))
 
 
 def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
-    """A reason as its enum has it."""
+    """Returns the enum value of a reason; ``ERROR_REASON_UNSPECIFIED`` for None."""
     return errors.reason_number("" if reason is None else reason.value)
 
 
 def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool, own: bool = False) -> bytes:
-    """A record of a watch: a change, made once, the same bytes for every watcher.
+    """Returns a change as a record of a watch. The bytes are cached in the head, so that all watchers share them.
 
     Args:
         namespace: ``tenant/namespace``.
-        change: what is told.
-        wire: how documents are shown.
-        with_before: whether the document before is told too.
-        own: whether ``wire`` is another one than that of most; where there are secrets the bytes are then made anew.
+        change: the head after the change.
+        wire: serializes documents.
+        with_before: whether the record has the document before the change, too.
+        own: whether ``wire`` is not the one that most watchers use. If the change may contain secrets, the bytes are not shared then.
     """
     if own and _has_secrets(change):
         return _change_record(namespace, change, wire, with_before=with_before)
@@ -187,14 +197,14 @@ def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool
 
 
 def _has_secrets(change: Head) -> bool:
-    """Whether there may be secrets in what is told of a change."""
+    """Returns whether any document in a change record may contain secrets."""
     event, before = change.event, change.before.document if change.before is not None else None
     told = (change.document, before, event.document if event is not None else None)
     return any(document is not None and SETTING in document for document in told)
 
 
 def disabled_record(namespace: str, key: PolicyKey) -> bytes:
-    """A record of a watch: a topic that was asked for has its policies disabled."""
+    """Returns, as a record of a watch, the absence of a named topic's document because its policies are disabled."""
     return watched(namespace, _CHANGE, record(_CHANGED_DOCUMENT, document(key, ABSENT, None, disabled=True)))
 
 
@@ -213,7 +223,7 @@ def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: boo
 
 
 def watched(namespace: str, field: int, content: bytes) -> bytes:
-    """A record of a watch: a ``WatchEvent`` with a content that is serialized already."""
+    """Returns a record of a watch: a ``WatchEvent`` whose content, in the field of that number, is serialized already."""
     return record(_EVENTS, record(_NAMESPACE, namespace.encode()) + record(field, content))
 
 
@@ -238,14 +248,14 @@ def _describe(origin: service_pb2.ChangeOrigin, placed: Placed, head: Settings |
 
 
 def _standing(stamp: Stamp | None) -> service_pb2.ActorStanding.ValueType:
-    """What is known of the actor of an event."""
+    """Returns whether the actor of an event was authenticated."""
     if stamp is None or not stamp.actor:
         return service_pb2.ACTOR_STANDING_UNKNOWN
     return service_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else service_pb2.ACTOR_STANDING_UNAUTHENTICATED
 
 
 def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None, wire: Wire) -> None:
-    """The event itself; without its document where that is the head's."""
+    """Fills in the event as it stands in the log, without its document where that is the head's."""
     written.event_type = events_pb2.EVENT_TYPE_TOPIC_POLICY
     written.action_type = events_pb2.ActionType.ValueType(event.action)
     told = written.topic_policies_event
@@ -256,11 +266,11 @@ def _quote(written: events_pb2.PulsarEvent, event: Event, head: Settings | None,
 
 _MOST_MESSAGE = 4_096
 _LONG: Final = 0x80
-"""Bytes of a text whose length takes more than one byte."""
+"""The least number whose varint takes more than one byte. Only numbers, and lengths of texts, below it fit the templates."""
 
 
 def _template(message: type[Message], *fields: str) -> bytes:
-    """The fields of a message, in this order, as a template: short texts with their lengths, and numbers below ``_LONG``."""
+    """Returns a ``%`` template of serialized fields. A text is given with its length; lengths and numbers must be below ``_LONG``."""
     parts: list[bytes] = []
     for name in fields:
         field = message.DESCRIPTOR.fields_by_name[name]

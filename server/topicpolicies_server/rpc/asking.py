@@ -1,4 +1,4 @@
-"""Who asks for the changes of a call, why, and in which trace: what its metadata says, beside what was verified."""
+"""Finds out who makes the changes of a call, why, and in which trace: from the verified caller and the call's metadata."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .requests import ACTOR_KEY, REASON_KEY, Asker
 _KEYS = frozenset({ACTOR_KEY, REASON_KEY, PARENT_KEY, STATE_KEY})
 _NOBODY = Asker()
 _ASKER: Callable[[tuple[str, str, str, str, str, TraceContext]], Asker] = partial(tuple.__new__, Asker)
-"""Makes one of all its parts, without a function in Python."""
+"""Makes an ``Asker`` of all its fields without calling a Python function, which costs less."""
 
 
 def asker_of(context: Context) -> Asker:
-    """Who asks: who was verified, and what the call's metadata says."""
+    """Returns the asker of a call: its verified caller, and the actor, the reason and the trace that its metadata names."""
     told: dict[str, str | bytes] = {}
     for key, value in context.metadata:
         if key in _KEYS:
@@ -34,7 +34,10 @@ def asker_of(context: Context) -> Asker:
 
 
 def context_of(context: Context | Call) -> TraceContext:
-    """In which trace a call is made, as its caller says. More than one ``traceparent`` is none; more of ``tracestate`` is one list."""
+    """Returns the trace context of a call's metadata (W3C Trace Context).
+
+    More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
+    """
     parents, states = [], []
     for key, value in context.metadata:
         if key == PARENT_KEY:

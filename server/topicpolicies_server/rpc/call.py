@@ -1,4 +1,4 @@
-"""One call, as the service sees it: who makes it, where it is (``calls`` has the states), and how it ends."""
+"""One call: its caller, its state (``calls`` has the table of states), what observers need to know of it, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
-"""What calls say besides their requests: names in lower case, each as often as it was said."""
+"""The metadata of a call: pairs of a name in lower case and a value; a name that was sent several times is there several times."""
 
 
 class State(enum.Enum):
-    """Where a call is."""
+    """The state of a call; the table at the top of ``calls`` says what each means."""
 
     WORKING = enum.auto()
     WRITING = enum.auto()
@@ -34,7 +34,7 @@ class State(enum.Enum):
 
 
 class Call:
-    """One call, as the service sees it (``errors.Context``)."""
+    """One call, as the service sees it (``errors.Context``). Other services receive it in place of gRPC's context."""
 
     __slots__ = (
         "_context",
@@ -64,68 +64,72 @@ class Call:
     )
 
     def __init__(self, method: str, context: Any, size: int = 0, metadata: Metadata = ()) -> None:
-        """It has come; its task is the present one, which nobody awaits but gRPC.
+        """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
         Args:
-            method: its name, such as ``UpdatePolicy``; for other services with theirs, such as ``grpc.health.v1.Health/Check``.
-            context: gRPC's (``grpc.aio.ServicerContext``).
-            size: bytes of its request; 0 for a stream of them.
-            metadata: what it says besides its request.
+            method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
+            context: gRPC's context (``grpc.aio.ServicerContext``).
+            size: bytes of the request; 0 for a stream of requests.
+            metadata: the metadata that the caller sent.
         """
         self._context = context
         self.metadata = metadata
-        """What it says besides its request."""
+        """The metadata that the caller sent."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self.method = method
         self.caller: Caller = NOBODY
-        """Who makes it, once a door has found that out."""
+        """The caller, once a door has identified it."""
         self.error: PolicyError | None = None
-        """What it was told at its end; None: nothing went wrong, or it has not ended."""
+        """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
         self.code = ""
-        """gRPC's code of the error that it ended with, also where that is none of ours; "" is none."""
+        """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
         self.given_up = False
-        """Whether its caller went away, or did not read, before its end."""
+        """Whether the caller went away, or did not read, before the end of the call."""
         self.size = size
-        """Bytes of its request; 0 for a stream of them."""
+        """Bytes of the request; 0 for a stream of requests."""
         self.pace: Pace | None = None
-        """How fast a stream of changes may go on; None: as fast as it comes."""
+        """Limits how fast a stream of changes is read; None: no limit."""
         self.target = ""
-        """The namespace, or the topic, that it reads, as the caller names it; "" if it names none, or changes something."""
+        """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
         self.at_least = ""
-        """A version that its answer must have reached; "" is any."""
+        """The version that the answer to a read must have reached; "": any."""
         self.request: Request | None = None
-        """The change that it makes, once that is read; None: it makes none, or many."""
+        """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
         self.changes = 0
-        """How many changes of its stream have their outcome."""
+        """How many changes of an UpdatePolicies stream have their outcome."""
         self.outcome: Outcome | None = None
-        """What became of the change; None: it failed, or has no outcome yet."""
+        """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.expired: PolicyError | None = None
-        """Why it has no answer, when its caller's deadline is near or its credentials have expired."""
+        """The error that ``expire`` ends the call with; None: it was not called."""
         self.leave: Callable[[PolicyError], None] | None = None
-        """Has it read no more, and end with an error once it has told what became of what was read; None: it is ended at once."""
+        """Has an update stream stop reading, and end with an error after the results of what was read; None: the call is ended at once."""
         self.trace: TraceContext | None = None
-        """In which trace it is made, or goes on; None: nobody has looked."""
+        """The trace that the call is part of; None: no observer has looked for one."""
         self.span: CallSpan | None = None
-        """What is told of it to a collector; None: nothing."""
+        """The span of the call, which is sent to a collector; None: the call is not traced."""
         self.state = State.WORKING
         self.started = perf_counter()
-        """When it came, by a finer clock."""
+        """When the call arrived, by ``time.perf_counter``."""
         self.began = self.since = self._loop.time()
-        """The loop's times at which it came, and at which its state began."""
+        """When the call arrived, and when its present state began, by the event loop's clock."""
 
     @property
     def context(self) -> Any:
-        """As gRPC has it."""
+        """gRPC's context (``grpc.aio.ServicerContext``)."""
         return self._context
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """Seconds since the call arrived."""
         return self._loop.time() - self.began
 
     async def write(self, answer: Any) -> None:
-        """Writes one of a stream's answers; ends the call where its peer has gone. It is WRITING until there is room for the next one."""
+        """Writes one answer of a stream. The call is WRITING until there is room for the next answer.
+
+        Raises:
+            asyncio.CancelledError: the peer has gone.
+        """
         now = self._loop.time
         self.state, self.since = State.WRITING, now()
         try:
@@ -135,11 +139,16 @@ class Call:
         self.state, self.since = State.WORKING, now()
 
     def unread_since(self) -> float | None:
-        """The loop's time since when what it writes waits for its peer to take it; None: nothing does."""
+        """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
         return self.since if self.state is State.WRITING else None
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends it with an error (``errors.abort``)."""
+        """Ends the call with a gRPC status. For ``PolicyError`` use ``errors.abort``.
+
+        Raises:
+            grpc.aio.AbortError: the status was sent.
+            asyncio.CancelledError: the peer has gone.
+        """
         self.code = code.name
         try:
             return await self._context.abort(code, details, trailing_metadata)
@@ -147,37 +156,45 @@ class Call:
             self._gone()
 
     def _gone(self) -> NoReturn:
-        """What was written could not be sent: the peer has gone, which gRPC says by cancelling the call a moment later."""
+        """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""
         self.given_up = True
         raise asyncio.CancelledError from None
 
     def note(self, key: str, value: str) -> None:
-        """Says something beside its answer, in the trailing metadata."""
+        """Sets the trailing metadata of the answer to one pair."""
         self._context.set_trailing_metadata(((key, value),))
 
     def time_left(self) -> float | None:
-        """Seconds until its caller's deadline; None: it has none."""
+        """Returns the seconds until the caller's deadline; None: the call has none."""
         left: float | None = self._context.time_remaining()
         return left
 
     def expire(self, error: PolicyError) -> None:
-        """Ends it with an error, because its caller's deadline is near, or its credentials have expired."""
+        """Cancels the call and ends it with an error: for example, its deadline is near, or the caller's credentials have expired."""
         self.expired = error
         self.end()
 
     def goes_to(self, state: State) -> None:
-        """Its state is another one from now on."""
+        """Changes the state."""
         self.state, self.since = state, self._loop.time()
 
     def end(self) -> None:
-        """Ends it where it stands."""
+        """Cancels the call's task."""
         if self._task is not None:
             self._task.cancel()
 
     def why_cancelled(self) -> PolicyError | None:
-        """What it is told of a ``CancelledError``; None: its caller has gone, or does not read.
+        """Returns the error to end the call with after a ``CancelledError``; None: no status can be sent.
 
-        One that nobody has asked this call's task for is of something that it awaited: a failure like every other.
+        =========================================================  ==================================================================
+        the cancellation                                           the status
+        =========================================================  ==================================================================
+        the peer has gone, or gRPC has cancelled the call          none
+        nobody cancelled this task: something that it awaited was  INTERNAL
+        ``expire`` was called                                      the error that it was given
+        the server stops and the call is TOLD                      SHUTTING_DOWN
+        the peer does not read: ``end`` in another state           none
+        =========================================================  ==================================================================
         """
         assert self._task is not None, "a call has a task"
         if self.given_up:

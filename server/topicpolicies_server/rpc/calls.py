@@ -1,17 +1,21 @@
-"""The calls: who makes each, how it goes on, and how it ends, also when the server stops.
+"""The calls in progress: registered when they begin, passed through the doors, observed, and ended when the server stops.
 
-========  ============================================  ======================================  ===========================
-state     the call                                      while the server stops                  when its time is over
-========  ============================================  ======================================  ===========================
-WORKING   makes its answer, or waits for something      goes on; streams end by themselves      is ended, and told so
-          to tell
-WRITING   writes, and waits for its peer to take that   goes on; ends if the peer takes         ends
+*Doors* are called before a request is decoded; each may refuse the call, or set its caller. *Observers* are notified when a call ends, and
+some also when it arrives.
+
+========  ============================================  ======================================  ======================================
+state     the call                                      while the server stops                  when the time for stopping is over
+========  ============================================  ======================================  ======================================
+WORKING   makes its answer, or waits for something      goes on; update and watch streams end   is ended with the status SHUTTING_DOWN
+          to send                                       by themselves
+WRITING   writes, and waits for its peer to take that   goes on; is ended if the peer takes     is ended without a status
                                                         nothing for ``UNREAD_SECONDS``
-TOLD      has ended, and is told why                    ends if the peer does not take that     ends
-========  ============================================  ======================================  ===========================
+TOLD      was ended, and its status is being sent       is ended if the peer does not take      is ended
+                                                        that for ``UNREAD_SECONDS``
+========  ============================================  ======================================  ======================================
 
-A call that ends by itself is no call in progress any more. Who does not read can't be told anything, so such a call just ends: its
-connection is closed with the server.
+A call whose method has returned is no call in progress any more. A peer that does not read can receive no status, so its call ends without
+one, and its connection is closed with the server.
 """
 
 from __future__ import annotations
@@ -34,111 +38,113 @@ from .failures import Failures
 from .lateness import Lateness
 
 UNREAD_SECONDS = 1.0
-"""How long, while the server stops, a peer may leave unread what is written to it."""
+"""Seconds for which, while the server stops, a peer may leave unread what is written to it. Then its call is ended."""
 LAST_SECONDS = 1.0
-"""How long calls that were ended may take to say so."""
+"""Seconds that calls which were ended may take to send their status."""
 REFUSING_SECONDS = 2.0
-"""How long, at most, calls that still come are told that the server stops, before gRPC takes no more of them."""
+"""Seconds, at most, for which new calls are refused with SHUTTING_DOWN while the server stops; then gRPC accepts no more."""
 _QUIET_LOOKS = 5
-"""When so many looks in a row have found no new call, all that had arrived have begun."""
+"""After so many checks in a row without a new call, every call that had arrived is assumed to have begun."""
 _QUIET_SECONDS = 0.01
-"""Between two such looks."""
+"""Seconds between two such checks."""
 _LOOK_SECONDS = 0.1
-"""How often it is looked whether peers read."""
+"""Seconds between two checks, while the server stops, of whether peers read."""
 
 
 class Observer(Protocol):
-    """Whoever is told of calls: what it does takes next to no time, and fails in no way."""
+    """Is notified of calls, on the event loop. Its methods must return at once and must not raise."""
 
     def ended(self, call: Call) -> None:
-        """It has ended: ``error`` and ``given_up`` say how. Nothing may have been asked at the doors."""
+        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. It may have ended before it passed the doors."""
 
 
 @runtime_checkable
 class BeginObserver(Observer, Protocol):
-    """One that is told of the beginning of each call, too."""
+    """An observer that is notified of the arrival of each call, too."""
 
     def began(self, call: Call) -> None:
-        """A call has come."""
+        """Notes that a call has arrived."""
 
 
 class Only(enum.Enum):
-    """Which calls pass a door, or which calls an observer is told of, whose attribute ``only`` this is; without one it is all of them.
+    """The value of a door's or observer's attribute ``only``: the calls for which it is called. Without the attribute that is every call.
 
-    Between two calls gRPC and the kernel push the code for one out of the processor's caches. So a function is not called for calls with
-    which it has nothing to do.
+    Between two calls gRPC and the kernel push our code out of the processor's caches, so each function call is expensive. Doors and
+    observers are therefore not called for calls that do not concern them.
     """
 
     STREAMS = enum.auto()
-    """Those of methods whose calls may stay (``leaving.stays``)."""
+    """Calls of methods whose calls may stay open (``leaving.stays``)."""
     TRACED = enum.auto()
-    """Those that have a span at their end; of no use to a door."""
+    """Calls that have a span when they end. For observers only: no door is limited to them."""
 
 
 class ChangeObserver(Protocol):
-    """Whoever is told of each change of a stream, as of calls."""
+    """Is notified of each change of an UpdatePolicies stream, under the same conditions as an ``Observer``."""
 
     def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """A change has its outcome, or its stream has ended before.
+        """Notes that a change has its outcome, or that its stream ended before.
 
         Args:
-            method: that of its call.
-            caller: who makes it.
-            request: the change; None: it could not be read.
-            answer: its outcome; None: nobody is told it. It may have been made all the same.
-            seconds: how long it took.
+            method: the method of the stream's call.
+            caller: the caller of the stream.
+            request: the change; None: it could not be decoded or is invalid.
+            answer: the outcome; None: the stream ended before there was one. The change may have been made all the same.
+            seconds: how long the change took, from when it was read.
         """
 
 
 Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
-"""What every call passes before its request is decoded; None: it has. Raises ``PolicyError``: it is refused."""
+"""Called for each call before its request is decoded. Returns None if the call passes, or what to await for that. Raises ``PolicyError`` to
+refuse the call."""
 
 
 class Calls:
-    """The calls in progress. It belongs to one event loop."""
+    """The calls in progress of one server. It belongs to one event loop."""
 
     def __init__(self, most: int, doors: Sequence[Door] = (), observers: Sequence[Observer] = ()) -> None:
-        """No calls yet.
+        """Begins without calls.
 
         Args:
-            most: how many there may be.
-            doors: what each passes, in this order.
-            observers: told of each.
+            most: how many calls may be in progress.
+            doors: the doors that each call passes, in this order.
+            observers: the observers that are notified of each call.
         """
         self._most = most
         self.doors = tuple(doors)
         self.observers = tuple(observers)
         self.change_observers: tuple[ChangeObserver, ...] = ()
-        """Who is told of each change of a stream."""
+        """The observers that are notified of each change of an UpdatePolicies stream."""
         self._failures = Failures()
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
-        """The deadlines of those with one answer."""
+        """The deadlines of calls with one answer."""
         self._endless = 0
-        """Those of them that do not end by themselves when the server stops."""
+        """How many calls in progress do not end by themselves when the server stops."""
         self._ended = asyncio.Event()
+        """Set when no call is in progress but endless ones."""
         self._stops = False
         self._refused = 0
-        """Calls that came since the server stops."""
+        """How many calls were refused since the server began to stop."""
 
     def __len__(self) -> int:
         return len(self._calls)
 
     @property
     def doors(self) -> tuple[Door, ...]:
-        """What each call passes, in this order."""
+        """The doors, in the order in which each call passes them."""
         return self._doors
 
     @doors.setter
     def doors(self, doors: tuple[Door, ...]) -> None:
         self._doors = doors
         self.unary_doors = tuple(each for each in doors if only(each) is None)
-        """Those of them that calls pass which do not stay."""
+        """The doors that calls with one answer pass: all but those that are limited to streams."""
 
     @property
     def observers(self) -> tuple[Observer, ...]:
-        """Who is told of calls."""
+        """The observers that are notified of calls."""
         return self._observers
 
     @observers.setter
@@ -150,31 +156,37 @@ class Calls:
         self._tell_traced = tuple(each.ended for each in observers if only(each) is Only.TRACED)
 
     def methods(self) -> list[str]:
-        """Those of the calls in progress, each as often as there are calls; other threads may ask."""
+        """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
         return [call.method for call in list(self._calls)]
 
     def unread_seconds(self) -> float:
-        """The longest time for which a peer has not taken what was written to it; 0: nobody keeps a call waiting. Other threads may ask."""
+        """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
         now = self._loop.time()
         return max((now - call.since for call in list(self._calls) if call.state is State.WRITING), default=0.0)
 
     def unread(self, seconds: float) -> list[Call]:
-        """The calls whose peers have not taken for so long what was written to them."""
+        """Returns the calls whose peers have left a message unread for at least so many seconds."""
         return [call for call in self._calls if call.state is State.WRITING and self.unread_for(call) >= seconds]
 
     def unread_for(self, call: Call) -> float:
-        """Seconds since what its peer has not taken was written; of a call whose peer keeps nobody waiting it says nothing."""
+        """Returns the seconds for which a call's peer has left a message unread; meaningless unless the call is WRITING."""
         return self._loop.time() - call.since
 
     def came(self, method: str, context: Any, size: int = 0) -> Call:
-        """A call has come (see ``Call``). Whoever says so says ``over`` at its end."""
+        """Creates the ``Call`` for a call that has arrived, and notifies observers. ``over`` must be called at its end.
+
+        Args:
+            method: the method's name, as in ``Call``.
+            context: gRPC's context (``grpc.aio.ServicerContext``).
+            size: bytes of the request; 0 for a stream of requests.
+        """
         call = Call(method, context, size, tuple(context.invocation_metadata() or ()))
         for tell in self._tell_began:
             tell(call)
         return call
 
     def over(self, call: Call, *, stays: bool) -> None:
-        """A call has ended, however; ``stays``: whether those of its method may stay (``leaving.stays``)."""
+        """Notifies observers that a call has ended. ``stays``: whether calls of its method may stay open (``leaving.stays``)."""
         for tell in self._tell_ended:
             tell(call)
         if stays:
@@ -185,10 +197,10 @@ class Calls:
                 tell(call)
 
     def begin(self, call: Call, *, endless: bool = False) -> None:
-        """A call is in progress until its ``end``; ``endless``: when the server stops nobody waits for that.
+        """Registers a call as in progress until ``end``. ``endless``: a stopping server does not wait for this call to end by itself.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, there are as many as there may be; UNAVAILABLE, the server stops.
+            PolicyError: RESOURCE_EXHAUSTED, the greatest number of calls is in progress; UNAVAILABLE, the server is stopping.
         """
         if self._stops:
             self._refused += 1
@@ -203,10 +215,10 @@ class Calls:
         self._endless += endless
 
     async def enter(self, call: Call) -> None:
-        """A call in progress that may stay passes the doors.
+        """Passes a call that may stay open through all doors.
 
         Raises:
-            PolicyError: one refuses it; INTERNAL, one fails: the log says why.
+            PolicyError: a door refuses the call; INTERNAL: a door failed, and the server's log says why.
         """
         try:
             for door in self.doors:
@@ -216,25 +228,29 @@ class Calls:
             self.shut(call, error)
 
     def shut(self, call: Call, error: Exception) -> NoReturn:
-        """A door has raised something.
+        """Raises what a call ends with after a door has raised an error.
 
         Raises:
-            PolicyError: the door refuses the call; INTERNAL, it fails: the log says why.
+            PolicyError: the door refuses the call; INTERNAL: the door failed, and the server's log says why.
+            grpc.aio.InternalError: the peer has gone.
         """
-        if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter: there is nobody who reads it
+        if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter means that the peer has gone: no status can reach it
             raise error
         self._failures.tell(f"A door of {call.method}", error)
         raise internal() from error
 
     def end(self, call: Call, *, endless: bool = False) -> None:
-        """A call that was begun so has ended."""
+        """Removes a call from those in progress. ``endless``: as it was given to ``begin``."""
         del self._calls[call]
         self._endless -= endless
         if len(self._calls) <= self._endless:
             self._ended.set()
 
     async def refuse(self) -> None:
-        """Refuses new calls from now on; returns when those that had arrived are told so. gRPC would cancel them without a reason."""
+        """Refuses new calls from now on; returns when calls that had arrived already are refused too.
+
+        gRPC would cancel those without a reason once it accepts no more calls.
+        """
         self._stops = True
         over, looks = self._loop.time() + REFUSING_SECONDS, 0
         while looks < _QUIET_LOOKS and self._loop.time() < over:
@@ -243,11 +259,11 @@ class Calls:
             looks = looks + 1 if refused == self._refused else 0
 
     async def drained(self, seconds: float) -> None:
-        """Returns when no call is in progress but endless ones, or so many seconds from now; those whose peers do not read are ended."""
+        """Returns when only endless calls are in progress, or after so many seconds. Calls whose peers do not read are ended meanwhile."""
         await self._wait(seconds, lambda: len(self._calls) > self._endless)
 
     async def ended(self) -> None:
-        """Ends all that are in progress, and returns when they have been told so, or could not be."""
+        """Ends every call in progress; returns when each has sent its status, or after ``LAST_SECONDS``."""
         for call in list(self._calls):
             if call.state is State.WORKING:
                 call.goes_to(State.TOLD)
@@ -255,7 +271,10 @@ class Calls:
         await self._wait(LAST_SECONDS, lambda: bool(self._calls))
 
     async def _wait(self, seconds: float, left: Callable[[], bool]) -> None:
-        """Returns when none is left, or so many seconds from now. Only the last call's end is waited for: there may be thousands."""
+        """Returns when ``left`` says that no call is left, or after so many seconds.
+
+        It is woken by the end of the last call but the endless ones, not by the end of each: there may be thousands.
+        """
         over = self._loop.time() + seconds
         while left() and (now := self._loop.time()) < over:
             for call in list(self._calls):
@@ -268,6 +287,6 @@ class Calls:
 
 
 def only(who: object) -> Only | None:
-    """Which calls a door, or an observer, has to do with; None: all of them."""
+    """Returns to which calls a door or an observer is limited; None: it is called for all of them."""
     found: Only | None = getattr(who, "only", None)
     return found

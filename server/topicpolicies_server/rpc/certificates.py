@@ -1,7 +1,7 @@
-"""The server's certificate, its key, and the authority of its clients, which are read anew while it runs.
+"""The server's certificate, its key, and the authorities of client certificates, which are read again while the server runs.
 
-gRPC asks for them at each handshake, on threads of its own, and is given what has been read and checked already. Connections that are open
-go on with what they were made with; what is asked on those of clients is judged by the present authorities (``trusting``).
+gRPC asks for them at each handshake, on threads of its own, and is given what has been read and checked already. An open connection keeps
+what it was made with, but the calls on it are checked against the authorities that are in force (``trusting``).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ..config import TlsConfig
 from ..rereading import Rereading
 
 _TRIES = 3
-"""How often a pair is read that changes while it is."""
+"""How often files are read that change while they are read."""
 
 
 class Pem(NamedTuple):
-    """What the files hold."""
+    """The contents of the files. ``authority``: None where client certificates are not asked for."""
 
     certificate: bytes
     key: bytes
     authority: bytes | None
 
     def __repr__(self) -> str:
-        return "Pem(...)"  # a key is shown to nobody
+        return "Pem(...)"  # the key must not get into logs
 
 
 def read_pem(tls: TlsConfig) -> Pem:
-    """What the files hold now, checked: the key fits the certificate.
+    """Reads the files, and checks that they can be used: the key fits the certificate, and the authorities can be read.
 
     Raises:
-        OSError: that can't be used; in words that hold nothing of it.
+        OSError: the files can't be read or used. Its message contains nothing of what they hold.
     """
     for _ in range(_TRIES):
         pem = _content(tls)
@@ -50,7 +50,7 @@ def read_pem(tls: TlsConfig) -> Pem:
 
 
 class Certificates:
-    """What a server shows, and whom it lets in."""
+    """The certificate that a server presents, and the authorities whose client certificates it accepts."""
 
     def __init__(self, tls: TlsConfig) -> None:
         """Reads the files.
@@ -61,24 +61,24 @@ class Certificates:
         self._tls = tls
         self._first = read_pem(tls)
         self.ends_at = _end_of(self._first.certificate)
-        """When the chain in force ends, in seconds since 1970: its certificate that ends first; None: that can't be read."""
+        """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
         self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
-        """What gRPC has not been told yet. Its threads take it, in one step."""
+        """The configuration that gRPC has not fetched yet, if there is one. Its threads take it in one atomic step."""
         self._authority = self._first.authority
         self._trusted: Callable[[bytes], None] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
-        """For one address of a server."""
+        """Returns the credentials for one address of a server."""
         strict = self._tls.client_ca_file is not None
         fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
         return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
 
     def follow(self, rereading: Rereading, trusted: Callable[[bytes], None] | None = None) -> None:
-        """Reads the files anew from now on.
+        """Has the files read again from now on.
 
         Args:
-            rereading: does.
-            trusted: told the authorities of clients, PEM, whenever they are others; None: nobody asks.
+            rereading: reads them.
+            trusted: called with the authorities of client certificates, as PEM, whenever they have changed; None: not called.
         """
         self._trusted = trusted
         tls = self._tls
@@ -93,7 +93,7 @@ class Certificates:
         self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """What is new; None: nothing. A thread of gRPC's calls it, which must not wait for anything."""
+        """Returns the new configuration; None: there is none. A thread of gRPC calls this, and must not be blocked."""
         try:
             return self._next.pop()
         except IndexError:
@@ -109,7 +109,7 @@ def _end_of(chain: bytes) -> float | None:
 
     try:
         return min(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(chain))
-    except ValueError:  # OpenSSL takes some that this library does not
+    except ValueError:  # OpenSSL accepts some certificates that this library does not
         return None
 
 
@@ -120,7 +120,7 @@ def _content(tls: TlsConfig) -> Pem:
 
 def _check_pair(certificate: Path, key: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_ciphers("DEFAULT@SECLEVEL=0")  # how strong they have to be is for whoever connects
+    context.set_ciphers("DEFAULT@SECLEVEL=0")  # clients decide how strong key and certificate have to be
     try:
         context.load_cert_chain(certificate, key, password=str)  # never asked for at a terminal
     except ssl.SSLError as error:

@@ -1,7 +1,7 @@
-"""From the bytes of a request to its message. What is too large, or no message, is the caller's fault, and is told so.
+"""Decodes requests. Bytes that are too many, or are no message, are refused as the caller's fault, with a reason.
 
-gRPC takes what a deserializer raises for a failure of the server, and ends a whole stream with it. So it is given the bytes as they are,
-and they are decoded here.
+gRPC reports an exception of a deserializer as a failure of the server, and ends a whole stream with it. So gRPC is given no deserializer:
+it hands over the bytes as they are, and they are decoded here. Of a damaged batch of changes, what can be decoded is served.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from ..core.policies.documents import read_varint
 from ..core.reasons import Reason
 
 RECEIVED_TIMES = 4
-"""Up to so many times the limit a message is received all the same, to be refused with its reason; gRPC refuses larger ones, with none."""
+"""A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
 MOST_CHANGES = 1_000
-"""Of one batch. Of a damaged one no more are looked for."""
+"""The most changes in one batch. In a damaged batch one more is looked for, so that it is refused as one with too many."""
 _CHANGES = b"\x0a"
 """The tag of ``UpdatePoliciesRequest.changes``."""
 _SEQUENCE = b"\x08"
-"""The tag of ``PolicyChangeRequest.sequence``, which stands first in what Protobuf's own libraries write."""
+"""The tag of ``PolicyChangeRequest.sequence``, which Protobuf's own libraries write first."""
 _T = TypeVar("_T")
 
 Parse: TypeAlias = Callable[[bytes], _T]
-"""``FromString`` of a kind of messages."""
+"""``FromString`` of a message class."""
 
 
 class Undecodable(NamedTuple):
-    """A change of a batch that is no message."""
+    """A change of a batch that can't be decoded."""
 
     sequence: int
-    """0 where that can't be told either."""
+    """The change's sequence; 0 where that can't be decoded either."""
     error: PolicyError
 
 
 class Salvage(NamedTuple):
-    """What could be decoded of a batch."""
+    """A damaged batch: its changes, each decoded or ``Undecodable``."""
 
     changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable]
 
@@ -50,15 +50,15 @@ Batch: TypeAlias = service_pb2.UpdatePoliciesRequest | Salvage
 
 
 def decode(parse: Parse[_T], raw: bytes, most: int) -> _T:
-    """The message that some bytes are.
+    """Decodes a message.
 
     Args:
-        parse: the kind of message.
+        parse: ``FromString`` of its class.
         raw: the bytes.
         most: bytes that a message may have.
 
     Raises:
-        PolicyError: RESOURCE_EXHAUSTED, there are too many; INVALID_ARGUMENT, they are no such message.
+        PolicyError: RESOURCE_EXHAUSTED, there are too many bytes; INVALID_ARGUMENT, they are no such message.
     """
     if len(raw) > most:
         raise PolicyError(
@@ -74,20 +74,20 @@ def decode(parse: Parse[_T], raw: bytes, most: int) -> _T:
 
 
 async def decoded(parse: Parse[_T], stream: AsyncIterable[bytes], most: int) -> AsyncIterator[_T]:
-    """The messages of a stream, up to the first that is none.
+    """Yields the messages of a stream.
 
     Raises:
-        PolicyError: as ``decode`` says.
+        PolicyError: as ``decode``, for the first message that can't be decoded.
     """
     async for raw in stream:
         yield decode(parse, raw, most)
 
 
 async def batches(stream: AsyncIterable[bytes], most: int) -> AsyncIterator[Batch]:
-    """The batches of a stream of changes; of one that is damaged, what could be decoded.
+    """Yields the batches of an update stream; a damaged one as a ``Salvage``.
 
     Raises:
-        PolicyError: RESOURCE_EXHAUSTED, one has too many bytes.
+        PolicyError: RESOURCE_EXHAUSTED, a batch has too many bytes.
     """
     async for raw in stream:
         try:
@@ -99,7 +99,7 @@ async def batches(stream: AsyncIterable[bytes], most: int) -> AsyncIterator[Batc
 
 
 def _salvaged(raw: bytes) -> Iterator[service_pb2.PolicyChangeRequest | Undecodable]:
-    """The changes of a batch that is no message as a whole; behind the first that can't be told from the next one there is nothing."""
+    """Yields the changes of a damaged batch. Where the end of a change can't be found, the rest is one ``Undecodable``."""
     at = 0
     while at < len(raw):
         length, start = _varint(raw, at + 1) if raw[at : at + 1] == _CHANGES else (None, at)
@@ -116,7 +116,7 @@ def _salvaged(raw: bytes) -> Iterator[service_pb2.PolicyChangeRequest | Undecoda
 
 
 def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
-    """A number of Protobuf's, and where it ends; None: there is none."""
+    """Reads a varint. Returns its value, or None if there is none, and where it ends."""
     try:
         return read_varint(raw, at)
     except IndexError:

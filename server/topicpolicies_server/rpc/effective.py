@@ -1,4 +1,7 @@
-"""GetEffectivePolicy: what holds for a topic, and which level says so."""
+"""GetEffectivePolicy: the policies that are in effect for a topic, and the level that each value comes from.
+
+The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,19 @@ _APPLIED = {service_pb2.EFFECTIVE_VIEW_APPLIED_LOCAL: Scope.LOCAL, service_pb2.E
 
 
 class Question(NamedTuple):
-    """What is asked."""
+    """A validated request."""
 
     topic: Topic
     view: service_pb2.EffectiveView.ValueType
     at_least: Mapping[Scope, str]
-    """By scope, a version that its document must have reached; "" is any."""
+    """By scope, the version that its document must have reached; "": any."""
 
 
 def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
-    """What is asked.
+    """Reads a request.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems()
     topic = read_topic(message.topic, problems)
@@ -53,17 +56,18 @@ def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
 
 
 async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire, context: Context) -> bytes:
-    """A serialized ``GetEffectivePolicyResponse``.
+    """Returns a serialized ``GetEffectivePolicyResponse``.
 
     Args:
         registry: the namespaces.
-        admission: what is known of the cluster; None: nothing is.
-        question: what is asked.
-        wire: how documents are told.
-        context: the call, which is told what version it waits for.
+        admission: gathers facts about the cluster; None: the cluster is not known.
+        question: the request.
+        wire: serializes the policies.
+        context: the call; its ``at_least`` is set to the version that is waited for.
 
     Raises:
-        PolicyError: the namespace or the brokers are not known, or can't be asked; the topic does not exist; the log can't be read.
+        PolicyError: the policies of the namespace or of the brokers are not known or can't be found out; the topic does not exist; the log
+            can't be read, or does not reach a version in time.
     """
     topic = question.topic
     levels = await admission.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if admission is not None else None

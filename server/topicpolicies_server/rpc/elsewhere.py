@@ -1,7 +1,8 @@
-"""Namespaces in which changes of a stream were refused because another process writes them.
+"""Namespaces in which a change of an update stream was refused because another process is the leader (``NOT_LEADER``).
 
-Later changes of the stream are refused there too, even if this process leads by then, or they would overtake the one that was refused. So
-they are remembered as long as the stream is open, and a stream that meets very many of them has to end.
+Later changes of the stream are refused there too, even if this process has become the leader: otherwise they would overtake the refused
+one, which the client may repeat. So such namespaces are remembered as long as the stream is open, and a stream with very many of them has
+to end.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 
 MOST_ELSEWHERE = 1_024
-"""Namespaces of which a stream may have changes refused; then it reads no more. Those that it has read by then may add a few."""
+"""Namespaces that are remembered for one stream before it stops reading. Changes that it has read by then may add a few."""
 
 
 class LedElsewhere:
-    """Those of one stream."""
+    """Remembers, for one stream, the namespaces that another process leads, and the first refusal in each."""
 
     def __init__(self) -> None:
         self._refusals: dict[str, NotLeader] = {}
@@ -24,18 +25,18 @@ class LedElsewhere:
         return len(self._refusals)
 
     def refusal(self, namespace: str) -> NotLeader | None:
-        """What changes of a namespace are told; None: none of them was refused."""
+        """Returns the error of further changes of a namespace; None: none of its changes was refused."""
         return self._refusals.get(namespace)
 
     def refused(self, namespace: str, error: NotLeader) -> NotLeader:
-        """A change of a namespace was refused; what it is told: what the first one was."""
+        """Notes that a change of a namespace was refused. Returns the error to answer it with: that of the first one."""
         return self._refusals.setdefault(namespace, error)
 
     def full(self, namespace: str) -> PolicyError | None:
-        """What the stream is to end with if there are too many; None: there are not.
+        """Returns the error that the stream is to end with if there are too many namespaces; None: there are not.
 
         Args:
-            namespace: the one that was refused last.
+            namespace: the namespace of the last refusal, for the error's metadata.
         """
         if len(self._refusals) < MOST_ELSEWHERE:
             return None

@@ -1,4 +1,4 @@
-"""The one mapper from the domain's errors to gRPC: status code, sentence, and ``google.rpc`` details."""
+"""The only place that maps ``PolicyError`` to gRPC: status code, message, and ``google.rpc`` details. Also the protocol of a call."""
 
 from __future__ import annotations
 
@@ -29,79 +29,79 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 _CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
 _VIOLATION_BYTES = 3_500
-"""Of the violations that an answer names. It stands in the call's metadata, with the message twice (once with three bytes for each that is
-not ASCII); above 8 KiB of it peers put RESOURCE_EXHAUSTED in place of the error."""
+"""The most bytes of the violations in a status. The status is sent in the trailing metadata, beside the message, which is there twice (once
+with three bytes for each byte that is not ASCII). Beyond 8 KiB of metadata peers report RESOURCE_EXHAUSTED in place of the error."""
 
 
 class Context(Protocol):
-    """What the service uses of a call (``call.Call``)."""
+    """What the service uses of a call. ``call.Call`` implements it, and says more of each attribute."""
 
     error: PolicyError | None
-    """What it was told at its end."""
+    """The error that the call ended with."""
     pace: Pace | None
-    """How fast a stream of changes may go on; None: as fast as it comes."""
+    """Limits how fast a stream of changes is read; None: no limit."""
     target: str
-    """What it reads."""
+    """The topic or namespace that the call concerns."""
     at_least: str
-    """A version that its answer must have reached."""
+    """The version that the answer must have reached."""
     request: Request | None
-    """The change that it makes."""
+    """The change that the call makes, if it makes a single one."""
     changes: int
-    """How many changes of its stream have their outcome."""
+    """How many changes of an UpdatePolicies stream have their outcome."""
     outcome: Outcome | None
-    """What became of that."""
+    """The outcome of ``request``."""
     trace: TraceContext | None
-    """In which trace it is made, or goes on; None: nobody has looked."""
+    """The trace that the call is part of; None: no observer has looked for one."""
     span: CallSpan | None
-    """What is told of it to a collector."""
+    """The span of the call; None: the call is not traced."""
     started: float
-    """When it came, by ``time.perf_counter``."""
+    """When the call arrived, by ``time.perf_counter``."""
     leave: Callable[[PolicyError], None] | None
-    """Has it read no more, and end with an error."""
+    """Has an update stream stop reading, and end with an error."""
 
     @property
     def caller(self) -> Caller:
-        """Who makes it."""
+        """The caller."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """What it says besides its request."""
+        """The metadata that the caller sent."""
 
     def note(self, key: str, value: str) -> None:
-        """Says something beside its answer."""
+        """Sets the trailing metadata of the answer to one pair."""
 
     def unread_since(self) -> float | None:
-        """The loop's time since when what it writes waits for its peer to take it; None: nothing does."""
+        """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Anything = ()) -> Anything:
-        """Ends the call with an error."""
+        """Ends the call with a gRPC status."""
 
 
 async def abort(context: Context, error: PolicyError) -> NoReturn:
-    """Ends a call with an error."""
+    """Ends a call with the status of an error, which observers see as ``context.error``."""
     context.error = error
     await context.abort(code(error), error.message, trailing_metadata(error))
     raise AssertionError("abort does not return")
 
 
 def internal() -> PolicyError:
-    """What a caller is told when the fault is ours; the log says more."""
+    """Returns the error of an unforeseen failure. It reveals nothing; the server's log has the cause."""
     return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar failed on this request; its log says why.")
 
 
 def code(error: PolicyError) -> grpc.StatusCode:
-    """The gRPC status code of an error."""
+    """Returns the gRPC status code of an error."""
     return _CODES[error.kind]
 
 
 def status(error: PolicyError) -> Status:
-    """The error as a message inside an answer."""
+    """Returns an error as a ``google.rpc.Status``, for the trailing metadata of a call or for the result of one change."""
     number: int = code(error).value[0]
     return Status(code=number, message=error.message, details=_details(error))
 
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
-    """The error's details as the trailing metadata of a call."""
+    """Returns the trailing metadata that carries an error's details."""
     return ((DETAILS_KEY, status(error).SerializeToString()),)
 
 
@@ -122,7 +122,7 @@ def _details(error: PolicyError) -> list[Any]:
 
 
 def _named(violations: Sequence[Violation]) -> list[BadRequest.FieldViolation]:
-    """As many of the violations as there is room for; the last one says how many are left out."""
+    """Returns as many violations as there is room for; if some are left out, the last one says how many."""
     named: list[BadRequest.FieldViolation] = []
     room = _VIOLATION_BYTES
     for index, each in enumerate(violations):

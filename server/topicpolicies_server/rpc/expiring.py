@@ -1,6 +1,7 @@
-"""Streams whose callers' credentials expire. They end (``leaving``): what was allowed then need not be allowed now.
+"""Ends streams whose callers' credentials have expired (``leaving``), for what they allowed then need not be allowed now.
 
-The time is the system's, which can be set: it is looked at again each ``LOOK_SECONDS``. Other calls are asked at the door only.
+Expiry is by the system's clock, which can be set, so each stream's is checked at least every ``LOOK_SECONDS``. Other calls, which end by
+themselves, need valid credentials only when they begin.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from .calls import Only
 from .leaving import Leaving, may_stay
 
 LOOK_SECONDS = 30.0
-"""How often, at least, it is looked what time it is."""
+"""The longest time, in seconds, between two looks at the system's clock for one stream."""
 
 
 class Expiring:
-    """Ends streams. It is a door, the one behind that which finds out who calls, and an observer."""
+    """A door and an observer that ends streams. As a door it must stand behind the one that identifies callers (``identifying``)."""
 
     only = Only.STREAMS
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
-        """``wall``: tells the time, in seconds since 1970."""
+        """``wall``: returns the time in seconds since 1970."""
         self._wall = wall
         self._loop = asyncio.get_running_loop()
         self._due: dict[Call, asyncio.TimerHandle] = {}
@@ -36,12 +37,12 @@ class Expiring:
         return len(self._due) + len(self._leaving)
 
     def __call__(self, call: Call) -> None:
-        """The door: whoever has credentials that expire gets no further with a stream than until then."""
+        """Watches the credentials of a call that may stay open, if they expire. It refuses no call."""
         if call.caller.expires_at != math.inf and may_stay(call):
             self._look(call, call.caller.expires_at)
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Forgets a call that has ended."""
         if (due := self._due.pop(call, None)) is not None:
             due.cancel()
         self._leaving.ended(call)

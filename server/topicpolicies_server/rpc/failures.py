@@ -1,6 +1,6 @@
-"""Failures that nobody foresaw, in the server's log: one entry each, and a traceback only once for each place of the code.
+"""Logs unforeseen errors: one line for each, and the traceback only for the first from each place in the code.
 
-A client that meets such a failure tries again, so a traceback each time would bury everything else.
+A client that meets such an error retries, and a traceback each time would bury everything else in the log.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import logging
 
 _LOG = logging.getLogger(__name__)
 _LONGEST = 300
-"""Characters of an error's own words."""
+"""The most characters of an error's ``repr`` in a line."""
 _MOST_PLACES = 1_000
 
 _Place = tuple[str, str, int]
 
 
 class Failures:
-    """Tells of failures, and remembers which tracebacks stand in the log already."""
+    """Logs errors, and remembers whose tracebacks are in the log already."""
 
     def __init__(self) -> None:
         self._known: set[_Place] = set()
 
     def tell(self, what: str, error: BaseException) -> None:
-        """Logs a failure.
+        """Logs an error.
 
         Args:
             what: what failed, as the beginning of a sentence.
-            error: why.
+            error: the error.
         """
         place = _place(error)
         known = place in self._known
@@ -40,7 +40,7 @@ class Failures:
 
 
 def _place(error: BaseException) -> _Place:
-    """What it is, and where it was raised."""
+    """Returns the type of an error, and the file and line that raised it."""
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next

@@ -1,6 +1,10 @@
-"""The methods of a gRPC server: bytes in, bytes out. Requests are decoded here (``decoding``); answers are serialized already.
+"""The method handlers that a gRPC server is given: bytes in, bytes out.
 
-A stream is written, not generated: what gRPC cancels ends the method where it stands, and so gives back at once what it has.
+Each handler wraps a method in a ``Call``: it registers the call with ``Calls``, passes it through the doors, decodes the request
+(``decoding``), runs the method, and turns whatever the method raises into the status of the call. Answers are serialized already.
+
+Answers of a stream are written with ``call.write``, not yielded to gRPC. So when gRPC cancels a call, the cancellation is raised inside the
+method where it stands, and the method releases what it holds at once.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from .watching.stream import Write
 
 
 def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
-    """The service, for a gRPC server; a request has at most ``most`` bytes."""
+    """Returns the handler of ``TopicPoliciesService`` for a gRPC server. ``most``: bytes that a request message may have."""
     methods = _Methods(servicer.calls, most, endless=False)
     unary: dict[str, tuple[Callable[..., Awaitable[bytes]], Parse[Any]]] = {
         "UpdatePolicy": (servicer.update_policy, service_pb2.UpdatePolicyRequest.FromString),
@@ -52,22 +56,23 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
 
 
 class Others:
-    """Stands in for a gRPC server where other services are added to it: their requests are decoded, and their calls end, as ours do.
+    """Stands in for the gRPC server when services of libraries (health, reflection) are added to it with their generated code.
 
-    In place of gRPC's context their methods have the ``Call``.
+    It wraps their methods like those of our own service, so that their calls pass the same doors, count as calls in progress and end in the
+    same way. In place of gRPC's context these methods receive the ``Call``.
     """
 
     def __init__(self, server: grpc.aio.Server, calls: Calls, most: int) -> None:
-        """``most``: bytes that a request may have."""
+        """``server``: to which the wrapped methods are added; ``most``: bytes that a request message may have."""
         self._server = server
         self._methods = _Methods(calls, most, endless=True)
         self._most = most
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
-        """What generated code adds a service with, beside the other one."""
+        """Does nothing: generated code calls this beside ``add_registered_method_handlers``, with the same handlers."""
 
     def add_registered_method_handlers(self, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
-        """Adds the methods of a service."""
+        """Wraps the methods of a service and adds them to the gRPC server."""
         ours = {name: self._method(f"{service}/{name}", handler) for name, handler in methods.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
 
@@ -89,10 +94,16 @@ class Others:
 
 
 class _Methods:
-    """Makes methods for gRPC, which decode, write, and are calls in progress meanwhile."""
+    """Makes gRPC methods of the methods of services: each decodes its request, is a call in progress, and ends with a status."""
 
     def __init__(self, calls: Calls, most: int, *, endless: bool) -> None:
-        """``endless``: whether streams do not end by themselves when the server stops."""
+        """Wraps methods whose calls are registered with ``calls``.
+
+        Args:
+            calls: the calls in progress.
+            most: bytes that a request message may have.
+            endless: whether the streams do not end by themselves when the server stops, as those of health and reflection.
+        """
         self._calls = calls
         self._most = most
         self._endless = endless
@@ -101,7 +112,7 @@ class _Methods:
     def unary_unary(
         self, name: str, method: Callable[[Any, Call], Awaitable[Any]], parse: Parse[Any]
     ) -> Callable[[bytes, Any], Awaitable[Any]]:
-        """A method with one answer."""
+        """Wraps a method with one request and one answer."""
         calls, most, long = self._calls, self._most, stays(name)
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
@@ -129,11 +140,11 @@ class _Methods:
         return unary_unary
 
     def unary_stream(self, name: str, method: Callable[[Any, Call], Any], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
-        """A method with a stream of answers."""
+        """Wraps a method with one request, which yields answers or writes them itself."""
         return self.written(name, lambda raw, call: method(decode(parse, raw, self._most), call))
 
     def written(self, name: str, method: Callable[[Any, Call], Any]) -> Callable[[Any, Any], Awaitable[None]]:
-        """A method that makes a stream of answers, or writes it itself."""
+        """Wraps a method that takes the undecoded request, or the stream of them, and yields answers or writes them itself."""
 
         async def written(request: Any, context: Any) -> None:
             size = len(request) if isinstance(request, bytes) else 0
@@ -144,7 +155,7 @@ class _Methods:
     def writing(
         self, name: str, method: Callable[[Any, Call, Write], Awaitable[None]], parse: Parse[Any]
     ) -> Callable[[bytes, Any], Awaitable[None]]:
-        """A method with a stream of answers, which it writes with what it is given for that."""
+        """Wraps a method with one request, which writes its answers with the function that it receives as its last argument."""
 
         async def writing(raw: bytes, context: Any) -> None:
             await self._run(name, context, len(raw), lambda call: method(decode(parse, raw, self._most), call, call.write))
@@ -170,12 +181,16 @@ class _Methods:
             calls.over(call, stays=True)
 
     async def _tell(self, call: Call, error: Exception) -> NoReturn:
-        """A call ends with an error: one for its caller, the end of one that was told it, or has gone, or one that nobody foresaw."""
+        """Ends a call with an error that its method, a door or ``Calls`` raised.
+
+        A ``PolicyError`` becomes the call's status. An ``AbortError`` is raised again, for the status has been sent; so is an
+        ``InternalError``, for the peer has gone. Any other error is logged, and becomes INTERNAL.
+        """
         if isinstance(error, PolicyError):
             await abort(call, error)
         if isinstance(error, grpc.aio.AbortError):
             raise error
-        if isinstance(error, grpc.aio.InternalError):  # gRPC's word for what could not be written: there is nobody who reads it
+        if isinstance(error, grpc.aio.InternalError):  # gRPC could not write: the peer has gone, and no status can reach it
             call.given_up = True
             raise error
         self._failures.tell(call.method, error)
@@ -183,7 +198,7 @@ class _Methods:
 
 
 async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call) -> None:
-    """Writes what a method answers; some methods write it themselves."""
+    """Writes the answers that a method yields; awaits a method that writes them itself."""
     if not isinstance(answers, AsyncGenerator):
         await answers
         return
@@ -193,11 +208,11 @@ async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Cal
 
 
 async def _tell_end(call: Call) -> NoReturn:
-    """A call was cancelled: it is told why, if it can be."""
+    """Ends a cancelled call: with a status that says why, or without one if the caller has gone, does not read, or has its status."""
     why = call.why_cancelled()
     if why is None:
         call.given_up = True
         raise asyncio.CancelledError
-    if call.code:  # its end was being told as it was cancelled: gRPC takes one, and goes on with that
+    if call.code:  # the call was cancelled while it was sending its status: gRPC takes one status, and goes on sending that
         raise asyncio.CancelledError
     await abort(call, why)

@@ -1,18 +1,19 @@
 """gRPC's health service (``grpc.health.v1``).
 
 ======================================  ==========================================================================================
-name                                    what is told
+name                                    status
 ======================================  ==========================================================================================
 "", ``readiness``, the service's name   whether the server is ready: the change log can be reached, and the server does not stop
-``liveness``                            SERVING, as long as it answers
+``liveness``                            SERVING, as long as the process answers
 ``tenant/namespace``                    SERVING: its view answers, and the log can be reached. NOT_SERVING: it can't be loaded, the log
-                                        is out of reach, or the server stops. UNKNOWN: nobody has asked for it, or it is being read;
-                                        asking for its health does not load it; and who may not read it is told so of each
-anything else                           NOT_FOUND; a watch is told SERVICE_UNKNOWN
+                                        is out of reach, or the server stops. UNKNOWN: the namespace is not in memory (a health check
+                                        does not load it) or is being read, or the caller may not read it
+anything else                           NOT_FOUND; a watch receives SERVICE_UNKNOWN
 ======================================  ==========================================================================================
 
-Watches have a bound, and so has a name. Who holds most of them keeps nobody else from watching: his oldest makes room. A peer that does not
-read holds up nobody: each watch has its own task, and is told the newest.
+The number of health watches is bounded, and so is the length of a name. At the bound, the principal with the most watches keeps no other
+from watching: its oldest watch is ended for the new one. A peer that does not read holds up no other: each watch has its own task, and
+sends the newest status only.
 """
 
 from __future__ import annotations
@@ -39,35 +40,35 @@ from .rationing import principal
 
 _LONGEST_NAME = 512
 _LOOK_SECONDS = 1.0
-"""How often it is looked how a watched namespace is."""
+"""Seconds between two looks at the status of a watched namespace."""
 _ALIVE = "liveness"
 _Status = health_pb2.HealthCheckResponse
 SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SERVING, _Status.UNKNOWN, _Status.SERVICE_UNKNOWN
 
 
 class _Watch(NamedTuple):
-    """One that is open."""
+    """An open health watch."""
 
     who: Hashable
-    """Whose it is."""
+    """The principal or address that it belongs to (``rationing.principal``)."""
     changed: asyncio.Event
-    """Set when something has changed."""
+    """Set when the readiness of the server has changed."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """The health of one server."""
+    """The health service of one server."""
 
     def __init__(
         self, readiness: Readiness, registry: Registry, service: str, most_watches: int, permitting: Permitting | None = None
     ) -> None:
-        """Nobody watches.
+        """Begins without watches.
 
         Args:
-            readiness: what is known.
+            readiness: whether the server is ready.
             registry: the namespaces.
-            service: the name of the service whose health is that of the server.
-            most_watches: how many may be open.
-            permitting: asks who may read a namespace, and so be told of it; None: everybody.
+            service: the full name of our service, which has the health of the server.
+            most_watches: how many health watches may be open.
+            permitting: checks who may read a namespace, and so see its health; None: every caller may.
         """
         self._readiness = readiness
         self._registry = registry
@@ -75,16 +76,16 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._permitting = permitting
         self._of_all = ("", "readiness", service)
         self._watches: dict[Call, _Watch] = {}
-        """Those that are open; the one that has been there longest comes first."""
+        """The open watches by call, the oldest first."""
         readiness.tell(self._wake)
 
     @property
     def watches(self) -> int:
-        """Open watches."""
+        """How many health watches are open."""
         return len(self._watches)
 
     def status(self, name: str) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
-        """How something is; None: there is no such thing."""
+        """Returns the status of a name; None: there is no such name."""
         ready = SERVING if self._readiness.ready else NOT_SERVING
         if name in self._of_all:
             return ready
@@ -100,7 +101,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         return ready if namespace.phase is Phase.READY else NOT_SERVING
 
     async def told(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
-        """The same as far as a caller may know it."""
+        """Returns the status of a name as a caller may see it: UNKNOWN for a namespace that it may not read."""
         if self._permitting is not None and _is_namespace(name):
             try:
                 await self._permitting.need(call.caller, name, Permission.READ)
@@ -109,19 +110,19 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         return self.status(name)
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Call) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
-        """How something is now."""
+        """Sends the present status of a name."""
         status = await self.told(request.service, context)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
         return _Status(status=status)
 
     async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
-        """How the server is, by all names but those of namespaces."""
+        """Sends the status of every name but those of namespaces."""
         del request, context
         return health_pb2.HealthListResponse(statuses={name: _Status(status=self.status(name)) for name in (*self._of_all, _ALIVE)})
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Call) -> None:  # noqa: N802
-        """How something is, now and whenever that changes."""
+        """Sends the status of a name, now and whenever it has changed."""
         name, told = request.service, None
         looks = _LOOK_SECONDS if _is_namespace(name) else None
         who, changed = principal(context), asyncio.Event()
@@ -143,10 +144,10 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             self._watches.pop(context, None)
 
     def _make_room(self, who: Hashable) -> None:
-        """Ends the oldest watch of whoever has most of them, if there are as many as there may be.
+        """If the greatest number of watches is open, ends the oldest watch of the principal with the most of them.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, nobody has more than the newcomer would have.
+            PolicyError: RESOURCE_EXHAUSTED, no principal has more watches than ``who`` would have.
         """
         if len(self._watches) < self._most_watches:
             return

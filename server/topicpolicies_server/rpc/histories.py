@@ -1,6 +1,6 @@
-"""ListHistory, and documents as they were: from requests to questions, and from entries to answers.
+"""ListHistory, and GetPolicy as of a moment in the past: reads the requests, asks the history, serializes the answers.
 
-The documents of an entry go into its answer as the bytes that the history keeps.
+The documents of an entry go into the answer as the bytes that the history keeps.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from .answers import document, number
 from .problems import MOST_ACTOR, Problems, read_scopes, read_topic
 
 _FUTURE_MS = 60_000
-"""So much later than the present a time may be, because clocks differ; it means the present then."""
+"""How far a time may lie in the future, because clocks differ; it then means the present."""
 
 
 class Moment(NamedTuple):
-    """When a document is to be told of."""
+    """The moment as of which a document is read: a time or a version."""
 
     at: int
-    """In milliseconds since 1970."""
+    """The time, in milliseconds since 1970; 0 if ``version`` counts."""
     version: Position
-    """Instead of the time, if it is not empty."""
+    """The version; "": ``at`` counts."""
 
 
 def of(registry: Registry) -> History:
-    """The server's history.
+    """Returns the server's history.
 
     Raises:
-        PolicyError: it has none.
+        PolicyError: FAILED_PRECONDITION (``HISTORY_OFF``), the server keeps none.
     """
     if registry.history is None:
         raise PolicyError(
@@ -55,10 +55,10 @@ def of(registry: Registry) -> History:
 
 
 def read_question(message: service_pb2.ListHistoryRequest) -> Question:
-    """What is to be listed.
+    """Reads a ListHistory request.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems()
     topic = read_topic(message.topic, problems) if message.topic else None
@@ -90,7 +90,7 @@ def read_question(message: service_pb2.ListHistoryRequest) -> Question:
 
 
 def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Moment | None:
-    """When documents are to be told of; None: now."""
+    """Reads the as-of fields of a GetPolicy request; violations are noted. None: the request reads the present documents."""
     if message.HasField("as_of_version"):
         if not message.as_of_version:
             problems.add("as_of_version", Reason.MALFORMED_VERSION, "as_of_version is empty: name a version.")
@@ -104,12 +104,12 @@ def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Mo
 
 
 async def list_history(registry: Registry, question: Question, *, followed: bool) -> bytes:
-    """A serialized ``ListHistoryResponse``.
+    """Returns a serialized ``ListHistoryResponse``.
 
     Args:
         registry: the namespaces.
-        question: what is asked for.
-        followed: whether the namespace's log may be read.
+        question: the entries that are wanted.
+        followed: whether the namespace may be loaded first, so that the history has what its log has.
 
     Raises:
         PolicyError: there is no history, or it can't be read.
@@ -118,7 +118,7 @@ async def list_history(registry: Registry, question: Question, *, followed: bool
     if followed:
         try:
             await registry.get(question.namespace).ready()
-        except PolicyError:  # what is recorded can be told all the same
+        except PolicyError:  # what the history has recorded can be listed all the same
             followed = False
     page = await history.page(question)
     last = page.entries[-1].place if page.more else None
@@ -129,17 +129,17 @@ async def list_history(registry: Registry, question: Question, *, followed: bool
 
 
 async def past_document(registry: Registry, namespace: str, key: PolicyKey, moment: Moment, *, followed: bool) -> bytes:
-    """A serialized ``PolicyDocument``: a document as it was.
+    """Returns a document as it was, as a serialized ``PolicyDocument``.
 
     Args:
         registry: the namespaces.
-        namespace: the topic's.
-        key: its policy key.
-        moment: when.
-        followed: whether the namespace's log may be read; if not, only the history tells.
+        namespace: the namespace of the topic.
+        key: the policy key.
+        moment: the time or the version.
+        followed: whether the namespace may be loaded for its present head; if not, only the history is used.
 
     Raises:
-        PolicyError: there is no history, it does not tell for certain, or it or the log can't be read.
+        PolicyError: there is no history, the document is not certain from it, or the history or the log can't be read.
     """
     history = of(registry)
     head = await registry.get(namespace).get(key) if followed else None
@@ -148,7 +148,7 @@ async def past_document(registry: Registry, namespace: str, key: PolicyKey, mome
 
 
 def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: bool = False) -> int:
-    """Rounded, as the history keeps times: down what is meant as a moment, up what is meant as a bound."""
+    """Reads a time in milliseconds, the history's precision: rounded down as a moment, or up as a bound (``up``); violations are noted."""
     found = time_stamp.seconds * 1000 + (time_stamp.nanos + 999_999 * up) // 1_000_000
     if not (0 <= found <= MOST_MS and 0 <= time_stamp.nanos < 1_000_000_000):
         problems.add(field, Reason.OUT_OF_BOUNDS, f"{field} must be a time between the years 1970 and 9999.")
@@ -157,7 +157,7 @@ def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: 
 
 
 def _asked(question: Question) -> object:
-    """What is asked, however it is written, whatever the page."""
+    """Returns what the pages of one listing have in common, in a canonical form, for page tokens."""
     return question._replace(after=None, most=0, scopes=frozenset()), sorted(question.scopes)
 
 

@@ -1,10 +1,11 @@
-"""The door at which every call says who makes it (``access``). What it gave is in its metadata, and in the certificate of its connection.
+"""The door that identifies callers (``access``): by a token in the call's metadata, or by the client certificate of its connection.
 
-Health is told to whoever asks, because what asks (``grpc_health_probe``, an orchestrator) has nothing to show. What is shown is verified
-all the same.
+The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none. Credentials
+that they do send are verified all the same.
 
-Nearly every call has a token that was verified before. It is let in by this one function: between two calls gRPC and the kernel push the
-code for one out of the processor's caches, so that each function costs several times what it does in a loop.
+Nearly every call has a token that was verified before. ``Identifying.__call__`` lets such a call pass without calling other functions of
+ours: between two calls gRPC and the kernel push our code out of the processor's caches, so each function costs several times what it does
+in a loop.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .call import Call
 AUTHORIZATION_KEY = "authorization"
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name + "/"
 _CERTIFICATE = "x509_pem_cert"
-"""Where gRPC has the certificate of a connection whose client it has verified."""
+"""The property of gRPC's authentication context that has the PEM of a verified client certificate."""
 
 
 class Identifying:
-    """Sets ``Call.caller``."""
+    """A door that sets ``Call.caller``, or refuses the call."""
 
     def __init__(
         self,
@@ -35,17 +36,17 @@ class Identifying:
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``wall`` and ``steady``: clocks; the first tells seconds since 1970, the second does not go back."""
+        """Identifies callers with ``identification``. ``wall``: seconds since 1970; ``steady``: monotonic seconds."""
         self._identification = identification
         self._callers, self._proxies = identification.callers, identification.proxies
         self._wall = wall
         self._steady = steady
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        """The door.
+        """Identifies the caller: at once (None), or once what is returned has been awaited.
 
         Raises:
-            PolicyError: see ``Identification.caller``.
+            PolicyError: UNAUTHENTICATED, a credential is given twice; and as ``Identification.caller``.
         """
         authorization, original = None, ""
         for key, value in call.metadata:
@@ -83,7 +84,10 @@ class Identifying:
         call.caller = await found
 
     def _certificate(self, call: Call) -> bytes | None:
-        """PEM of the certificate of its connection, if certificates say anything: gRPC makes a dictionary of all that it knows for it."""
+        """Returns the PEM of the connection's certificate; None if there is none or certificates do not identify callers.
+
+        It is not looked up in vain, because gRPC builds a whole dictionary for each look-up.
+        """
         if not self._identification.reads_certificates:
             return None
         found: bytes | None = next(iter(call.context.auth_context().get(_CERTIFICATE, ())), None)

@@ -1,4 +1,4 @@
-"""GetServerInfo: what this server is."""
+"""GetServerInfo: the version, the log, the features and the limits of this server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION = metadata.version("topicpolicies")
 
 
 def info(config: ServerConfig, admission: Admission | None) -> service_pb2.GetServerInfoResponse:
-    """What this server is."""
+    """Returns the answer to GetServerInfo. ``admission``: knows the cluster; None: the cluster is not known."""
     limits = config.limits
     told = service_pb2.GetServerInfoResponse(
         version=_VERSION,

@@ -1,24 +1,25 @@
-"""The record of calls: who did what to which topic, with which outcome, as lines of fields.
+"""The record of calls: which caller did what to which topic, with which outcome, as lines of fields.
 
-Each has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``; ``change``: one of a stream), then as far as there is such a
-thing:
+Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of an update stream), then as many
+of the following fields as apply:
 
-=============  ====================================================================================================================
-``call``       the method
-``ms``         how long it took, from its arrival to its outcome
-``outcome``    what became of a change (``APPLIED``, ...), else ``OK``; of one that failed the status code; ``GIVEN_UP``: the caller went,
-               or the stream of a change ended, before it was told
-``reason``     of one that failed
-``principal``  who made it, as was found out; ``way``: how; ``speaks_for``: for whom a proxy made it
-``actor``      who made it, as was claimed, where that is another name
-``topic``      what was changed, or read; ``scope``; ``namespace``, where it was read as a whole
-``request_id`` of a change; ``dry_run``: nothing was to be written
-``changes``    of a stream: how many had their outcome
-=============  ====================================================================================================================
+==============  ===================================================================================================================
+``call``        the method
+``ms``          milliseconds from the arrival of the call or change to its outcome
+``outcome``     of a change its outcome (``APPLIED``, ...), of another call ``OK``; of a failed one the name of the status code;
+                ``GIVEN_UP``: the caller went away, or the stream of a change ended, before there was an outcome
+``reason``      the reason of the error
+``principal``   the verified principal; ``way``: how it was verified; ``speaks_for``: for whom a proxy made the call
+``actor``       the actor that the request named, where that is another name
+``topic``       the topic that was changed or read, with ``scope``; ``namespace``: the namespace that was read as a whole
+``request_id``  the id of a change; ``dry_run``: the change was validated only
+``changes``     of an update stream: how many of its changes had their outcome
+==============  ===================================================================================================================
 
-Nothing of a document, and no credentials, are in it. Whoever makes a call does not wait for its line: a thread writes it, soon. What may
-wait has a bound; what is beyond it, or can't be written, is counted, and told in a line of its own (``not recorded``) as soon as there is
-room. Calls of strangers (UNAUTHENTICATED) are counted in the same way beyond ``MOST_STRANGERS`` in a second.
+A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it soon after. The number of
+lines that wait is bounded; lines beyond the bound, or that can't be written, are counted, and the count is written as a line of its own
+(``not recorded``) as soon as that is possible. Calls refused as UNAUTHENTICATED are counted in the same way beyond ``MOST_STRANGERS`` in a
+second.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ from .recordfile import RecordFile
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
-"""Lines that may wait to be written."""
+"""The most lines that may wait to be written."""
 MOST_STRANGERS = 100
-"""Calls in a second that are recorded of those whose callers could not be told: strangers may not fill the disk."""
+"""The most UNAUTHENTICATED calls that are recorded in a second, so that callers without credentials can't fill the disk."""
 _GATHER_SECONDS = 0.1
-"""How long lines are gathered before they are written together."""
+"""Seconds for which lines are gathered before they are written together."""
 _CLOSE_SECONDS = 2.0
 _LONGEST = 300
-"""Characters of a name, as its caller has sent it, that are recorded."""
+"""The most characters that are recorded of a name as the caller sent it."""
 _SCOPES = ("", *(scope.name for scope in Scope))
 _OUTCOMES: dict[Outcome | None, str] = {None: "OK", **{outcome: outcome.name for outcome in Outcome}}
 _CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "UpdatePolicies"})
 
 
 class _Change(NamedTuple):
-    """What is recorded of a change. The change itself, and the document in it, is held by nobody who waits for a disk."""
+    """What is recorded of a change. The ``Request``, with its document, must not be kept in memory while lines wait for a disk."""
 
     claimed: str
     topic: str
@@ -67,7 +68,7 @@ class _Change(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """A call, or a change of a stream, that has ended."""
+    """A call, or a change of an update stream, that has ended: everything that its line is made of."""
 
     at: float
     seconds: float
@@ -84,20 +85,23 @@ class _Noted(NamedTuple):
 
 
 class Journal:
-    """Records calls (``calls.Observer``), and the changes of streams. It belongs to one event loop, and has a thread."""
+    """Records calls and the changes of update streams (``calls.Observer``, ``calls.ChangeObserver``).
+
+    It belongs to one event loop, and has a thread that writes.
+    """
 
     def __init__(self, config: CallRecordConfig, form: LogFormat) -> None:
-        """Begins to record.
+        """Opens the file, and starts the thread.
 
         Raises:
             OSError: the file can't be opened.
         """
         self._overflowed = 0
-        """For how many there was no room, or that were a stranger's too many; the event loop counts them."""
+        """How many were beyond ``MOST`` or ``MOST_STRANGERS``. Only the event loop changes it."""
         self._unwritten = 0
-        """How many could not be written; the thread counts them."""
+        """How many could not be written. Only the thread changes it."""
         self._strangers = (0, 0)
-        """A second, and how many calls of strangers ended in it."""
+        """A second by the monotonic clock, and how many UNAUTHENTICATED calls ended in it."""
         self._all = config.which is Recorded.ALL
         self._line, self._writing = line_maker(form), _Writing(form)
         self._file = RecordFile(config.path) if config.path is not None else None
@@ -112,11 +116,11 @@ class Journal:
 
     @property
     def dropped(self) -> int:
-        """How many were not recorded."""
+        """How many calls and changes were not recorded."""
         return self._overflowed + self._unwritten
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Records a call that has ended, unless only changes are recorded and it is none."""
         if self._all or call.method in _CHANGES:
             if call.error is not None and call.error.kind is Kind.UNAUTHENTICATED and self._is_beyond():
                 self._overflowed += 1
@@ -139,19 +143,19 @@ class Journal:
             )
 
     def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """A change of a stream has its outcome, or nobody is told it (None); ``request``: None, if it could not be read."""
+        """Records a change of an update stream (see ``calls.ChangeObserver.changed``)."""
         error = answer if isinstance(answer, PolicyError) else None
         outcome, given_up = answer.outcome if isinstance(answer, Result) else None, answer is None
         self._note(_Noted(time.time(), seconds, "change", method, caller, "", _change(request, caller), outcome, error, "", given_up, 0))
 
     def close(self) -> None:
-        """Records what waits, in bounded time. It blocks meanwhile."""
+        """Writes what waits and ends the thread, in at most ``_CLOSE_SECONDS``. It blocks meanwhile."""
         self._ending = True
         self._some.set()
         self._thread.join(_CLOSE_SECONDS)
 
     def _is_beyond(self) -> bool:
-        """Whether one more stranger's call is more than is recorded in this second."""
+        """Counts one more UNAUTHENTICATED call, and returns whether it is beyond ``MOST_STRANGERS`` in this second."""
         second = int(time.monotonic())
         self._strangers = (second, self._strangers[1] + 1 if self._strangers[0] == second else 1)
         return self._strangers[1] > MOST_STRANGERS
@@ -172,13 +176,13 @@ class Journal:
                 time.sleep(_GATHER_SECONDS)
             self._some.clear()
             self._record()
-            if self._waiting:  # those that came meanwhile found others before them, and woke nobody
+            if self._waiting:  # lines that were added meanwhile were not the first, so they did not set the event
                 self._some.set()
         if self._file is not None:
             self._file.close()
 
     def _record(self) -> None:
-        """Writes what waits now."""
+        """Writes the lines that wait now, and a line for those that were dropped."""
         lines, waiting = [], self._waiting
         for _ in range(len(waiting)):
             try:
@@ -207,10 +211,10 @@ class Journal:
 
 
 class _Writing:
-    """How lines are written: the same as ``lines`` writes fields, at a quarter of the price."""
+    """Formats lines. They are the same as those of ``lines.line_maker``, at a quarter of the cost."""
 
     def __init__(self, form: LogFormat) -> None:
-        """``form``: of the lines."""
+        """``form``: JSON or logfmt."""
         json = form is LogFormat.JSON
         self._quote: Callable[[str], str] = encode_basestring_ascii if json else logfmt_value
         self._begin, self._end, self._yes = ('{"ts":"', "}", "true") if json else ("ts=", "", "true")
@@ -220,7 +224,7 @@ class _Writing:
         self._keys = {name: f',"{name}":' if json else f" {name}=" for name in names.split()}
 
     def line(self, noted: _Noted) -> str:
-        """What is told of a call."""
+        """Returns the line of a call or a change, without its end."""
         key, quote = self._keys, self._quote
         text = (
             f"{self._begin}{moment(noted.at)}{self._level}{noted.what}{self._call}{quote(noted.method)}"

@@ -1,15 +1,15 @@
-"""Calls whose callers' deadlines are near: each is told why it has no answer, a moment before gRPC would end it without a reason.
+"""Ends calls whose deadlines are near with the reason why they have no answer, a moment before gRPC would end them without one.
 
-=========  ==============================  =========  ====================================================
-state      event                           next       what is done
-=========  ==============================  =========  ====================================================
-IN LINE    it ends                         over       nothing
-IN LINE    it is ``_YOUNG_SECONDS`` old    TIMED      nothing; over, if it has no deadline
-TIMED      it ends                         over       nothing
-TIMED      its deadline is near            over       it is hurried
-=========  ==============================  =========  ====================================================
+=========  =======================================  =========  ====================================================
+state      event                                    next       what is done
+=========  =======================================  =========  ====================================================
+IN LINE    the call ends                            over       nothing
+IN LINE    the call is ``_YOUNG_SECONDS`` old       TIMED      its deadline is read; over, if it has none
+TIMED      the call ends                            over       nothing
+TIMED      the deadline is near                     over       ``hurry`` is called, which ends the call
+=========  =======================================  =========  ====================================================
 
-Most calls end while they stand in line, and cost nothing but their place in it.
+Most calls end while they are IN LINE, and cost nothing but an entry in a queue.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from typing import Generic, Protocol, TypeVar
 from .failures import Failures
 
 _YOUNG_SECONDS = 0.05
-"""Before a call is so old nobody looks at its deadline."""
+"""The age at which the deadline of a call is looked at."""
 _PART = 0.1
-"""How long before its deadline a call is hurried, as a part of its time: the answer has to come to its caller."""
+"""How long before its deadline a call is hurried, as a fraction of the caller's timeout: the status still has to reach the caller."""
 _LEAST_SECONDS, _MOST_SECONDS = 0.02, 0.5
-"""The same in seconds, at least and at most."""
+"""The least and the most seconds before its deadline at which a call is hurried, whatever the fraction."""
 
 
 class Timed(Protocol):
-    """A call."""
+    """What is needed of a call (``call.Call``)."""
 
     began: float
 
     def time_left(self) -> float | None:
-        """Seconds until its caller's deadline; None: it has none."""
+        """Returns the seconds until the caller's deadline; None: the call has none."""
 
 
 _Call = TypeVar("_Call", bound=Timed)
 
 
 class Lateness(Generic[_Call]):
-    """The deadlines of the calls of one server."""
+    """Watches the deadlines of a server's calls with one answer. It belongs to one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, goes_on: Callable[[_Call], bool]) -> None:
-        """No calls.
+        """Begins without calls.
 
         Args:
-            loop: whose clock counts.
-            goes_on: whether a call has not ended.
+            loop: its clock and its timers are used.
+            goes_on: returns whether a call has not ended.
         """
         self._loop = loop
         self._goes_on = goes_on
         self.hurry: Callable[[_Call], None] = _nothing
-        """What is done with a call that has no time left."""
+        """Called with a call whose deadline is near; it is to end the call."""
         self._line: deque[_Call] = deque()
         self._timed: list[tuple[float, int, _Call]] = []
         self._numbers = itertools.count()
@@ -64,7 +64,7 @@ class Lateness(Generic[_Call]):
         self._failures = Failures()
 
     def add(self, call: _Call) -> None:
-        """A call has begun."""
+        """Adds a call that has begun."""
         self._line.append(call)
         if self._timer is None:
             self._timer = self._loop.call_later(_YOUNG_SECONDS, self._look)
@@ -87,4 +87,4 @@ class Lateness(Generic[_Call]):
 
 
 def _nothing(_: object) -> None:
-    """It ends with its deadline."""
+    """Stands in for ``hurry`` until that is set: the call ends with its deadline."""

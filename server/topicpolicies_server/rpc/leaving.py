@@ -1,14 +1,14 @@
-"""Streams that have to end because their callers may not go on. They are told why.
+"""Ends streams whose callers may not go on (their credentials have expired, or are not trusted any more), with a status that says why.
 
-=========  ==============================  =========  ==================================================================================
-state      event                           next       what is done
-=========  ==============================  =========  ==================================================================================
-HOLDS      it ends                         over       nothing
-HOLDS      it has to leave                 LEAVING    a stream of changes reads no more (``Call.leave``); another one is ended at once
-LEAVING    its results were told           over       it is told why
-LEAVING    ``LEAVING_SECONDS`` are over    over       it is ended, and told so
-any        its peer does not read          over       it ends after ``UNREAD_SECONDS``; it can't be told anything
-=========  ==============================  =========  ==================================================================================
+=========  ===============================  =========  =================================================================================
+state      event                            next       what is done
+=========  ===============================  =========  =================================================================================
+HOLDS      the stream ends                  over       nothing
+HOLDS      ``leave``                        LEAVING    an update stream stops reading (``Call.leave``); any other stream is ended at once
+LEAVING    all results have been sent       over       the stream ends itself with the status
+LEAVING    ``LEAVING_SECONDS`` are over     over       the stream is ended with the status
+any        its peer does not read           over       the stream is ended after ``UNREAD_SECONDS``, without a status
+=========  ===============================  =========  =================================================================================
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from .call import Call, State
 from .calls import UNREAD_SECONDS
 
 LEAVING_SECONDS = 10.0
-"""How long, at most, a stream of changes may take to tell what became of those that it had read."""
+"""The most seconds that an update stream may take to send the results of the changes that it had read."""
 _AGAIN_SECONDS = 0.1
-"""How often it is looked whether a peer reads."""
+"""Seconds between two checks of whether a peer reads."""
 _STREAMS = frozenset({"UpdatePolicies", "WatchPolicies"})
 
 
 def may_stay(call: Call) -> bool:
-    """Whether a call may go on for as long as its caller likes."""
+    """Returns whether a call may stay open for as long as its caller likes."""
     return stays(call.method)
 
 
 def stays(method: str) -> bool:
-    """Whether calls of a method may: those of our service with one answer end by themselves."""
+    """Returns whether calls of a method may stay open: streams of our service, and all methods of other services."""
     return method in _STREAMS or "/" in method
 
 
 class Leaving:
-    """Has streams end. It belongs to one event loop."""
+    """Ends streams in the way of the module's table. It belongs to one event loop."""
 
     def __init__(self) -> None:
-        """Nobody leaves."""
+        """Begins without streams."""
         self._loop = asyncio.get_running_loop()
         self._due: dict[Call, asyncio.TimerHandle] = {}
 
@@ -48,7 +48,7 @@ class Leaving:
         return len(self._due)
 
     def leave(self, call: Call, error: PolicyError) -> None:
-        """Has a stream end with an error, unless it leaves already."""
+        """Has a stream end with an error, unless it is LEAVING already."""
         if call in self._due:
             return
         if call.leave is None:
@@ -58,7 +58,7 @@ class Leaving:
             call.leave(error)
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Forgets a call that has ended."""
         if (due := self._due.pop(call, None)) is not None:
             due.cancel()
 

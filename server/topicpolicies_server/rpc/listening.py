@@ -1,13 +1,13 @@
-"""gRPC's server, and where it listens.
+"""The gRPC server, its options, and the address that it listens on.
 
 =========  ==========  =========  ===============================================================================
 state      event       next       what is done
 =========  ==========  =========  ===============================================================================
-NEW        bind        BOUND      the system gives it the address: connections are made from now on
-BOUND      start       BEGUN      calls are taken
+NEW        bind        BOUND      the system reserves the address: clients can connect from now on
+BOUND      start       BEGUN      calls are accepted
 NEW        close       CLOSED     nothing
-BOUND      close       CLOSED     it begins and ends: gRPC gives an address back in no other way
-BEGUN      close       CLOSED     what is left of it ends at once
+BOUND      close       CLOSED     the server is started and stopped: gRPC gives an address back in no other way
+BEGUN      close       CLOSED     calls that are left are ended at once
 =========  ==========  =========  ===============================================================================
 """
 
@@ -19,46 +19,46 @@ from ..config import Address, Limits
 from .decoding import RECEIVED_TIMES
 
 _LEAST_PENDING = 3_000
-"""Calls that may have arrived and not begun: gRPC's own hard limit."""
+"""The least number of calls that may have arrived and not begun; it is the default of gRPC's hard limit."""
 
 
 class Listening:
-    """One server of gRPC's. It belongs to the event loop that makes it."""
+    """One gRPC server. It belongs to the event loop that creates it."""
 
     def __init__(self, limits: Limits) -> None:
-        """It listens nowhere yet.
+        """Creates the server; it does not listen before ``bind``.
 
         Args:
-            limits: how large its messages may be, and how many calls there may be.
+            limits: bound the size of messages and the number of calls.
         """
         self.server = _grpc_server(limits)
-        """What methods are added to."""
+        """The gRPC server, to which handlers are added."""
         self._bound = False
         self._begun = False
 
     def bind(self, address: Address, credentials: grpc.ServerCredentials | None = None) -> Address:
-        """Takes an address, with TLS if there are credentials. Returns it with the port that the system chose.
+        """Binds an address, with TLS if there are credentials. Returns the address, with the port that the system chose.
 
         Raises:
-            OSError: it can't be listened on.
+            OSError: the server can't listen on the address.
         """
         try:
             if credentials is None:
                 port = self.server.add_insecure_port(str(address))
             else:
                 port = self.server.add_secure_port(str(address), credentials)
-        except RuntimeError as error:  # gRPC does not say why, but in a line of its own
+        except RuntimeError as error:  # gRPC gives the reason only in a log line of its own
             raise OSError(f"{address} can't be listened on") from error
         self._bound = True
         return address if address.path else address._replace(port=port)
 
     async def start(self) -> None:
-        """Takes calls."""
+        """Begins to accept calls."""
         self._begun = True
         await self.server.start()
 
     async def close(self) -> None:
-        """Gives back the address; calls that are left end at once."""
+        """Gives back the address, and ends calls that are left at once."""
         if self._bound and not self._begun:
             await self.start()
         await self.server.stop(None)
@@ -69,7 +69,7 @@ def _grpc_server(limits: Limits) -> grpc.aio.Server:
     return grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", RECEIVED_TIMES * limits.max_message_bytes),
-            # Unless told otherwise, gRPC cancels calls of a burst, without a reason, before this limit is met.
+            # With gRPC's defaults, calls of a burst are cancelled without a reason before our own limit (TOO_MANY_CALLS) is reached.
             ("grpc.server.max_pending_requests", pending),
             ("grpc.server.max_pending_requests_hard_limit", pending),
             ("grpc.so_reuseport", 0),
@@ -77,5 +77,5 @@ def _grpc_server(limits: Limits) -> grpc.aio.Server:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", 5000),
         ],
-        maximum_concurrent_rpcs=2 * limits.max_concurrent_calls,  # those beyond the limit are told why
+        maximum_concurrent_rpcs=2 * limits.max_concurrent_calls,  # calls beyond our limit still begin, to be refused with a reason
     )

@@ -1,7 +1,8 @@
-"""ListPolicies: a page of a namespace's documents, without the topics whose policies are disabled.
+"""ListPolicies: a page of a namespace's documents, without those of topics whose policies are disabled.
 
-The token of the first page serves a watch, so it names all disabled topics of the namespace, not those of the page. Of a large namespace
-only the topics that can have properties are looked for in it: reading all of it for each first page would cost more than the page.
+A watch can begin from the token of the first page. So that token's mark covers all disabled topics of the namespace, not only those of the
+page. In a large namespace only topics that can have a property of their own are checked for that (``Admission.may_say``): checking all of
+them for each first page would cost more than the page.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from .requests import Page
 from .watching.desk import NOTHING_READ
 
 PAGE_BYTES = 1 << 20
-"""A page ends with the document that makes it so large, so that every client can receive it."""
+"""Bytes of documents at which a page ends, so that every client can receive it; the last document may take it beyond that."""
 _SMALL = 100
-"""Documents of a namespace of which all topics are asked about: their own answers are newer than lists of topics."""
+"""The most documents of a namespace whose topics are all asked about: a topic's own answer is newer than a list of topics."""
 
 
 async def answer(registry: Registry, admission: Admission | None, page: Page, wire: answers.Wire) -> bytes:
-    """A serialized ``ListPoliciesResponse``.
+    """Returns a serialized ``ListPoliciesResponse``.
 
     Raises:
-        PolicyError: the log can't be read; nobody can tell whether policies are disabled.
+        PolicyError: the log can't be read, or it can't be found out whether policies are disabled.
     """
     first = page.after is None
     if admission is not None and await admission.namespace_disabled(page.namespace):
@@ -43,7 +44,7 @@ async def answer(registry: Registry, admission: Admission | None, page: Page, wi
 
 
 async def _topics(namespace: Namespace, admission: Admission) -> set[str]:
-    """The topics of a namespace that may be disabled and have documents."""
+    """Returns the topics of a namespace that have documents and may have their policies disabled by a property of their own."""
     if namespace.documents > _SMALL:
         try:
             candidates = await admission.may_say(namespace.name)

@@ -1,4 +1,4 @@
-"""The change log that a configuration names, opened. Each backend is imported only where it is used."""
+"""Opens the change log that the configuration names. A backend is imported only if it is used."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..logs.change_log import ChangeLog
 
 
 async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str]) -> ChangeLog:
-    """The change log that a configuration names.
+    """Opens the change log that a configuration names.
 
     Args:
-        config: which, and how.
-        limits: how much may be in flight.
-        advertised: where clients reach this server, asked for when it has begun to listen.
+        config: which log, and its options.
+        limits: bound what is in flight, and what the embedded log retains.
+        advertised: returns the address at which clients reach this server; called only once the server listens.
 
     Raises:
-        LogError: it can't be opened.
+        LogError: the log can't be opened.
     """
     if isinstance(config, PulsarLogConfig):
         from ..logs.pulsar.opening import pulsar_log  # noqa: PLC0415

@@ -1,6 +1,7 @@
-"""Page tokens: where the next page of an answer begins, and which question it answers.
+"""Page tokens: the place where the next page of a listing begins, and a digest of the listing's parameters.
 
-A token of another question would begin anywhere, so each names its own. It is opaque to clients, and proves nothing.
+With a token of another listing a page would begin at an arbitrary place; the digest makes such a token invalid. A token is opaque to
+clients. It is not signed, and grants nothing.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from .problems import MOST_TOKEN, Problems
 
 _FIELD = "page_token"
 _DIGITS = 16
-"""Of what names the question."""
+"""Hexadecimal digits of the digest."""
 _Place = TypeVar("_Place")
 
 
 def bounded(token: str, problems: Problems) -> str:
-    """A token that is not too long; "" if there is a problem."""
+    """Returns a token; "" if it is too long, which is noted in ``problems``."""
     return problems.text(token, _FIELD, MOST_TOKEN)
 
 
 def write(question: object, place: str) -> str:
-    """The token of the page behind a place. ``question``: what is asked, whatever the page; its ``repr`` tells it from others."""
+    """Returns the token of the page behind a place. ``question``: what the pages of a listing have in common, by its ``repr``."""
     return base64.urlsafe_b64encode((_name(question) + place).encode()).decode()
 
 
 def read(question: object, token: str, place_of: Callable[[str], _Place], problems: Problems) -> _Place | None:
-    """The place behind which a page begins; None if the token is none of an answer to this question, which is noted.
+    """Returns the place behind which a page begins; None: the token is empty, or is not one of this listing, which is noted.
 
     Args:
-        question: what is asked.
-        token: as it was sent.
-        place_of: makes a place of its text. Raises ValueError if it is none.
-        problems: where problems are noted.
+        question: what the pages of the listing have in common, as in ``write``.
+        token: the token as it was sent.
+        place_of: parses a place. Raises ValueError if the text is none.
+        problems: where the violation is noted.
     """
     if not (token := bounded(token, problems)):
         return None

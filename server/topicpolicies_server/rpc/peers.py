@@ -1,7 +1,7 @@
-"""What gRPC's server says in the log of a peer that has gone while its answer was sent: nothing.
+"""Keeps gRPC's server from logging that a peer has gone while its answer was sent.
 
-gRPC sends the answer of a call with one answer, and a status, itself. Where that fails it logs an error with a traceback, which any caller
-with a short deadline can cause, as often as it likes.
+gRPC itself sends the answer of a unary call, and the status of every call. If that fails, it logs an error with a traceback, which any
+caller with a short deadline could cause as often as it likes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GRPCS = "grpc._cython.cygrpc"
 
 
 def keep_quiet() -> None:
-    """Has gRPC say nothing of peers that have gone, in the whole process."""
+    """Suppresses those errors in the log, for the whole process."""
     logging.getLogger(_GRPCS).addFilter(_is_told)
 
 

@@ -1,6 +1,6 @@
-"""The one place where it is asked what callers may do: by namespace, before anything else is asked of it.
+"""The only place that checks permissions: by namespace, and before anything else is done with the namespace.
 
-So whoever may not do something is told the same of what exists and of what does not. A server without an authority asks nothing.
+So a caller without a permission receives the same error whether the namespace exists or not. A server without an authority checks nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from .answers import Wire
 
 
 class Permitting:
-    """Asks an authority."""
+    """Checks the permissions of callers with an authority, and decides who is shown secrets.
+
+    The methods with ``at_once`` in their names use only what is known already; the others ask the authority if need be.
+    """
 
     def __init__(self, authority: Authority) -> None:
-        """``authority``: decides."""
+        """``authority``: decides who may do what."""
         self.authority = authority
-        """Decides."""
+        """What decides who may do what."""
         self._on = authority.on_basis
 
     def at_once(self, caller: Caller, namespace: str, *permissions: Permission) -> bool:
-        """Whether it is known now that a caller has all of these permissions; False: it has to be asked for (``need``).
+        """Returns whether a caller is known to have all of these permissions; False: the authority has to be asked (``need``).
 
         Raises:
-            PolicyError: PERMISSION_DENIED, he lacks one.
+            PolicyError: PERMISSION_DENIED, the caller lacks one.
         """
         known = True
         for permission in permissions:
@@ -42,7 +45,7 @@ class Permitting:
         """Returns if a caller has all of these permissions in a namespace.
 
         Raises:
-            PolicyError: PERMISSION_DENIED, he lacks one; UNAVAILABLE, it can't be known now.
+            PolicyError: PERMISSION_DENIED, the caller lacks one; UNAVAILABLE, that can't be known now.
         """
         if self.at_once(caller, namespace, *permissions):
             return
@@ -51,24 +54,26 @@ class Permitting:
                 raise denied(caller, namespace, permission)
 
     def wire_at_once(self, caller: Caller, namespace: str) -> Wire | None:
-        """How a caller is shown the documents of a namespace; None: it has to be asked for (``wire``)."""
+        """Returns what serializes a namespace's documents for a caller, with or without secrets; None: see ``wire``."""
         said = self.authority.at_once(caller, namespace, Permission.SECRETS)
         return None if said is None else _WIRES[said]
 
     async def wire(self, caller: Caller, namespace: str) -> Wire:
-        """How a caller is shown the documents of a namespace.
+        """Returns what serializes a namespace's documents for a caller, with or without secrets.
 
         Raises:
-            PolicyError: UNAVAILABLE, it can't be known now.
+            PolicyError: UNAVAILABLE, it can't be known now whether the caller may see secrets.
         """
         known = self.wire_at_once(caller, namespace)
         return known if known is not None else _WIRES[await self.authority.may(caller, namespace, Permission.SECRETS)]
 
     def shown_at_once(self, caller: Caller, namespace: str, permission: Permission) -> Wire | None:
-        """How a caller who has a permission in a namespace is shown its documents, if that is known now; None: as ``shown`` finds out.
+        """Checks a permission, and returns what serializes the namespace's documents for the caller; None: see ``shown``.
+
+        The result is remembered as long as the authority decides by the same basis (``OnBasis``).
 
         Raises:
-            PolicyError: PERMISSION_DENIED, he lacks it.
+            PolicyError: PERMISSION_DENIED, the caller lacks the permission.
         """
         if self._on is None:
             return self._shown_at_once(caller, namespace, permission)
@@ -92,7 +97,7 @@ class Permitting:
         return None if secrets_too is None else _WIRES[secrets_too]
 
     async def shown(self, caller: Caller, namespace: str, *permissions: Permission) -> Wire:
-        """How a caller who has all of these permissions in a namespace is shown its documents.
+        """Checks permissions, and returns what serializes the namespace's documents for the caller.
 
         Raises:
             PolicyError: as ``need``.
@@ -102,21 +107,21 @@ class Permitting:
 
 
 class Permitted:
-    """Admits the changes of one call (``Admits``): first by what its caller may do, then by what else admits them."""
+    """Admits the changes of one call (``Admits``): first checks the caller's permission, then leaves the rest to ``admission``."""
 
     def __init__(self, permitting: Permitting, caller: Caller, admission: Admits | None) -> None:
-        """``admission``: what else has to admit them; None: nothing."""
+        """``admission``: admits changes of a caller with the permission; None: all of them are admitted."""
         self._permitting = permitting
         self._caller = caller
         self._admission = admission
         self.wires: dict[Request, Wire] = {}
-        """How the answers to those that were admitted show documents, where secrets are seen; whoever answers takes it out."""
+        """What serializes the answers to admitted requests, where it shows secrets; an entry is removed when the answer is written."""
 
     def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if all that it needs is known; else False.
+        """Admits a request if all facts that it needs are known; else returns False.
 
         Raises:
-            PolicyError: it can't be admitted.
+            PolicyError: the request can't be admitted.
         """
         wire = self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE)
         if wire is None or not (self._admission is None or self._admission.at_once(namespace, request)):
@@ -126,21 +131,21 @@ class Permitted:
         return True
 
     def whole(self, namespace: str) -> Wire | None:
-        """Admits all changes of a namespace that are submitted before anything else runs.
+        """Admits all changes of a namespace that are submitted in the present step of the event loop.
 
         Returns:
-            How answers to them show documents; None: each has to be admitted.
+            What serializes the documents of their answers; None: each change has to be admitted by itself.
 
         Raises:
-            PolicyError: none of them can be admitted.
+            PolicyError: PERMISSION_DENIED, the caller may make none of them.
         """
         return self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE) if self._admission is None else None
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request.
+        """Admits a request; asks the authority and the cluster if need be.
 
         Raises:
-            PolicyError: its caller may not do this (PERMISSION_DENIED), or that can't be known (UNAVAILABLE), or what ``admission`` says.
+            PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known; and as ``admission``.
         """
         await self._permitting.need(self._caller, namespace, Permission.CHANGE)
         wire = await self._permitting.wire(self._caller, namespace)
@@ -151,7 +156,7 @@ class Permitted:
 
 
 def denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:
-    """What is told of a permission that a caller lacks."""
+    """Returns the PERMISSION_DENIED of a permission that a caller lacks."""
     who = f'"{caller.role}"' if caller.role else "A caller who has not shown who he is"
     through = f', for whom "{caller.principal}" calls,' if caller.speaks_for else ""
     metadata = {"permission": permission.value, "namespace": namespace}

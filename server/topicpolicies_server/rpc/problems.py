@@ -1,4 +1,7 @@
-"""Reads the parts of requests. Everything that is wrong is said at once, and nothing is built before it is known to be small."""
+"""Reads the fields of requests, and collects their violations so that a request is refused with all of them at once.
+
+Sizes are checked before anything is built from a field.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,25 @@ from ..core.names import PolicyKey, Scope, parse_topic
 from ..core.reasons import Reason
 
 MOST_VERSION = 256
-"""Characters of a version, an etag or a position."""
+"""The most characters of a version, an etag or a position."""
 MOST_ACTOR = 256
-"""Characters of an actor."""
+"""The most characters of an actor."""
 MOST_REASON = 1_024
-"""Characters of the words that say why."""
+"""The most characters of the reason of a change."""
 MOST_ELEMENTS = 5_000
-"""Elements of a list or a map of policies in a request."""
+"""The most elements of a list or map in the policies of a request."""
 MOST_TOKEN = 8_192
-"""Characters of a page's token."""
+"""The most characters of a page token."""
 DEFAULT_PAGE, MOST_PAGE = 100, 1_000
-"""Entries of a page, unless it says otherwise, and at most."""
+"""Entries of a page: unless the request names a size, and at most."""
 _T = TypeVar("_T")
 
 
 class Problems:
-    """Collects the violations of one request, so that all are told at once."""
+    """Collects the violations of one request."""
 
     def __init__(self, at: str = "") -> None:
-        """``at``: what stands before the names of its fields, for a request inside another one."""
+        """``at``: the prefix of field names, for a request inside another one (``changes[3].update.``)."""
         self._at = at
         self._violations: list[Violation] = []
 
@@ -40,13 +43,13 @@ class Problems:
         self._violations.append(Violation(self._at + field, reason, description))
 
     def note(self, error: PolicyError) -> None:
-        """Notes the violations of an error; one without any is raised again."""
+        """Notes the violations of an error; an error without violations is raised again."""
         if not error.violations:
             raise error
         self._violations += [violation._replace(field=self._at + violation.field) for violation in error.violations]
 
     def gather(self, read: Callable[[str, str], _T], text: str, field: str) -> _T | None:
-        """The value that ``read`` makes of a field's text; None if it finds violations, which are noted."""
+        """Returns what ``read`` makes of a field's text; None if it raises violations, which are noted."""
         try:
             return read(text, field)
         except PolicyError as error:
@@ -54,27 +57,27 @@ class Problems:
             return None
 
     def text(self, text: str, field: str, most: int) -> str:
-        """A text of at most so many characters."""
+        """Returns a text; "" if it has more than ``most`` characters, which is noted."""
         if len(text) > most:
             self.add(field, Reason.TOO_LONG, f"{field} has {len(text):,} characters; {most:,} is the most.")
             return ""
         return text
 
     def few(self, elements: Sized, field: str, most: int) -> bool:
-        """Whether a repeated field has at most so many elements."""
+        """Returns whether a repeated field has at most so many elements; otherwise that is noted."""
         if len(elements) <= most:
             return True
         self.add(field, Reason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; {most:,} is the most.")
         return False
 
     def version(self, version: str, field: str) -> str:
-        """A version; "" says nothing."""
+        """Returns a version; one that can't be a version is noted. "" means that none is named."""
         if len(version) > MOST_VERSION or not version.isascii():
             self.add(field, Reason.MALFORMED_VERSION, f"{field} is not a version of this service's.")
         return version
 
     def page_size(self, size: int) -> int:
-        """How many entries a page may have. Too many are no mistake (AIP-158)."""
+        """Returns how many entries a page may have. A size above ``MOST_PAGE`` is reduced, not refused (AIP-158)."""
         if size < 0:
             self.add("page_size", Reason.OUT_OF_BOUNDS, f"page_size must be 0 or more, not {size}.")
         return min(size, MOST_PAGE) or DEFAULT_PAGE
@@ -83,7 +86,7 @@ class Problems:
         return len(self._violations)
 
     def check(self) -> None:
-        """Raises INVALID_ARGUMENT if anything was noted; its reason is the violations' own if they agree."""
+        """Raises INVALID_ARGUMENT if anything was noted. Its reason is that of the violations if all have the same one."""
         if self._violations:
             reasons = {each.reason for each in self._violations}
             of_update = all(each.field.startswith(f"{self._at}policies") for each in self._violations)
@@ -92,20 +95,20 @@ class Problems:
 
 
 class Topic(NamedTuple):
-    """A topic's names."""
+    """A topic: its full name, its namespace, and its policy keys."""
 
     full: str
     namespace: str
     keys: tuple[PolicyKey, ...]
-    """Its policy keys, in the order of their scopes' numbers, from 1 on."""
+    """The policy keys in the order of their scopes' numbers, which begin with 1."""
 
     def key(self, scope: Scope) -> PolicyKey:
-        """The policy key of a scope: the same object for all requests of a while."""
+        """Returns the policy key of a scope: the same object for all requests while the topic is cached."""
         return self.keys[scope - 1]
 
 
 def read_topic(text: str, problems: Problems, field: str = "topic") -> Topic | None:
-    """A topic; None if there is a problem with its name."""
+    """Reads a topic; None if its name is invalid, which is noted."""
     try:
         return _known_topic(text, field)
     except PolicyError as error:
@@ -121,7 +124,7 @@ def _known_topic(text: str, field: str) -> Topic:
 
 
 def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
-    """LOCAL unless it says otherwise, as ``pulsar-admin`` has it."""
+    """Reads a scope; unset means LOCAL, as for ``pulsar-admin``."""
     if number == policies_pb2.SCOPE_UNSPECIFIED:
         return Scope.LOCAL
     try:
@@ -132,7 +135,7 @@ def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
 
 
 def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
-    """The scopes that are named; all if none is."""
+    """Reads a list of scopes; an empty one means all."""
     if not numbers:
         return frozenset(Scope)
     if not problems.few(numbers, "scopes", len(Scope)):

@@ -1,16 +1,17 @@
-"""The limits of each principal at the doors of calls (``access/rations``): who is beyond his is refused, and told when to try again.
+"""The door that enforces the limits of each principal (``access/rations``): a call beyond them is refused, with the time of a retry.
 
-Where nobody is verified the limits hold for each address that calls come from (of IPv6 for each network of 64 bits); whoever calls over a
-Unix socket is one. Whom a proxy speaks for has a ration of his own. Probes of the health are let in always: they tell whether the server
-works, not what its callers do.
+A principal's *ration* is what it may use: calls, streams and watches at a time, bytes in flight, and changes in a second, each of which
+takes a *token* from the ration's bucket. Where callers are not verified, each address has a ration (of IPv6 each network of 64 bits); all
+calls over a Unix socket share one. Each principal that a proxy speaks for has a ration of its own. Health checks always pass: they report
+whether the server works, not what its callers do.
 
 =============================================  =========================================================================================
 a single change for which there is no token    what is done
 =============================================  =========================================================================================
-its turn comes within ``TURN_SECONDS``, and    it stands in line, and is let in when its turn has come: waiting callers come one after
-before its caller's deadline, and fewer than   the other, not all at once in front of other principals'
-``_MOST_HELD`` of its principal wait
-else                                           it is refused after ``_HELD_SECONDS``, and told a turn of its own
+its turn comes within ``TURN_SECONDS``, and    the call waits for its turn and then passes. So waiting calls pass one after the other, not
+before its deadline, and fewer than            all at once in front of other principals' calls
+``_MOST_HELD`` calls of its principal wait
+else                                           the call is refused after ``_HELD_SECONDS``, with a retry time of its own
 =============================================  =========================================================================================
 """
 
@@ -37,16 +38,16 @@ _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies
 _LET_IN = frozenset({"grpc.health.v1.Health/Check"})
 _IPV6_NETWORK = 64
 _HELD_SECONDS = 0.25
-"""So long a refusal waits before it is told: to refuse is cheaper than to serve, but whoever repeats at once could have thousands in a
-second, and all of them cost others. Tokens gather meanwhile, so whoever has to wait loses nothing by it."""
+"""Seconds for which a refusal is held back. Refusing is cheaper than serving, but a caller that retries at once could cause thousands of
+refusals in a second, at the cost of other callers. Tokens gather meanwhile, so a caller that has to wait loses nothing by it."""
 _MOST_HELD = 128
-"""Calls of one principal that wait so, or for their turn; beyond them they are refused at once, for each is a call in progress."""
+"""Calls of one principal that may be held back or wait for their turn. Further ones are refused at once: each is a call in progress."""
 TURN_SECONDS = 1.0
-"""So long a single change waits for its turn, at most."""
+"""The most seconds for which a single change waits for its turn."""
 
 
 def allowance(limits: Limits) -> Allowance:
-    """What each principal may use by the options."""
+    """Returns what each principal may use, by the options."""
     return Allowance(
         calls=limits.max_calls_per_principal,
         streams=limits.max_streams_per_principal,
@@ -57,7 +58,7 @@ def allowance(limits: Limits) -> Allowance:
 
 
 def ration(calls: Calls, limits: Limits) -> Rationing | None:
-    """Has calls pass the limits of their principals, behind the doors that they have, which find out who calls; None: there are none."""
+    """Adds a ``Rationing`` to calls, as the door behind the present ones, which identify callers. None: no limit is set."""
     each = allowance(limits)
     if not each.limits:
         return None
@@ -75,27 +76,27 @@ class _Held(NamedTuple):
 
 
 class Rationing:
-    """A door and an observer of calls: what a call is given at the one it gives back when the other is told of its end."""
+    """A door that charges each call to its principal's ration, and an observer that gives back the charge when the call has ended."""
 
     def __init__(self, allowance: Allowance) -> None:
-        """Nobody uses anything yet."""
+        """``allowance``: the limits of each principal. No principal uses anything yet."""
         self.rations = Rations(allowance)
-        """What everybody uses."""
+        """What each principal uses."""
         self._loop = asyncio.get_running_loop()
         self._held: dict[Call, _Held] = {}
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """Of how many principals it is known what they use, and of how many at most; any thread may ask."""
+        """Returns how many rations are kept, and how many at most, for metrics. Safe to call from any thread."""
         return {"principals": (len(self.rations), MOST_KNOWN)}
 
     def let_in(self, call: Call) -> Awaitable[None] | None:
-        """A call passes (None), if that is not beyond the ration of its principal.
+        """Charges a call to its principal's ration.
 
         Returns:
-            What lets it in when its turn has come, or refuses it after a moment.
+            None: the call passes. Otherwise what is to be awaited: the turn of a change, or the refusal that is held back.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED.
+            PolicyError: RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``), the call is beyond the ration, and too many calls are held back already.
         """
         if call.method in _LET_IN:
             return None
@@ -120,7 +121,7 @@ class Rationing:
         return _refuse_later(ration, beyond)
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Gives back what a call that has ended was charged."""
         held = self._held.pop(call, None)
         if held is not None:
             if held.pace is not None:
@@ -129,18 +130,18 @@ class Rationing:
 
 
 class Pace:
-    """How fast a stream of changes may go on."""
+    """Slows one update stream down to its principal's ration: in bytes in flight, and in changes in a second."""
 
     def __init__(self, ration: Ration, loop: asyncio.AbstractEventLoop) -> None:
-        """``ration``: of whoever sends it."""
+        """``ration``: that of the stream's principal."""
         self._ration = ration
         self._loop = loop
         self._messages: deque[list[int]] = deque()
-        """Of each message that was read the results that are to come, and its bytes. Results are counted, whatever their order: so many of
-        the oldest are taken to be answered."""
+        """For each message in flight, oldest first: how many of its results are missing, and its bytes. Results are only counted: whatever
+        their order, they are taken to be those of the oldest messages."""
 
     async def came(self, message: Batch) -> None:
-        """A message was read: returns when there is room for its bytes."""
+        """Takes a message that was read; returns when there is room for its bytes in flight."""
         changes = message.changes
         if not changes:
             return
@@ -159,7 +160,7 @@ class Pace:
         self._messages.append([len(changes), size])
 
     async def granted(self, wanted: int) -> int:
-        """How many of so many changes may be begun; returns when they may."""
+        """Waits until some of ``wanted`` changes may be begun, and returns how many: at least one."""
         bucket = self._ration.bucket
         if bucket is None:
             return wanted
@@ -174,12 +175,12 @@ class Pace:
         return count
 
     def unused(self, count: int) -> None:
-        """So many changes that might have been begun are not."""
+        """Gives back the tokens of changes that were granted and not begun."""
         if self._ration.bucket is not None:
             self._ration.bucket.leave(count)
 
     def told(self, count: int) -> None:
-        """So many results were written."""
+        """Notes that so many results were written: the bytes of answered messages are given back."""
         while count and self._messages:
             first = self._messages[0]
             done = min(count, first[0])
@@ -190,13 +191,13 @@ class Pace:
                 self._ration.give_back(first[1])
 
     def close(self) -> None:
-        """The stream has ended."""
+        """Gives back the bytes of all messages, because the stream has ended."""
         while self._messages:
             self._ration.give_back(self._messages.popleft()[1])
 
 
 def principal(call: Call) -> Hashable:
-    """Whose ration a call uses."""
+    """Returns the key of the ration that a call uses: the verified principal and whom it speaks for, or else the address."""
     caller = call.caller
     if caller.way is Way.NONE:
         return address(str(call.context.peer()))
@@ -204,7 +205,7 @@ def principal(call: Call) -> Hashable:
 
 
 def address(peer: str) -> str:
-    """Where a call comes from, without the port; of IPv6 the network."""
+    """Returns the address of a gRPC peer without its port; of IPv6, the network of 64 bits; of a Unix socket, ``unix``."""
     family, _, where = unquote(peer).partition(":")
     host = where.rpartition(":")[0].strip("[]").partition("%")[0]
     if family == "ipv6":
@@ -224,7 +225,7 @@ def _time_left(call: Call) -> float:
 
 
 async def _stand(ration: Ration, bucket: Bucket, seconds: float) -> None:
-    """Returns when the turn of a change that stands in line has come; one that is given up meanwhile leaves it."""
+    """Returns when the turn of a waiting change has come. If the call is cancelled meanwhile, its token is given back."""
     ration.standing += 1
     try:
         await asyncio.sleep(seconds)

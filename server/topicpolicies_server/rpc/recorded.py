@@ -1,4 +1,4 @@
-"""What the history has, as it is told: entries, gaps, and changes that watchers are owed. Documents are the bytes that it keeps."""
+"""Serializes what the history has: entries, gaps, and changes for watches. Documents are the bytes that the history keeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import answers
 
 
 def entry(told: Entry, partition: int) -> bytes:
-    """A serialized ``HistoryEntry``."""
+    """Returns a serialized ``HistoryEntry``."""
     rest = service_pb2.HistoryEntry(
         kind=service_pb2.HistoryKind.ValueType(told.kind),
         outcome=service_pb2.HistoryOutcome.ValueType(told.outcome),
@@ -35,19 +35,19 @@ def entry(told: Entry, partition: int) -> bytes:
 
 
 def changed(told: Entry) -> bool:
-    """Whether an entry is a change that watchers are owed."""
+    """Returns whether an entry is a change: its event was applied and made a new version of the document."""
     return told.outcome == OUTCOMES[Status.APPLIED] and told.version == told.position
 
 
 def change(told: Entry, partition: int, *, with_before: bool) -> bytes:
-    """A serialized ``PolicyChange``."""
+    """Returns an entry as a serialized ``PolicyChange``. ``with_before``: whether it has the document before, too, if that is known."""
     rest = service_pb2.PolicyChange(previous_version=told.previous, partition=partition, position=told.position)
     _describe(rest.origin, told)
     return _documents(told, _CHANGED_DOCUMENT, _CHANGED_PREVIOUS, with_before=with_before) + rest.SerializeToString()
 
 
 def gap(told: Gap) -> service_pb2.HistoryGap:
-    """A gap."""
+    """Returns a gap as a message."""
     message = service_pb2.HistoryGap(reason=service_pb2.HistoryGapReason.ValueType(told.reason))
     if told.since is not None:
         message.start_time.FromMilliseconds(told.since)

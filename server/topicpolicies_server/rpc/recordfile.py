@@ -1,4 +1,4 @@
-"""A file that lines are added to, and that is begun anew when somebody moves it away, as logrotate does."""
+"""A file that lines are appended to. If it is moved away or deleted, as by logrotate, a new file is created under its name."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _MODE = 0o600
 
 
 class RecordFile:
-    """One thread at a time writes it."""
+    """An open file of lines. Only one thread at a time may write to it."""
 
     def __init__(self, path: Path) -> None:
-        """Opens it, and makes it if there is none.
+        """Opens the file, or creates it with the mode 0600.
 
         Raises:
-            OSError: it can't be opened.
+            OSError: the file can't be opened.
         """
         self._path = path
         self._sink = self._open()
 
     def write(self, raw: bytes) -> None:
-        """Adds lines, with their ends.
+        """Appends lines, which include their line ends.
 
         Raises:
-            OSError: they can't be, or not all of them (``lines.UnwrittenError``).
+            OSError: the lines can't be written, or not all of them (``lines.UnwrittenError``).
         """
         if not self._stands_there():
             sink = self._open()
@@ -36,7 +36,7 @@ class RecordFile:
         self._sink.put(raw)
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the file."""
         os.close(self._sink.descriptor)
 
     def _open(self) -> Sink:
@@ -44,7 +44,7 @@ class RecordFile:
         return Sink(descriptor, torn=self._is_torn(descriptor))
 
     def _is_torn(self, descriptor: int) -> bool:
-        """Whether the file ends in the middle of a line, as a process that was killed may have left it."""
+        """Returns whether the file ends in the middle of a line, as a process that was killed may have left it."""
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
             return False
@@ -53,7 +53,7 @@ class RecordFile:
                 file.seek(-1, os.SEEK_END)
                 return file.read(1) != b"\n"
         except OSError:
-            return False  # it may be written, and not read
+            return False  # this process may be allowed to write the file, but not to read it
 
     def _stands_there(self) -> bool:
         try:

@@ -1,4 +1,5 @@
-"""From request messages to the core's terms: changes, and what is read once. What is watched is read in ``watches``."""
+"""Reads and validates the requests that change, get or list documents. ``watching.requests`` reads those of watches, ``histories`` those of
+the history."""
 
 from __future__ import annotations
 
@@ -28,45 +29,46 @@ _ETAG = "etag"
 _NO_OPERATIONS: Mapping[str, int] = {}
 
 ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
-"""Metadata of a call."""
+"""The metadata of a call that names the actor and the reason of its changes."""
 
 
 class Asker(NamedTuple):
-    """Who asks, and why. What the call's metadata says holds unless a request says otherwise; it is as it was sent: nothing is bounded yet.
+    """Who makes a change, why, and in which trace: of a call, or of one request.
 
-    Of a request the actor is the role, where somebody was verified, and what it claims to be stands beside that.
+    Of a call, ``actor`` and ``reason`` are its metadata, not bounded yet, and the defaults of its requests. Of a request whose caller was
+    verified, ``actor`` is the caller's role, and ``claimed`` is the name that the request or the metadata gave, if it is another one.
     """
 
     actor: str = ""
     reason: str = ""
     principal: str = ""
-    """Whose credentials were verified; "": nobody's were asked for."""
+    """The verified principal; "": no caller was verified."""
     role: str = ""
-    """For whom the principal calls."""
+    """The role whose permissions count: the principal, or whom it speaks for as a proxy."""
     claimed: str = ""
-    """Of a request: the name that the caller gave, if it is not the actor's."""
+    """Of a request with a verified caller: the actor that was named, if it is not the role."""
     trace: TraceContext = NO_TRACE
-    """In which trace its call is made."""
+    """The trace in which the call is made."""
 
 
 _NOBODY = Asker()
 
 
 def place_of(index: int, field: str) -> str:
-    """How violations name a field of a change of a batch."""
+    """Returns the name that violations give to a field of a change of a batch."""
     return f"changes[{index}].{field}"
 
 
 def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
-    """The namespace of an update, and the update for its sequencer.
+    """Reads an update. Returns its namespace, and the request for the namespace's sequencer.
 
     Args:
         message: the update.
-        asker: who asks, unless it says so.
-        index: which one of a batch it is, for the names of its fields in violations; None: it is not of a batch.
+        asker: the caller, and the actor and reason unless the message names them.
+        index: the index in its batch, for the names of fields in violations; None: the update is not of a batch.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems("" if index is None else place_of(index, "update."))
     topic = read_topic(message.topic, problems)
@@ -105,10 +107,10 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
 
 
 def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
-    """The namespace of a deletion, and the deletion for its sequencer.
+    """Reads a deletion. Returns its namespace, and the request for the namespace's sequencer. Arguments are those of ``read_update``.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems("" if index is None else place_of(index, "delete."))
     topic = read_topic(message.topic, problems)
@@ -136,15 +138,15 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
 
 
 def read_change(change: service_pb2.PolicyChangeRequest, asker: Asker, index: int) -> tuple[str, Request]:
-    """The namespace of a change of a batch, and the change for its sequencer.
+    """Reads a change of a batch. Returns its namespace, and the request for the namespace's sequencer.
 
     Args:
         change: the change.
-        asker: who asks, unless it says so.
-        index: which one of the batch it is.
+        asker: the caller, and the actor and reason unless the change names them.
+        index: the index of the change in the batch.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     which = change.WhichOneof("change")
     if which == "update":
@@ -156,23 +158,23 @@ def read_change(change: service_pb2.PolicyChangeRequest, asker: Asker, index: in
 
 
 class Target(NamedTuple):
-    """Which documents are to be read, and as of when."""
+    """The documents that a GetPolicy request reads."""
 
     namespace: str
     topic: str
     scopes: tuple[Scope, ...]
-    """In the order of the answer."""
+    """The scopes, in the order of the answer."""
     at_least: str
-    """A version that the one scope's document must have reached; "" is any."""
+    """The version that the document must have reached, which only a single scope may have; "": any."""
 
     @property
     def keys(self) -> list[PolicyKey]:
-        """The policy keys."""
+        """The policy keys of the documents, in the order of the answer."""
         return [PolicyKey(self.topic, scope) for scope in self.scopes]
 
 
 def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Target | None:
-    """What is to be read; None if there is a problem. A moment in the past is read in ``histories``."""
+    """Reads a GetPolicy request, but for the as-of fields (``histories.read_moment``); violations are noted. None: its topic is invalid."""
     topic = read_topic(message.topic, problems)
     scopes = tuple(sorted(read_scopes(message.scopes, problems)))
     at_least = problems.version(message.at_least_version, "at_least_version")
@@ -183,7 +185,7 @@ def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Targe
 
 
 class Page(NamedTuple):
-    """Which documents are to be listed."""
+    """The documents that a ListPolicies request lists: one page of them."""
 
     namespace: str
     scopes: frozenset[Scope]
@@ -191,31 +193,31 @@ class Page(NamedTuple):
     most: int
 
     def token(self, last: PolicyKey) -> str:
-        """The token of the page behind ``last``."""
+        """Returns the token of the page that begins behind ``last``."""
         return page_tokens.write(self._question, f"{int(last.scope)}{last.topic}")
 
     @property
     def _question(self) -> object:
-        """What is asked, whatever the page and its size."""
+        """What the pages of one listing have in common: a token serves no other listing."""
         return self.namespace, sorted(self.scopes)
 
     def behind(self, token: str, problems: Problems) -> Page:
-        """The page that a token names."""
+        """Returns the page that a token names; a token of another listing is noted in ``problems``."""
         return self._replace(after=page_tokens.read(self._question, token, _key, problems))
 
 
 def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
-    """Which documents are to be listed.
+    """Reads a ListPolicies request.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems()
     namespace = problems.gather(parse_namespace, message.namespace, "namespace")
     scopes = read_scopes(message.scopes, problems)
     most = problems.page_size(message.page_size)
     page_token = page_tokens.bounded(message.page_token, problems)
-    problems.check()  # a token is of one namespace
+    problems.check()  # the token can be checked only against a valid namespace
     assert namespace is not None, "checked"
     page = Page(namespace, scopes, None, most)
     if page_token:
@@ -230,7 +232,7 @@ def _key(place: str) -> PolicyKey:
 
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
     policies = message.policies if message.HasField("policies") else None
-    if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has a byte at least
+    if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
             problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
             return None
@@ -271,7 +273,7 @@ def _request_id(text: str, problems: Problems) -> str:
 
 
 def _digest(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest) -> str:
-    """Of everything in a request but its id; a deletion and an update never have the same."""
+    """Returns a digest of everything in a request but its id. A deletion and an update never have the same."""
     request_id = message.request_id
     message.request_id = ""
     body = message.SerializeToString(deterministic=True)
@@ -281,7 +283,7 @@ def _digest(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyR
 
 
 def _are_few(policies: TopicPolicies, problems: Problems) -> bool:
-    """Whether every list and map has so few elements that looking at them holds nobody up."""
+    """Returns whether no list or map has more than ``MOST_ELEMENTS``, so that reading them does not hold up the event loop."""
     known = len(problems)
     for field, value in policies.ListFields():
         if field.name in documents.LISTS or field.name in documents.MAPS:

@@ -1,4 +1,7 @@
-"""The server: the log, the namespaces and gRPC, from the first accepted call to the last answered one."""
+"""The server: opens the change log, the namespaces and gRPC in order, and closes them in reverse order.
+
+``Server._open`` wires the whole process together: it shows what is opened, in which order, and what depends on what.
+"""
 
 from __future__ import annotations
 
@@ -46,33 +49,33 @@ _LOG = logging.getLogger(__name__)
 
 
 class Server:
-    """A running server (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
+    """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
     def __init__(self, config: ServerConfig) -> None:
-        """``config``: everything that it is told."""
+        """``config``: the complete configuration."""
         self.config = config
         self.address = str(config.listen)
-        """Where it listens; with the port that the system chose, once started."""
+        """The address that the server listens on; once started, with the port that the system chose."""
         self.metrics_address: Address | None = None
-        """Where metrics and probes are shown, once started; None: nowhere."""
+        """The address of metrics and probes, once started; None: they are not served."""
         self.rereading = Rereading()
-        """What it reads anew while it runs: whoever depends on a file says so there."""
+        """The files that are read again while the server runs. Each part that depends on a file registers it there."""
         self._turn = asyncio.Lock()
-        """Whose it is starts it, or stops it: whoever stops one that starts, or stops, waits for the end of that."""
+        """Held while the server starts or stops, so that a ``stop`` during either waits for its end."""
         self._parts = contextlib.AsyncExitStack()
-        """What is open: closed when it stops, the last one first, each of them whatever becomes of the others."""
+        """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
         self._watch: LogWatch | None = None
         self._journal: Journal | None = None
         self._trusted: Callable[[bytes], None] | None = None
-        """Told of other authorities of clients."""
+        """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
         self._beside = Beside(rereading=self.rereading, limits=config.limits)
-        """What it shows of what it has beside its namespaces."""
+        """The parts beside the namespaces that metrics are collected from."""
 
     @property
     def registry(self) -> Registry:
-        """The namespaces."""
+        """The namespaces that are in memory."""
         assert self._registry is not None, "started"
         return self._registry
 
@@ -84,13 +87,13 @@ class Server:
 
     @property
     def readiness(self) -> Readiness:
-        """Whether it is ready."""
+        """Whether the server is ready: the change log can be reached, and the server does not stop."""
         assert self._watch is not None, "started"
         return self._watch.readiness
 
     @property
     def warrants(self) -> Warrants | None:
-        """What open watches need; None: they need nothing."""
+        """The permissions that open watches depend on; None: no permissions are checked."""
         assert self._servicer is not None, "started"
         return self._servicer.warrants
 
@@ -99,8 +102,8 @@ class Server:
 
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
-            PolicyError: the history can't be opened, for such a reason, or a key that callers are verified with.
-            OSError: the address can't be listened on, or a file can't be used.
+            PolicyError: the history can't be opened, for example for the same reason, or a key for verifying callers can't be used.
+            OSError: the server can't listen on the address, or a file can't be used.
         """
         keep_quiet()
         for sentence in insecure(self.config):
@@ -155,9 +158,9 @@ class Server:
         self.rereading.start()
 
     async def stop(self) -> None:
-        """Stops gracefully: no new calls, watches end with a bookmark, what was accepted is finished, then the log is closed.
+        """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.
 
-        One that starts is stopped once it has started. Whoever stops it again meanwhile waits for the end, too.
+        A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
         """
         if self._watch is not None:
             self._watch.readiness.drained(time.monotonic())
@@ -172,7 +175,7 @@ class Server:
         await self.stop()
 
     async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogWatch]:
-        """The log, what is kept beside it, and the namespaces; and who knows whether the log can be reached."""
+        """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         log = await open_log(config.log, limits, lambda: config.advertise or self.address)
         parts.push_async_callback(log.close)
@@ -193,7 +196,7 @@ class Server:
         return registry, watch
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
-        """The calls, with what each passes, and who is told of it."""
+        """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""
         config = self.config
         calls = Calls(config.limits.max_concurrent_calls)
         if config.tls is not None and config.tls.client_ca_file is not None:
@@ -242,7 +245,7 @@ class Server:
         return guard
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
-        """Metrics and probes over HTTP."""
+        """Serves metrics and probes over HTTP, and sends spans and metrics to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         counts = CallCounts(servicer.watch_records, calls.unread_seconds, calls.methods)
@@ -270,5 +273,5 @@ class Server:
             self._beside.certificate_ends = lambda: certificates.ends_at
 
     def _remembers(self, kept: Kept) -> None:
-        """Shows of one more part what it remembers."""
+        """Adds the size of one more part's cache to the metrics. ``kept``: returns it."""
         self._beside.kept = (*self._beside.kept, kept)

@@ -1,4 +1,9 @@
-"""``TopicPoliciesService``: reads a request, asks the namespace, writes the answer."""
+"""``TopicPoliciesService``: validates each request, calls its namespace, and serializes the answer.
+
+Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
+gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
+even whether it exists.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +53,7 @@ _Unary: TypeAlias = Callable[["Servicer", _Message, Context], Awaitable[bytes]]
 
 
 def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Context], Awaitable[bytes]]:
-    """Turns the domain's errors of a unary method into gRPC's."""
+    """Wraps a unary method so that its errors end the call with a gRPC status; an unforeseen error becomes INTERNAL."""
     name = "".join(word.capitalize() for word in method.__name__.split("_"))
 
     async def answering(self: Servicer, message: _Message, context: Context) -> bytes:
@@ -67,7 +72,7 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
 
 
 class Servicer:
-    """The methods of the service. Answers are serialized messages."""
+    """The methods of the service. They take decoded requests and return, or write, serialized answers."""
 
     def __init__(
         self,
@@ -80,22 +85,22 @@ class Servicer:
         permitting: Permitting | None = None,
         show_secrets: bool = False,
     ) -> None:
-        """Serves these namespaces.
+        """Serves the namespaces of a registry.
 
         Args:
             registry: the namespaces.
-            limits: every bound.
-            info: tells what this server is.
+            limits: every limit of the server.
+            info: returns the answer to GetServerInfo.
             calls: the calls in progress.
-            admission: gathers what is known of the cluster; None: nothing is.
-            permitting: asks what callers may do; None: everybody may do everything.
-            show_secrets: whether answers have the secrets of object storages, unless ``permitting`` decides that.
+            admission: gathers facts about the cluster; None: the cluster is not known.
+            permitting: checks the permissions of callers; None: every caller may do everything.
+            show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
         switchboard = Switchboard(admission) if admission is not None else None
         self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
         self._permitting = permitting
         self.warrants = Warrants(permitting) if permitting is not None else None
-        """What open watches need; None: they need nothing."""
+        """The permissions that open watches depend on, rechecked while they are open; None: no permissions are checked."""
         self._registry = registry
         self._stages = registry.activity.stages
         self._readiness = registry.common.readiness
@@ -106,21 +111,21 @@ class Servicer:
         self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
         self._closing = Owned("watches")
-        """Streams that give back what they were told from."""
+        """The tasks in which ended watch streams release their watchers and namespaces."""
         self._changes: dict[Request, Namespace] = {}
-        """Those of calls with one change that were handed on, and have no result."""
+        """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
         self._unpermitted: dict[Context, str] = {}
-        """Calls of which it is not known yet whether their callers may do this, and where: they are told nothing of that namespace."""
+        """Calls whose permission is still being looked up, with the namespace. Until then their errors reveal nothing of that namespace."""
         self._streams: set[UpdateStream] = set()
         self._failures = Failures()
         self.calls = calls
-        """The calls in progress."""
+        """Every call in progress on the server."""
         calls.lateness.hurry = self._hurry
         self._gathering = Gathering(asyncio.get_running_loop())
 
     @contextlib.asynccontextmanager
     async def _ending(self, context: Context, name: str) -> AsyncIterator[None]:
-        """What goes wrong in a stream ends the call."""
+        """Ends the call of a stream with the gRPC status of whatever error its body raises."""
         try:
             yield
         except PolicyError as error:
@@ -131,32 +136,32 @@ class Servicer:
 
     @property
     def watches(self) -> int:
-        """Open watches."""
+        """How many WatchPolicies streams are open."""
         return len(self._watching)
 
     def watch_records(self) -> list[int]:
-        """Of each open watch, how many records wait to be taken. Other threads may ask."""
+        """Returns, for each open watch, how many records wait in its outboxes. Safe to call from any thread."""
         return [stream.waiting for stream in list(self._watching)]
 
     def stop_watches(self) -> None:
-        """Ends every watch with UNAVAILABLE, each after a bookmark; new ones are refused. Streams of updates read no more."""
+        """Ends every open watch with UNAVAILABLE after a last bookmark, ends new ones at once, and stops update streams from reading."""
         self._stopping.set()
         for stream in self._watching:
             stream.stop()
 
     async def closed(self) -> None:
-        """Returns when streams that have ended have given back what they were told from."""
+        """Returns when every ended watch stream has released its watchers and namespaces."""
         await self._closing.close(cancel=False)
 
     def give_up(self) -> None:
-        """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
+        """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):
             namespace.end(request, stopping())
         for stream in list(self._streams):
             stream.give_up()
 
     def _hurry(self, call: Call) -> None:
-        """A call's caller has no time left: it is told why there is no answer; of a change, whether it may have been made."""
+        """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
         request, where = call.request, self._unpermitted.get(call)
         if where is not None:
             call.expire(shortfalls.not_permitted_yet(where))
@@ -184,14 +189,18 @@ class Servicer:
 
     @_answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
-        """DeletePolicy."""
+        """Serves DeletePolicy."""
         context.target = message.topic
         namespace, request = requests.read_delete(message, asker_of(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
     async def _shown(self, context: Context, namespace: str, permission: Permission) -> answers.Wire:
-        """How documents are shown to a caller, who has this permission (``Permitting.shown``)."""
+        """Checks a permission of the caller and returns how documents are serialized for it (``Permitting.shown``).
+
+        Raises:
+            PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known now.
+        """
         permitting = self._permitting
         if permitting is None:
             return self._desk.wire
@@ -220,7 +229,7 @@ class Servicer:
             del self._changes[request]
 
     async def update_policies(self, stream: AsyncIterator[Batch], context: Context) -> AsyncGenerator[bytes, None]:
-        """UpdatePolicies."""
+        """Serves UpdatePolicies."""
         async with self._ending(context, "UpdatePolicies"):
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
@@ -239,7 +248,7 @@ class Servicer:
                 self._streams.discard(updates)
 
     def _of_change(self, context: Context) -> Told:
-        """Tells whoever observes them of the changes of a stream."""
+        """Returns a function that reports each change of an UpdatePolicies stream to the change observers."""
         traced, caller = context.span is not None, context.caller
         observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
 
@@ -252,7 +261,7 @@ class Servicer:
 
     @_answering
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
-        """GetPolicy."""
+        """Serves GetPolicy."""
         context.target = message.topic
         problems = Problems()
         target, moment = requests.read_get(message, problems), histories.read_moment(message, problems)
@@ -272,7 +281,7 @@ class Servicer:
 
     @_answering
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Context) -> bytes:
-        """GetEffectivePolicy."""
+        """Serves GetEffectivePolicy."""
         context.target = message.topic
         question = effective.read(message)
         wire = await self._shown(context, question.topic.namespace, Permission.READ)
@@ -280,12 +289,12 @@ class Servicer:
 
     @_answering
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:
-        """GetServerInfo."""
+        """Serves GetServerInfo."""
         return self._info().SerializeToString()
 
     @_answering
     async def list_history(self, message: service_pb2.ListHistoryRequest, context: Context) -> bytes:
-        """ListHistory."""
+        """Serves ListHistory."""
         context.target = message.topic or message.namespace
         question = histories.read_question(message)
         await self._shown(context, question.namespace, Permission.HISTORY)
@@ -293,7 +302,7 @@ class Servicer:
         return await histories.list_history(self._registry, question, followed=followed)
 
     async def _may_be_read(self, namespace: str, topic: str = "") -> bool:
-        """Whether the log of a namespace may be read for the history: not if its policies are disabled, or if nobody can tell."""
+        """Returns whether a history request may load a namespace: not if its policies are disabled, or if that can't be found out."""
         if self._admission is None:
             return True
         try:
@@ -303,14 +312,14 @@ class Servicer:
 
     @_answering
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Context) -> bytes:
-        """ListPolicies."""
+        """Serves ListPolicies."""
         context.target = message.namespace
         page = requests.read_list(message)
         wire = await self._shown(context, page.namespace, Permission.READ)
         return await listing.answer(self._registry, self._admission, page, wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
-        """WatchPolicies."""
+        """Serves WatchPolicies; ``write`` sends one message and returns when there is room for the next."""
         async with self._ending(context, "WatchPolicies"):
             watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
             if len(self._watching) >= self._limits.max_watches:
@@ -333,4 +342,4 @@ class Servicer:
             finally:
                 self._watching.pop(stream, None)
                 closing = self._closing.begin(stream.close(), "giving back what a stream was told from")
-                await asyncio.shield(closing)  # who cancels the call now does not cancel that
+                await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release

@@ -1,4 +1,4 @@
-"""What callers are told of whose time there is none left, and of answers that can't be confirmed: why, as far as that is known."""
+"""The errors of calls whose deadlines are near, which say why there is no answer, and the mark on answers that can't be confirmed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..namespaces.registry import Registry
 from ..namespaces.versions import not_reached
 
 UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
-"""Trailing metadata of an answer from a view that can't be confirmed: since when, as ISO 8601 in UTC."""
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 
 
 def no_answer(registry: Registry, target: str, at_least: Position = "") -> PolicyError:
-    """A read has no answer, and its caller no time left.
+    """Returns the error of a call that certainly made no change and has no answer when its deadline is near: as far as is known, why.
 
     Args:
         registry: the namespaces.
-        target: what it reads: a namespace, or a topic; "" is not known.
-        at_least: a version that its answer must have reached; "" is any.
+        target: the topic or namespace that the call concerns; "": not known.
+        at_least: the version that its answer must have reached; "": any.
     """
     problem = registry.common.readiness.problem
     if problem is not None:
@@ -43,18 +43,18 @@ def no_answer(registry: Registry, target: str, at_least: Position = "") -> Polic
 
 
 def not_permitted_yet(namespace: str) -> PolicyError:
-    """UNAVAILABLE: what the caller may do is not known, and he has no time left. Nothing else is said of the namespace."""
+    """Returns the UNAVAILABLE of a call whose permission is not known when its deadline is near. It reveals nothing of the namespace."""
     return _within(Reason.AUTHORIZATION_UNKNOWN, f"It is not known yet what the caller may do in {namespace}.")
 
 
 def no_outcome(readiness: Readiness, request: Request) -> PolicyError:
-    """UNAVAILABLE: a change that certainly was not made, and whose caller has no time left."""
+    """Returns the UNAVAILABLE of a submitted change whose deadline is near, for the case that it certainly was not made."""
     problem = readiness.problem
     return not_in_time(request) if problem is None else _within(problem.reason, problem.message)
 
 
 def unconfirmed_since(readiness: Readiness, now: float) -> str:
-    """Since when the log is out of reach, for metadata; ``now`` is monotonic seconds."""
+    """Returns since when the log is out of reach, for the metadata ``UNCONFIRMED_KEY``. ``now``: seconds by ``time.monotonic``."""
     return (datetime.now(UTC) - timedelta(seconds=now - readiness.since)).isoformat(timespec="milliseconds")
 
 
@@ -63,7 +63,7 @@ def _within(reason: Reason, why: str) -> LogError:
 
 
 def _namespace_of(target: str) -> str:
-    """The namespace that a name is of, or names; "" if it is no such name."""
+    """Returns the namespace that a text names, or whose topic it names; "" if it names neither."""
     for read in (parse_namespace, lambda text: parse_topic(text).namespace):
         with contextlib.suppress(PolicyError):
             return read(target)

@@ -1,11 +1,12 @@
-"""How a server's calls end when it stops, in this order.
+"""Ends the calls of a server that stops, in this order.
 
-1. Watches end, each with a bookmark; streams of updates read no more, and end when all they have read has its result. Calls that come are
-   told SHUTTING_DOWN, until there are none, or for two seconds; then gRPC takes no more, and cancels those that come in that moment.
-2. What is under way may take its time (``drain_seconds``). Peers that do not read have a second.
-3. Changes that have no result are answered: SHUTTING_DOWN where they certainly were not made, OUTCOME_UNKNOWN where they may have been.
-4. All other calls are told SHUTTING_DOWN.
-5. What is left has no reader: its connections are closed.
+1. Watches end, each with a last bookmark; update streams stop reading, and end when every change that they have read has its result. New
+   calls are refused with SHUTTING_DOWN until none arrives any more, or for two seconds; then gRPC accepts no more calls, and cancels those
+   that arrive at that moment.
+2. Calls in progress have ``drain_seconds`` to finish. A peer that does not read has one second.
+3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, with OUTCOME_UNKNOWN if they may have been.
+4. All other calls are ended with SHUTTING_DOWN.
+5. The peers of the calls that are left do not read: their connections are closed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MOMENT_SECONDS = 0.1
 
 
 async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
-    """Ends all calls of a server, and the server; ``seconds``: how long what is under way may take."""
+    """Ends all calls of a server, and stops the server. ``seconds``: how long calls in progress may take to finish."""
     servicer.stop_watches()
     await servicer.calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 3 * LAST_SECONDS), name="no new calls")
@@ -29,9 +30,9 @@ async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float
         await servicer.calls.drained(seconds)
         servicer.give_up()
         await servicer.calls.drained(LAST_SECONDS)
-        await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)  # for watches of the health, which are told that it stops
+        await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)  # so that health watches can still send NOT_SERVING
         await servicer.calls.ended()
-        await asyncio.wait({closed}, timeout=LAST_SECONDS)  # answers are written after their calls have ended
+        await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
     finally:
         await server.stop(None)
         await closed

@@ -1,8 +1,8 @@
 """One UpdatePolicies stream: batches of changes in, batches of results out.
 
-A change takes a place when it is read, and gives it back when its result has been written. So what is under way and what nobody reads is
-bounded together: a caller that does not read is not read from. What is settled when the last message was written goes into the next one,
-bounded in bytes; it never waits for more.
+A change takes one of the stream's places when it is read, and frees it when its result has been written. So changes in flight and results
+that the caller has not read are bounded together: a caller that does not read its results is not read from. All results that are there when
+the last message has been written go into the next one, bounded in bytes; a message never waits for more results.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from .permitting import Permitted
 from .rationing import Pace
 
 MESSAGE_BYTES = 256 * 1024
-"""A message is sent when it has so many; only one result may make it longer."""
+"""Bytes at which a message is complete; its last result may take it beyond that."""
 TURN_SECONDS = 0.005
-"""When changes have been begun for so long, others have their turn: to look through a large change takes tens of milliseconds."""
+"""Seconds for which a stream begins changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 
 
 Told: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
-"""Told of each change that was read, once: of its outcome, and of how many seconds it took. None: its stream ended before."""
+"""Called once for each change with the request (None: it is invalid), the outcome (None: its stream ended first), and the seconds taken."""
 
 
 class UpdateStream:
-    """The results of one stream."""
+    """Reads the changes of one stream, submits them to their namespaces, and yields their results."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class UpdateStream:
 
         Args:
             registry: the namespaces.
-            admission: admits changes; None: nothing has to.
-            wire: how documents are shown, unless ``admission`` says otherwise (``Permitted``).
-            asker: who asks, unless a change says otherwise.
-            places: changes that may be under way, or wait to be told.
-            failures: where failures that nobody foresaw are told of.
+            admission: admits changes; None: every change is admitted.
+            wire: serializes documents, unless ``admission`` decides that (``Permitted``).
+            asker: the actor and the reason of changes that name none.
+            places: how many changes may be in flight or have a result that is not written yet.
+            failures: logs unforeseen failures.
             stop: set when the server stops.
-            pace: how fast it may go on; None: as fast as it comes.
+            pace: limits how fast changes are read; None: no limit.
         """
         self._pace = pace
         self._registry = registry
@@ -74,45 +74,45 @@ class UpdateStream:
         self._wire = wire
         self._permitted = admission if isinstance(admission, Permitted) else None
         self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
-        """How the answers to single changes show documents, where that is not ``wire``."""
+        """What serializes the documents in the answer to a change, where that is not ``wire``."""
         self._asker = asker
         self._free = places
         self._failures = failures
         self._stop = stop
         self._reading: asyncio.Task[None] | None = None
         self.observers: Sequence[Told] = ()
-        """Told of each change."""
+        """Called for each change that was read."""
         self.span: CallSpan | None = None
-        """What is told of its call to a collector; some of its changes are followed then."""
+        """The span of the stream's call, which selects changes to be traced; None: the call is not traced."""
         self._now = asyncio.get_running_loop().time
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
-        """Made to bytes when they are told: documents that many results share are kept once."""
+        """Results to be written. They are serialized only then, so that a document which many results share is in memory once."""
         self._told = asyncio.Event()
         self._under_way = 0
         self._ended = False
-        """Whether the caller sends no more."""
+        """Whether reading has ended: the caller sends no more, or ``_failure`` says why."""
         self._failure: BaseException | None = None
-        """Why no more is read."""
+        """The error that ended reading; the call ends with it once the changes that were read have their results."""
         self._order: dict[PolicyKey, list[Request]] = {}
         self._elsewhere = LedElsewhere()
         self._open: dict[Request, Namespace] = {}
-        """Changes that were submitted and have no result, and where."""
+        """Changes that were submitted and have no result, with their namespaces."""
         self._waiting: dict[asyncio.Task[None], Request] = {}
-        """Changes that wait for a permission, or for facts about the cluster."""
+        """Changes whose admission waits for a permission, or for facts about the cluster."""
         self._over = False
-        """Whether nobody is told anything any more."""
+        """Whether the call has ended: later results are dropped."""
 
     async def messages(self, stream: AsyncIterator[Batch]) -> AsyncGenerator[bytes, None]:
-        """Serialized ``UpdatePoliciesResponse`` messages.
+        """Yields serialized ``UpdatePoliciesResponse`` messages, until the caller sends no more and every change has its result.
 
         Raises:
-            PolicyError: a message has too many changes, or is too large: nothing of it is done; UNAVAILABLE when the server stops: nothing
-                of what has no result is done.
+            PolicyError: a message has too many changes or bytes, and none of its changes is made; UNAVAILABLE: the server is stopping, and
+                changes without a result are not made. Either is raised only after the results of all changes that were read.
         """
         loop = asyncio.get_running_loop()
         reading = self._reading = loop.create_task(self._read(stream), name="update stream")
-        reading.add_done_callback(self._reads_no_more)  # also if it is cancelled before it has begun
+        reading.add_done_callback(self._reads_no_more)  # a callback also runs if the task is cancelled before it has begun
         stop = loop.create_task(self._stop_reading(), name="end of an update stream")
         try:
             while True:
@@ -145,20 +145,20 @@ class UpdateStream:
                     tell(request, None, self._now() - request.came)
 
     def give_up(self) -> None:
-        """Answers every change that has no result: SHUTTING_DOWN if it certainly was not made, else OUTCOME_UNKNOWN."""
+        """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for task in self._waiting:
             task.cancel()
         for request, namespace in list(self._open.items()):
             namespace.end(request, stopping())
 
     def leave(self, error: PolicyError) -> None:
-        """Reads no more; ends with an error once what was read has its results."""
+        """Stops reading; the call ends with ``error`` once every change that was read has its result."""
         if self._reading is not None and not self._reading.done():
             self._failure = error
             self._reading.cancel()
 
     async def _stop_reading(self) -> None:
-        """Reads no more once the server stops."""
+        """Stops reading when the server stops."""
         await self._stop.wait()
         self.leave(stopping())
 
@@ -200,9 +200,9 @@ class UpdateStream:
         self._told.set()
 
     def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> int:
-        """Submits changes that have their places, those of one namespace together, until their turn is over: returns how many.
+        """Submits changes, consecutive ones of one namespace together, until ``TURN_SECONDS`` are over; returns how many were begun.
 
-        ``first``: which of its message the first one is.
+        ``first``: the index of the first change in its message.
         """
         namespace, together, begun = "", list[Request](), len(changes)
         wholes: dict[str, answers.Wire | None] = {}
@@ -242,23 +242,23 @@ class UpdateStream:
         return begun
 
     def _whole(self, namespace: str) -> answers.Wire | None:
-        """What is found out once for all changes of a namespace that are submitted together (``Permitted.whole``).
+        """Admits all changes of a namespace that are begun in one turn, and returns their ``Wire``; None: each is to be admitted by itself.
 
         Raises:
-            PolicyError: none of them is admitted.
+            PolicyError: none of the changes is admitted.
         """
         if self._permitted is None or self._turns is None or self._turns.waits():
             return None
         return self._permitted.whole(namespace)
 
     def _wait(self, turns: KeyOrder, namespace: str, request: Request) -> None:
-        """A change waits for facts about the cluster."""
+        """Starts a task in which a change waits for its permission and for facts about the cluster, and then is submitted."""
         task = asyncio.get_running_loop().create_task(self._admit(turns, namespace, request))
         self._waiting[task] = request
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._waiting[task]
-            if turns.leave(request):  # it was cancelled before it ran
+            if turns.leave(request):  # the task was cancelled before it ran
                 self._tell(request.sequence, request, stopping())
 
         task.add_done_callback(ended)
@@ -280,7 +280,7 @@ class UpdateStream:
             self._submit(namespace, [request])
 
     def _submit(self, namespace: str, together: Sequence[Request]) -> None:
-        """Hands changes of one namespace on."""
+        """Submits admitted changes of one namespace; those that are refused have their result at once."""
         if not together:
             return
         refusal: PolicyError | None = self._elsewhere.refusal(namespace)
@@ -306,7 +306,7 @@ class UpdateStream:
                     self._let_go(request, error)
 
     def _let_go(self, request: Request, error: Exception) -> None:
-        """A change failed while it was submitted: it has its result now, whatever becomes of it."""
+        """Gives a change the result INTERNAL because submitting it failed. The change may have been made all the same."""
         namespace = self._open.pop(request)
         self._tell_failure(request.sequence, request, error)
         try:
@@ -315,7 +315,7 @@ class UpdateStream:
             self._failures.tell("Giving up a change of UpdatePolicies", failure)
 
     def _settled(self, request: Request, answer: Result | PolicyError) -> None:
-        """A change that was submitted has its result."""
+        """Takes the result of a change that was submitted."""
         namespace = self._open.pop(request).name
         if isinstance(answer, NotLeader):
             answer = self._elsewhere.refused(namespace, answer)
@@ -334,7 +334,7 @@ class UpdateStream:
             tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
 
     def _tell_failure(self, sequence: int, request: Request | None, error: BaseException) -> None:
-        """A change fails in a way that nobody foresaw: the caller is told that it is our fault, the log why."""
+        """Gives a change the result INTERNAL because of an unforeseen error, which is logged."""
         self._failures.tell("A change of UpdatePolicies", error)
         self._tell(sequence, request, errors.internal())
 

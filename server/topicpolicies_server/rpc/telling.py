@@ -1,4 +1,4 @@
-"""What a collector is told of a server: its calls, and its metrics."""
+"""Telemetry of a server: starts sending the spans of its calls, and its metrics, to a collector (OTLP)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from ..telemetry.sender import Sender
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
-"""The environment variable with the name under which a collector knows the server, as OpenTelemetry has it."""
+"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
 
 
 def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerCollector) -> Sender:
-    """Begins to send; whoever opens it closes it."""
+    """Starts a sender, and adds an observer that traces calls. The caller of this function has to close the sender.
+
+    Args:
+        config: the collector, and what is sent.
+        calls: the calls that are traced.
+        collector: provides the metrics.
+    """
     from ..telemetry.sender import Sender  # noqa: PLC0415 - the definitions of OTLP are an extra
 
     sender = Sender(config.endpoint, collector.collect, _about(), metrics_seconds=config.metrics_seconds)
@@ -32,7 +38,7 @@ def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerColle
 
 
 def _about() -> dict[str, str]:
-    """Who tells it."""
+    """Returns the resource attributes that identify this process to a collector."""
     try:
         release = version("topicpolicies")
     except PackageNotFoundError:

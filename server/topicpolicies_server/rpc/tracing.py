@@ -1,12 +1,14 @@
-"""Who traces calls: an observer of calls and of the changes of streams. What has ended is handed to whoever sends spans.
+"""Traces calls: an observer of calls and of the changes of update streams that hands each traced one, when it has ended, to the sender.
 
-============================  =========================================================
+The caller's trace context (W3C, in the metadata) decides whether a call is traced:
+
+============================  ==================================================================
 the caller's context          the call
-============================  =========================================================
+============================  ==================================================================
 sampled                       has a span, a child of the caller's
-not sampled                   has none; the caller's context goes along as it is
-none                          has a span, and begins a trace, as often as the ratio says
-============================  =========================================================
+not sampled                   has no span; the caller's context is passed on unchanged
+none                          with the configured probability begins a trace, with a span
+============================  ==================================================================
 """
 
 from __future__ import annotations
@@ -28,24 +30,24 @@ _SAMPLED = 1
 
 
 class Tracing:
-    """An observer (``calls.BeginObserver``, ``calls.ChangeObserver``)."""
+    """The observer that traces calls (``calls.BeginObserver``, ``calls.ChangeObserver``)."""
 
     only = Only.TRACED
 
     def __init__(self, send: Callable[[Ended], None], ratio: float, chance: Callable[[], float] = random.random) -> None:
-        """Traces calls.
+        """Hands spans to ``send``.
 
         Args:
-            send: handed what has ended; it must not wait.
-            ratio: of calls without a context, how many begin a trace: 0 to 1.
-            chance: a number from 0 to below 1.
+            send: takes a call or change that has ended; it must not block.
+            ratio: the fraction of calls without a context that begin a trace: 0 to 1.
+            chance: returns a random number from 0 to below 1.
         """
         self._send = send
         self._ratio = ratio
         self._chance = chance
 
     def began(self, call: Call) -> None:
-        """A call has come."""
+        """Sets the trace of a call that has arrived, and its span if it is traced."""
         trace = NO_TRACE
         for key, _ in call.metadata:
             if key == PARENT_KEY:
@@ -58,7 +60,7 @@ class Tracing:
         call.trace = trace if trace.parent else NO_TRACE
 
     def ended(self, call: Call) -> None:
-        """It has ended."""
+        """Hands a traced call that has ended to the sender."""
         span = call.span
         if span is None:
             return
@@ -72,7 +74,7 @@ class Tracing:
         self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
 
     def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError | None, _seconds: float) -> None:
-        """A change of a stream has its outcome, or nobody is told it (None)."""
+        """Hands a change of a traced update stream to the sender, if it was selected for that (see ``calls.ChangeObserver.changed``)."""
         if request is None or (trail := request.trail) is None or not isinstance(trail.of, CallSpan):
             return
         code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")

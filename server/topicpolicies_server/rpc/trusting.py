@@ -1,8 +1,9 @@
-"""The door at which it is asked whether the authority of a connection's client certificate is still trusted.
+"""The door that checks whether the authority of a connection's client certificate is still trusted, once the authorities have changed.
 
-TLS has asked when the connection was made, of the authorities of then. As long as they are the same ones, nothing is asked. Once they are
-others, each call is asked, and so is each stream that is open at that moment: who is not trusted any more is refused whatever he asks for,
-the health included, as he would get no connection now. His streams end (``leaving``); a call with one answer that has begun is finished.
+TLS has checked the certificate when the connection was made, against the authorities of that time. As long as these are in force, nothing
+is checked again. Once others are, every call is checked when it begins, and every stream that is open at that moment. A caller whose
+certificate does not hold any more is refused whatever it calls, health included, for it would get no connection now. Its streams are ended
+(``leaving``); a call with one answer that has begun is finished.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from .failures import Failures
 from .leaving import Leaving, may_stay
 
 _CERTIFICATE, _BESIDE = "x509_pem_cert", "x509_pem_cert_chain"
-"""Where gRPC has what the client of a connection has shown: its certificate, and others that lead from that to an authority."""
+"""The properties of gRPC's authentication context with the client's certificate, and with the others of its chain."""
 _TURN = 200
-"""Streams that are asked before others have their turn."""
+"""Streams that are checked before the event loop has its turn."""
 
 
 class Trusting:
-    """Refuses and ends. It is the first door, and has an observer (``ends``)."""
+    """The first door: refuses calls, and ends streams, whose client certificates are not trusted any more. Its observer is ``ends``."""
 
     def __init__(self) -> None:
-        """The authorities are those of the start."""
+        """Begins with the authorities that TLS checks against: nothing is checked again."""
         self._trust: Trust | None = None
         self._streams: dict[Call, None] = {}
         self.ends = _Ends(self.ended)
-        """Told of the ends of streams."""
+        """The observer of the ends of streams."""
         self._leaving = Leaving()
         self._failures = Failures()
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, call: Call) -> None:
-        """The door.
+        """Lets a call pass if its certificate still holds.
 
         Raises:
             PolicyError: UNAUTHENTICATED, the authority is not trusted any more.
@@ -50,21 +51,21 @@ class Trusting:
             raise _untrusted()
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Forgets a call that has ended."""
         self._streams.pop(call, None)
         self._leaving.ended(call)
 
     def take(self, authorities: bytes) -> None:
-        """Others are trusted from now on.
+        """Puts other authorities in force, and checks the open streams.
 
         Args:
-            authorities: PEM.
+            authorities: the certificates of the authorities, as PEM.
         """
         self._trust = Trust(certificates_of(authorities))
         self._ask(self._trust, deque(self._streams))
 
     def _ask(self, trust: Trust, left: deque[Call]) -> None:
-        """Asks some streams, and then the next ones, unless others are trusted by then."""
+        """Checks some streams, and schedules the check of the others, unless yet other authorities are in force by then."""
         if trust is not self._trust:
             return
         for _ in range(min(_TURN, len(left))):
@@ -75,7 +76,7 @@ class Trusting:
             self._loop.call_soon(self._ask, trust, left)
 
     def _still_holds(self, trust: Trust, call: Call) -> bool:
-        """As ``_holds``. Whatever its peer has shown, the streams behind it are asked, too: one that can't be asked ends."""
+        """As ``_holds``, but a stream whose check fails counts as not trusted, so that the streams behind it are checked too."""
         try:
             return _holds(trust, call)
         except Exception as error:  # noqa: BLE001 (told)
@@ -84,7 +85,7 @@ class Trusting:
 
 
 class _Ends:
-    """An observer of streams; all calls pass the door."""
+    """The observer of the door ``Trusting``, limited to streams. The door itself is not: every call passes it."""
 
     only = Only.STREAMS
 

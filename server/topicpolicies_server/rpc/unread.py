@@ -1,13 +1,15 @@
-"""Peers that read nothing of what is written to them. They delay nobody; the server's log names each once, so that its owner can be asked.
+"""Logs peers that do not read what is written to them. They delay no other call; each is named once, so that operators can find its owner.
 
-=======  ==============================================  ======  ==========================================
+=======  ==============================================  ======  ===================================================
 state    event                                           next    what is done
-=======  ==============================================  ======  ==========================================
-READS    it has taken nothing for ``TOLD_SECONDS``       UNREAD  a line says who it is
-UNREAD   it takes something, or its call has ended       READS   a line says so
-=======  ==============================================  ======  ==========================================
+=======  ==============================================  ======  ===================================================
+READS    the peer has taken nothing for                  UNREAD  a line names the call's method, caller and address
+         ``TOLD_SECONDS``
+UNREAD   the peer takes something, or its call has       READS   a line says so
+         ended
+=======  ==============================================  ======  ===================================================
 
-Of those that become UNREAD at one look ``MOST`` are named, and the others counted.
+Of the peers that become UNREAD at one look, at most ``MOST`` are named. The others are only counted.
 """
 
 from __future__ import annotations
@@ -22,30 +24,30 @@ from .calls import Calls
 _LOG = logging.getLogger(__name__)
 TOLD_SECONDS = 60.0
 LOOK_SECONDS = 15.0
-"""How often it is looked."""
+"""Seconds between two looks at the calls in progress."""
 MOST = 20
 
 
 class Unread:
-    """Looks at the calls in progress. It belongs to the event loop that starts it."""
+    """The background task that looks for peers that do not read. It belongs to the event loop that starts it."""
 
     def __init__(self, calls: Calls) -> None:
-        """Looks at nothing before ``start``."""
+        """``calls``: the calls in progress, which are not looked at before ``start``."""
         self._calls = calls
         self._told: dict[Call, str] = {}
-        """UNREAD: those that were named, and how."""
+        """The UNREAD calls that were named in the log, with their names there."""
         self._task = Kept("peers that do not read", self._run)
 
     def start(self) -> None:
-        """Looks from now on."""
+        """Starts the task."""
         self._task.start()
 
     async def close(self) -> None:
-        """Looks no more."""
+        """Stops the task."""
         await self._task.stop()
 
     def look(self) -> None:
-        """Tells what has changed."""
+        """Logs which peers have stopped reading, or read again, since the last look."""
         unread = dict.fromkeys(self._calls.unread(TOLD_SECONDS))
         for call in [each for each in self._told if each not in unread]:
             _LOG.info("%s reads again, or has gone", self._told.pop(call))

@@ -1,8 +1,9 @@
-"""What a schema may be so that reading with it takes no more than what is read: others are refused before anything is.
+"""Limits of a schema, checked before anything is read with it, so that reading takes time and memory in proportion to the data.
 
-Whoever may register schemas at a log chooses the types that its payloads are read with. A record that holds itself makes depth, and an
-array whose items have no bytes makes length, of next to nothing: some hundred bytes end a process, or hold it up for minutes. Names make a
-schema larger than its text, too: each of thirty records with two fields of the one before is a thousand million values.
+Any client that may register schemas for a log chooses the types that its payloads are read with. A record that contains itself makes
+unlimited depth, and an array whose items have no bytes makes unlimited length, from almost no data: some hundred bytes end a process, or
+block it for minutes. Named types also make a schema larger than its text: with thirty records, each of which has two fields of the type of
+the record before, one value consists of a thousand million values.
 """
 
 from __future__ import annotations
@@ -12,38 +13,38 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 _DEEPEST = 64
-"""Levels of types in each other. Those of Pulsar 4.2.4 have 11."""
+"""The most levels of nested types. Pulsar 4.2.4's schema has 11."""
 _LARGEST = 10_000
-"""Types in each other, each counted wherever it is named, and the bytes of those that are fixed. Those of Pulsar 4.2.4 are 282."""
+"""The largest size: the nested types, each counted wherever it is named, plus the bytes of fixed types. Pulsar 4.2.4's schema has 282."""
 _IDLE = 64
-"""Values without a byte in one item of an array or map."""
+"""The most values without bytes in one item of an array or map."""
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
 class _Measure(NamedTuple):
-    """How large a type is, with all that it names."""
+    """How large a type is, including the types that it names."""
 
     depth: int
     size: int
     least: int
-    """A value has no fewer bytes."""
+    """The fewest bytes that a value of the type can have."""
     idle: int
-    """How many values of one have no byte."""
+    """The most values without bytes that a value of the type can contain."""
 
 
 class SchemaBounds:
-    """Measures the types of one schema, as ``fastavro.parse_schema`` gives them."""
+    """Measures the types of one schema, as ``fastavro.parse_schema`` returns them."""
 
     def __init__(self) -> None:
-        """Nothing is measured yet."""
+        """Has measured no type yet."""
         self._named: dict[str, _Measure] = {}
         self._begun: set[str] = set()
 
     def check(self, avro: Any) -> None:
-        """Returns if a schema is one to read with.
+        """Checks that a schema is within the limits.
 
         Raises:
-            ValueError: it is not.
+            ValueError: the schema exceeds a limit, contains itself, or is not valid.
         """
         self._measure(avro)
 
@@ -58,7 +59,7 @@ class SchemaBounds:
     def _of(self, avro: Any) -> _Measure:
         if isinstance(avro, list):
             branches = [self._measure(branch) for branch in avro]
-            idle = max((each.idle - 1 for each in branches if each.idle), default=0)  # the branch's own byte stands for one
+            idle = max((each.idle - 1 for each in branches if each.idle), default=0)  # the byte of the branch's number pays for one
             return _Measure(_deepest(branches), 1 + sum(each.size for each in branches), 1, idle)
         if not isinstance(avro, dict):
             return self._by_name(str(avro))

@@ -11,13 +11,13 @@ apply:
 - Events of another kind than TOPIC_POLICY, and actions that we do not know, are ignored: ``Action.NONE``.
 - The event's topic must be the key's. No broker writes anything else, and the log is partitioned and compacted by the key.
 
-**Scopes and clusters.** A LOCAL event names the local cluster, in itself and as the message's replication clusters, its tombstone too; so a
-replicator keeps it at home. A GLOBAL one names none and goes wherever the namespace is replicated to. A REPAIR of a GLOBAL key is GLOBAL
-in itself (brokers look at ``isGlobal`` and the key only) and for the local cluster as a message: each cluster repairs what came from it,
-and a replicator skips what is not addressed to its peer.
+**Scopes and clusters.** A LOCAL event names the local cluster, both in the event and as the message's replication clusters, and so does its
+tombstone; therefore a replicator does not copy it. A GLOBAL event names no cluster and goes wherever the namespace is replicated to. A
+REPAIR of a GLOBAL key is GLOBAL as an event (brokers look at ``isGlobal`` and the key only), but its message is for the local cluster only:
+each cluster repairs what came from it, and a replicator skips messages that are not addressed to its peer.
 
-**Damage.** Nothing but ``Unreadable`` comes out of reading, whatever was written. A stamp that can't be read makes the event a broker's
-(``logs/stamps``); ``read`` reports it beside the event.
+**Damage.** Whatever was written, reading raises nothing but ``Unreadable``. An event whose stamp can't be read counts as a broker's
+(``logs/stamps``); ``read`` reports that beside the event.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from .headers import Headers, Unreadable
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
 
 EMBEDDED_CLUSTER = "standalone"
-"""The local cluster's name where there is no cluster: in the embedded log."""
+"""The local cluster's name in the embedded log, which belongs to no cluster."""
 OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
 CACHED_TOPICS = 16_384
 CACHED_DOCUMENTS = 4_096
 CACHED_BYTES = 4_096
-"""Documents that are larger than this are read anew each time, so that the memory stays bounded."""
+"""Documents larger than this are not cached, so that the memory of the cache stays bounded."""
 
 
 class Dialect(enum.Enum):
-    """What the brokers of a log make of scopes."""
+    """How the brokers of a log tell scopes apart."""
 
     PREFIXED = "prefixed"
-    """Each scope has its own key (4.0.6 and later)."""
+    """Each scope has its own message key (Pulsar 4.0.6 and later)."""
     SHARED_KEY = "shared-key"
-    """Both scopes share a key, and a tombstone of ours clears the LOCAL one only (before 4.0.6): a GLOBAL tombstone can't be written."""
+    """Both scopes share a message key, and a tombstone clears the LOCAL one only (before 4.0.6): a GLOBAL tombstone can't be written."""
     UNKNOWN = "unknown"
-    """One of the two; nothing GLOBAL can be written."""
+    """One of the other two, and it is not known which: nothing GLOBAL can be written."""
 
 
 class Encoded(NamedTuple):
@@ -66,10 +66,10 @@ class Encoded(NamedTuple):
 
     key: str
     payload: bytes | None
-    """None: a message without a value, which deletes."""
+    """The message's value; None: a message without a value (a tombstone)."""
     properties: dict[str, str]
     replication_clusters: tuple[str, ...] | None
-    """The clusters that the message is for; None: wherever the namespace is replicated to."""
+    """The clusters that the message is for; None: all to which the namespace is replicated."""
 
 
 class _Frame(NamedTuple):
@@ -78,20 +78,21 @@ class _Frame(NamedTuple):
 
 
 class Codec:
-    """Events in one registered schema, which may be older or newer than ours.
+    """Encodes and decodes events in one registered schema, which may be older or newer than ours.
 
-    A message is read by the codec of the schema that it was written with; writing takes the log's newest. What the schema has and we do not
-    know is kept in the document (see ``extras``). A document that says what the schema has no place for is refused, not cut.
+    A message is read by the codec of the schema that it was written with; the log's newest schema is used for writing. Fields that the
+    schema has and we do not know are kept in the document (see ``extras``). A document with something that the schema has no place for is
+    refused, not truncated.
 
     Args:
         definition: the schema as the broker's registry has it.
         local_cluster: the name of the cluster that LOCAL policies are for.
-        dialect: what the log's brokers make of scopes.
+        dialect: how the log's brokers tell scopes apart.
 
     Attributes:
         definition: the schema's text, or JSON, as it was given.
-        topic: gives the topic that a message's key names, or None if it is none.
-        known: the families that the schema knows, its own foreign ones among them; None if they are exactly ours.
+        topic: a function that returns the topic that a message's key names, or None if it names none.
+        known: the families that the schema knows, including those that we do not know; None if they are exactly ours.
 
     Raises:
         UnsupportedSchema: the definition is not a schema of policy events.
@@ -114,7 +115,7 @@ class Codec:
             self._nothing = self._write_nothing()
         except UnsupportedSchema:
             raise
-        except Exception as error:  # whatever fails with the values of a schema that nobody foresaw, it is the schema
+        except Exception as error:  # an unforeseen schema can make fastavro fail in any way: refuse the schema
             raise UnsupportedSchema(f"its values can't be written: {in_words(error)}") from error
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
@@ -123,10 +124,14 @@ class Codec:
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
     def encode(self, event: Event, *, carried: bool = True) -> Encoded:
-        """An event as a message; ``carried``: with the requests that its stamp carries (``stamps.to_properties``).
+        """Encodes an event as a message.
+
+        Args:
+            event: the event.
+            carried: whether to include the requests that its stamp carries (``stamps.to_properties``).
 
         Raises:
-            LogError: the dialect or the schema can't express it, or its stamp is too large.
+            LogError: the dialect or the schema can't express the event, or its stamp is too large.
         """
         topic, scope = event.key
         is_global = scope == Scope.GLOBAL
@@ -151,7 +156,7 @@ class Codec:
         )
 
     def nothing(self) -> bytes:
-        """The payload of an event of no kind, which does nothing: brokers pass it over (``SystemTopicBasedTopicPoliciesService``)."""
+        """The payload of an event of no kind, which changes nothing: brokers skip it (``SystemTopicBasedTopicPoliciesService``)."""
         return self._nothing
 
     def _write_nothing(self) -> bytes:
@@ -159,15 +164,15 @@ class Codec:
         return Piece(self._schema, self._schema.root)(value)
 
     def decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> Event:
-        """The event of a message.
+        """Decodes a message to its event.
 
         Raises:
-            Unreadable: it is none, or one that nobody can apply.
+            Unreadable: the message is not an event, or one that no broker can apply.
         """
         return self._decode(key, payload, properties)[0]
 
     def read(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event | None, str]:
-        """The event of a message and what is wrong with it, "" if nothing is. Without an event the message is unreadable."""
+        """Decodes a message to its event and a problem, "" if there is none. The event is None if the message is unreadable."""
         try:
             return self._decode(key, payload, properties)
         except Unreadable as error:
@@ -184,14 +189,14 @@ class Codec:
             problem = f"taken for a broker's event, its stamp is damaged: {error}"
         if payload is None:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
-        # Most events are UPDATEs that look as ours do, and many topics have the same document: then only the document itself is read, and
-        # each only once.
+        # Most events are UPDATEs whose bytes around the document are as we write them, and many topics have the same document. Then only
+        # the document is decoded, and equal documents only once.
         body = header.document(payload)
         if body is not None:
             try:
                 document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
             except (ValueError, TypeError):
-                pass  # The whole event will tell what is wrong.
+                pass  # Decoding the whole event below tells what is wrong.
             else:
                 if flag == (policy_key.scope is Scope.GLOBAL):
                     return Event(policy_key, Action.UPDATE, document, stamp, self.known), problem

@@ -1,10 +1,11 @@
 """A whole document, setting by setting, as the ``TopicPolicies`` record of one schema.
 
-**Writing joins chunks.** A document is bytes by setting, and successive documents of a topic differ in one setting, so what a setting is in
-Avro is remembered by its bytes: fastavro writes each chunk once, and a document is its chunks in the schema's order. Only a map's frame
-(branch, count, end) is put around its entries by hand. That is several times faster than writing the record anew, and the same bytes.
+**Writing joins chunks.** A document maps settings to bytes, and successive documents of a topic differ in one setting. So the Avro form of
+a setting, its *chunk*, is cached by the setting's bytes: fastavro writes each chunk once, and a document is its chunks in the schema's
+order. Only a map's frame (branch, count, end) is put around its entries by hand. This is several times faster than writing the record anew,
+and gives the same bytes.
 
-**Reading** turns each field that is there into its setting's bytes, as ``documents.split`` does; those that say nothing are passed over
+**Reading** turns each field that is present into its setting's bytes, as ``documents.split`` does; fields that say nothing are skipped
 (``sparse_record``).
 """
 
@@ -23,15 +24,15 @@ Reader: TypeAlias = Callable[[AvroValue, dict[Setting, bytes]], None]
 
 IS_GLOBAL = "isGlobal"
 CACHED_CHUNKS = 2_048
-"""How many chunks are remembered for each field of one schema."""
+"""How many chunks are cached for each field of one schema."""
 CACHED_ENTRIES = 16_384
-"""The same for a map: a document may have that many subscriptions, and each of its updates needs them all."""
+"""How many chunks are cached for a map: a document may have that many subscriptions, and each of its updates needs them all."""
 CACHED_BYTES = 1_024
-"""Settings that are larger than this are written anew each time, so that the memory stays bounded."""
+"""Settings larger than this are not cached, so that the memory of the cache stays bounded."""
 
 
 class Chunks(dict[bytes, bytes]):
-    """The bytes in Avro of a field's settings. What is not remembered is made; a full memory starts over, which costs little and rarely."""
+    """A cache of a field's chunks, by the setting's bytes. A missing chunk is made; a full cache is cleared, which is rare and cheap."""
 
     def __init__(self, encode: Callable[[bytes], bytes], limit: int) -> None:
         super().__init__()
@@ -48,22 +49,23 @@ class Chunks(dict[bytes, bytes]):
 
 
 class Place(NamedTuple):
-    """Where a setting goes in the record."""
+    """The field of the record to which a setting belongs."""
 
     at: int
+    """The field's index."""
     chunks: Chunks
     branch: bytes | None
-    """Of a map only, to which the setting is an entry: what precedes the map's blocks."""
+    """For a map, of which the setting is one entry: the bytes before the map's blocks. None: the field is not a map."""
 
 
 class Document:
-    """Documents in the ``TopicPolicies`` record of one schema.
+    """Encodes and decodes documents as the ``TopicPolicies`` record of one schema.
 
     Attributes:
         families: the families (``documents.family``) that the schema has a place for.
 
     Raises:
-        UnsupportedSchema: the record can't tell the scopes apart.
+        UnsupportedSchema: the record has no boolean ``isGlobal`` to tell the scopes apart.
     """
 
     def __init__(self, schema: Schema, record: AvroType) -> None:
@@ -81,7 +83,7 @@ class Document:
                 absent.append(b"")
                 continue
             field = known_field(schema, own[name], part) if name in own else None
-            # Fields that make a setting together are read in the order of their numbers; what is unknown has none.
+            # Fields that make up a setting together are read in the order of their numbers; unknown fields, which have none, come last.
             number = own[name].number if field is not None else len(own) + 1
             field = field or unknown_field(schema, part)
             absent.append(field.absent)
@@ -103,10 +105,10 @@ class Document:
         self.families = frozenset(self._places)
 
     def encode(self, document: Settings, is_global: bool) -> bytes:
-        """The record's bytes.
+        """Encodes a document as the record's bytes.
 
         Raises:
-            ValueError: the schema has no place for something that the document says.
+            ValueError: the schema has no place for something in the document.
         """
         parts = self._templates[is_global].copy()
         single = self._single
@@ -129,7 +131,7 @@ class Document:
         return b"".join(parts)
 
     def read(self, data: bytes) -> tuple[dict[Setting, bytes], bool]:
-        """The settings of a record's bytes, and whether it is a GLOBAL document.
+        """Decodes a record's bytes to the settings of the document, and whether the document is GLOBAL.
 
         Raises:
             ValueError: the data is damaged; ValueError, TypeError: a value is outside the range of its type.
@@ -150,7 +152,10 @@ class Document:
         return settings, is_global
 
     def _silent(self, schema: Schema, types: Sequence[AvroType]) -> list[bytes | None]:
-        """By which bytes each field says nothing: as we write it then, unless that is a default which says something where it is read."""
+        """The bytes of each field that mean that it says nothing: those that we write then; None if they are read as a setting.
+
+        The latter happens if the schema has a default for the field that says something.
+        """
         told = SparseRecord(schema, types, [None] * len(types)).read(b"".join(self._templates[False]))
         return [
             written if value is None or not self._settings(field, value) else None
@@ -165,7 +170,7 @@ class Document:
         return settings
 
     def decode(self, record: AvroValue) -> dict[Setting, bytes]:
-        """The settings of a record.
+        """Converts a record that fastavro has read to the settings of the document.
 
         Raises:
             ValueError, TypeError: a value is outside the range of its type.

@@ -1,4 +1,4 @@
-"""What stands around a document in an event: its action, its kind, its clusters and its topic's name, as one schema has them."""
+"""The bytes around the document in an event: action, kind, clusters and the topic's name, as one schema has them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ class Around(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """The same for all topics of a namespace: the pieces between which their local names stand, each with its length before it."""
+    """The bytes of an event before and after its document, for all topics of a namespace.
+
+    The topic's local name, with its length before it, is left out: it stands between the pieces. One of the tuples has two pieces, the
+    other one.
+    """
 
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
 
 
 class Envelope:
-    """Events without their documents, in one schema. What it has beside the fields that we know is written as nothing.
+    """Encodes the bytes around documents in one schema. Fields that we do not know are written as nothing.
 
     Attributes:
         document: the type of the document itself, the record ``TopicPolicies``.
 
     Raises:
-        UnsupportedSchema: the schema has not the fields that make an event.
+        UnsupportedSchema: the schema lacks a field that an event needs.
     """
 
     def __init__(self, schema: Schema, local_cluster: str) -> None:
@@ -55,13 +59,13 @@ class Envelope:
             raise UnsupportedSchema(f"not the schema of policy events: {error}") from error
 
     def around(self, topic: TopicName, action: Action, *, local: bool) -> Around:
-        """What surrounds the document of a topic; a local one is addressed to the local cluster, a global one to none in particular."""
+        """The bytes around a topic's document. A LOCAL event is addressed to the local cluster, a GLOBAL one to no particular cluster."""
         parts = self._filled(topic, action, local=local)
         at = self._layout.index(_DOCUMENT)
         return Around(b"".join(parts[:at]), b"".join(parts[at + 1 :]))
 
     def heading(self, topic: TopicName, action: Action, *, local: bool) -> Heading:
-        """The same for all topics of this one's namespace."""
+        """The bytes around the documents of all topics in the namespace of ``topic``."""
         parts = self._filled(topic, action, local=local)
         at, name = self._layout.index(_DOCUMENT), self._layout.index(_LOCAL_NAME)
         before, after = b"".join(parts[:at]), b"".join(parts[at + 1 :])
@@ -70,7 +74,7 @@ class Envelope:
         return Heading((before,), (b"".join(parts[at + 1 : name]), b"".join(parts[name + 1 :])))
 
     def _filled(self, topic: TopicName, action: Action, *, local: bool) -> list[bytes]:
-        """The layout with everything in its place but the document."""
+        """The parts of the layout as bytes; the document is empty."""
         values = {"actionType": self._actions[action], "replicateTo": self._clusters[local], _DOCUMENT: b""}
         for name, text in zip(NAMES, topic, strict=True):
             encoded = text.encode()
@@ -118,5 +122,5 @@ def _fields(schema: Schema, avro: AvroType) -> list[AvroType]:
 
 
 def _branch(avro: AvroType) -> bytes:
-    """What precedes a value that is not null: the number of its branch, if the type is a union."""
+    """The bytes before a value that is not null: the number of its branch if the type is a union, else none."""
     return varint(present_branch(avro)) if isinstance(avro, list) else b""

@@ -1,11 +1,11 @@
-"""Values of a newer broker for which our definition has no place: JSON that keeps all of an Avro value and depends on no schema.
+"""Extras: values of a newer broker that our definition has no place for, kept as JSON that is lossless and depends on no schema.
 
-A whole unknown field of the document is a setting of its own; a leaf inside an object that we know travels in that object's bytes as an
-unknown Protobuf field, so that reading, masking and writing the object again leaves it where it is. Both come back into the event
-when the schema that is written has a place for them.
+A whole unknown field of the document is a setting of its own. An unknown leaf inside an object that we know is kept in that object's bytes
+as an unknown Protobuf field, so that reading, masking and writing the object leaves it where it is. Fields and leaves are written back into
+an event if the schema that it is written with has a place for them.
 
-JSON has no bytes and fastavro needs to know which record of a union is meant, so ``{"-bytes": base64}`` stands for the former and a
-member ``"-type"`` (fastavro's own convention) tells the latter.
+JSON has no bytes, so ``{"-bytes": base64}`` stands for them; and fastavro needs to know which record of a union is meant, so a member
+``"-type"`` (fastavro's own convention) names it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _TYPE = "-type"
 
 
 def to_json(value: AvroValue) -> bytes:
-    """A value as canonical JSON: the same bytes for the same value."""
+    """Encodes a value as canonical JSON: equal values give equal bytes."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def from_json(data: bytes) -> AvroValue:
-    """The value of some JSON.
+    """Decodes the JSON that ``to_json`` makes.
 
     Raises:
-        ValueError: it is not JSON of ``to_json``.
+        ValueError: the data is something else.
     """
     try:
         return _rich(json.loads(data))
@@ -44,12 +44,12 @@ def from_json(data: bytes) -> AvroValue:
 
 
 def add(message: Message, extras: Mapping[str, AvroValue]) -> None:
-    """Puts leaves into a message as its unknown field."""
+    """Adds leaves to a message, as its unknown field ``EXTRAS_FIELD``."""
     message.MergeFromString(documents.record(EXTRAS_FIELD, to_json(extras)))
 
 
 def of(message: Message) -> Mapping[str, AvroValue]:
-    """The leaves in a message's unknown field. What ``add`` did not write there, such as a client's own unknown field, counts as none."""
+    """The leaves in a message's unknown field ``EXTRAS_FIELD``. Data that ``add`` did not write, such as a client's own, is ignored."""
     found: Mapping[str, AvroValue] = {}
     unknown: Any = UnknownFieldSet(message)  # a sequence, which its type stub does not say
     for field in unknown:

@@ -1,4 +1,4 @@
-"""The fields of a document, one by one, as one schema has them: from a setting's bytes to the field's Avro bytes, and back."""
+"""The fields of a document as one schema has them: each converts a setting's bytes to the field's Avro bytes, and back."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from .records import Record, scalar
 from .schema import AvroType, AvroValue, Piece, Schema, kind, present_branch, varint
 
 EMPTY_NOT_NULL = frozenset({"subscription_types_enabled"})
-"""Lists that brokers write empty when they say nothing, as they do with maps; other lists they write null (``TopicPolicies``)."""
+"""Lists that brokers write as empty when they are not set, like maps; other lists they write as null (``TopicPolicies``)."""
 
 
 class Field(NamedTuple):
     """One field of the document that the schema has a place for."""
 
     setting: Setting
-    """The setting that it is, or is a part of; of a map, the family of its entries."""
+    """The setting that the field is, or is a part of; for a map, the family of its entries."""
     absent: bytes
-    """Its bytes in Avro when the document says nothing."""
+    """The field's Avro bytes if the document says nothing about it."""
     encode: Callable[[bytes], bytes]
-    """The field's bytes in Avro from a setting's; of a map, those of the one entry. ValueError: the schema can't hold it."""
+    """Converts a setting's bytes to the field's Avro bytes, or, for a map, to those of one entry. ValueError: the schema can't hold it."""
     read: Callable[[AvroValue, dict[Setting, bytes]], None]
-    """Adds what a value that is not null says to the settings. ValueError or TypeError: it is outside the range of its type."""
+    """Adds a value that is not null to the settings. ValueError or TypeError: the value is outside the range of its type."""
     branch: bytes | None = None
-    """Of a map only: what precedes its blocks."""
+    """For a map: the bytes before its blocks. None: the field is not a map."""
 
 
 def known_field(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field | None:
-    """A field of our definition; None if the schema has something else under its name."""
+    """Makes the field for one that our definition knows; returns None if the schema has another type under its name."""
     if field.name in MAPS:
         return _map(schema, field, part)
     if field.name in LISTS:
@@ -45,7 +45,7 @@ def known_field(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field
 
 
 def unknown_field(schema: Schema, part: AvroType) -> Field:
-    """A field of a newer broker: a setting of its own, kept beside the message. What it would be if nobody said anything is not kept."""
+    """Makes the field for one of a newer broker: a setting of its own (``extras``). The value that means "not set" is not kept."""
     setting = EXTRA_PREFIX + part["name"]
     nothing = schema.absent(part)
     piece = Piece(schema, part["type"])

@@ -1,8 +1,8 @@
-"""The cheap part of an event: whose it is, and where its document stands.
+"""The cheap part of decoding an event: which policy key it is for, and where its document stands.
 
-What precedes and follows the document of an UPDATE is the same for all topics of a namespace in one scope, but for the local name. So a
-message's key is cut behind its namespace, and what is known of that is compared with the message, byte by byte, without decoding anything.
-What does not compare so is read whole, by whoever asks.
+The bytes before and after the document of an UPDATE are the same for all topics of a namespace in one scope, except for the local name. So
+a message's key is split behind its namespace, and the bytes that are expected for that namespace are compared with the payload, without
+decoding anything. If they differ, the caller has to decode the whole event.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ _PARTITION = "-partition-"
 
 
 class Unreadable(ValueError):
-    """A message that is no event, or one that nobody can apply. Its text is the reason, for logs and metrics."""
+    """A message is not an event, or one that no broker can apply. The text is the reason, for logs and metrics."""
 
 
 class _Namespace(NamedTuple):
-    """What the keys of one namespace and scope have in common."""
+    """What the message keys of one namespace and scope have in common."""
 
     scope: Scope
     cut: int
-    """Characters of a message's key that are not part of the topic's name."""
+    """The length of the prefix of a message's key that is not part of the topic's name."""
     heading: Heading
 
 
 class Header(NamedTuple):
-    """What a message's key tells."""
+    """What follows from a message's key alone."""
 
     key: PolicyKey
     before: bytes
-    """What precedes the document of an UPDATE that looks as ours do."""
+    """The bytes before the document of an UPDATE, as this codec writes them."""
     after: bytes
-    """What follows it."""
+    """The bytes after the document of an UPDATE, as this codec writes them."""
 
     def document(self, payload: bytes) -> bytes | None:
-        """The bytes of the document in an UPDATE that looks as ours do; None: it may be anything else."""
+        """The bytes of the document if the payload is an UPDATE as this codec writes it; None: the payload may be anything else."""
         before, after = self.before, self.after
         if payload.startswith(before) and payload.endswith(after) and len(payload) >= len(before) + len(after):
             return payload[len(before) : len(payload) - len(after)]
@@ -55,16 +55,16 @@ class Header(NamedTuple):
 
 
 class Headers:
-    """Headers in one schema."""
+    """Makes and caches the headers of message keys, for one schema."""
 
     def __init__(self, envelope: Envelope) -> None:
         self._envelope = envelope
         self._namespace = lru_cache(CACHED_NAMESPACES)(self._look_into)
         self.of = lru_cache(CACHED_KEYS)(self._header)
-        """The header of a message's key. Raises ``Unreadable`` if that is no topic."""
+        """Returns the header of a message's key. Raises ``Unreadable`` if the key names no topic."""
 
     def topic(self, key: str) -> str | None:
-        """The topic that a message's key names; None if it is none."""
+        """The full name of the topic that a message's key names; None if it names none."""
         at = key.rfind("/") + 1
         namespace = self._namespace(key[:at])
         if namespace is not None and self._is_plain(key, key[at:]):
@@ -76,7 +76,7 @@ class Headers:
 
     @staticmethod
     def _is_plain(key: str, local: str) -> bool:
-        """Whether a key is its topic's full name, as it stands, if it begins with a namespace."""
+        """Whether a key that begins with a namespace is a topic's full name as it stands, so that it need not be parsed."""
         return len(key) <= MAX_NAME_LENGTH and _PARTITION not in local and _PLAIN.fullmatch(local) is not None
 
     def _header(self, key: str) -> Header:
@@ -100,7 +100,7 @@ class Headers:
         return Header(PolicyKey(topic, scope), written.join(heading.before), written.join(heading.after))
 
     def _look_into(self, prefix: str) -> _Namespace | None:
-        """What keys that begin so have in common; None if they are not all full names of topics."""
+        """What all keys with this prefix have in common; None if the prefix is not a namespace in full, so that keys have to be parsed."""
         is_global = prefix.startswith(GLOBAL_PREFIX)
         cut = len(GLOBAL_PREFIX) if is_global else 0
         try:
@@ -108,7 +108,7 @@ class Headers:
         except PolicyError:
             return None
         if str(name) != prefix[cut:] + "x":
-            return None  # the name of a domain is left out
+            return None  # the prefix is an abbreviation, without a domain for example
         heading = self._envelope.heading(name, Action.UPDATE, local=not is_global)
         return _Namespace(Scope.GLOBAL if is_global else Scope.LOCAL, cut, heading)
 

@@ -1,7 +1,7 @@
-"""How the schema names what Protobuf names otherwise.
+"""The Avro names of fields and enum symbols that have other names in Protobuf.
 
-Fields need no table: a field's ``json_name`` is its Avro name, which is how ``policies.proto`` is written. Symbols of enums do, because
-Protobuf's style has prefixes and upper case. A test demands that these names and the shipped schema cover each other.
+Fields need no table: a field's ``json_name`` is its Avro name, because ``policies.proto`` is written that way. Symbols of enums need one,
+because Protobuf's style demands prefixes and upper case. A test checks that these names and the shipped schema cover each other.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ SYMBOLS: Mapping[str, tuple[str, ...]] = {
         "Key_Shared",
     ),
 }
-"""The Avro symbols of the Protobuf enums, by the enum's full name and in the order of its numbers, from 1."""
+"""The Avro symbols of each Protobuf enum, by the enum's full name, in the order of its numbers from 1."""
 
 UNSET_SYMBOLS: frozenset[str] = frozenset({"UNDEFINED"})
-"""Symbols that say that nothing is said (``SchemaCompatibilityStrategy.UNDEFINED``)."""
+"""Symbols that mean "not set" (``SchemaCompatibilityStrategy.UNDEFINED``)."""
 
 FOREIGN = 1 << 30
 """Enum numbers from here on stand for symbols of a newer broker."""
@@ -57,10 +57,10 @@ def avro_name(field: FieldDescriptor) -> str:
 
 
 def number_of(enum: EnumDescriptor, symbol: str) -> int:
-    """The number that a symbol has in a document; 0 if it says nothing.
+    """The number of a symbol in a document; 0 if the symbol means "not set".
 
-    A symbol that is not in ``SYMBOLS`` belongs to a newer broker. Protobuf's enums are open, so it travels as a number that is made of its
-    name; whoever writes it back finds the symbol of that number in the newer broker's schema.
+    A symbol that is not in ``SYMBOLS`` belongs to a newer broker. Protobuf's enums are open, so a document holds it as a number that is a
+    hash of its name; when the document is written, the symbol with that number is found in the newer broker's schema.
     """
     known = SYMBOLS[enum.full_name]
     if symbol in known:

@@ -1,7 +1,7 @@
-"""Values of a document between Protobuf and Avro, for one schema: leaves, lists, maps and whole objects.
+"""Converts values of a document between Protobuf and Avro, for one schema: leaves, lists, maps and whole objects.
 
-A *converter* is made once for a field and its type in the schema, by looking at both; there is none if the type can't hold the field's
-values (an older or newer broker with another idea of it), and then the field counts as one that the schema does not know.
+A *converter* is made once for a field of our definition and its type in the schema. There is none if the type can't hold the field's values
+(in an older or newer broker the field may have another type); then the field counts as one that the schema does not know.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ PRIMITIVE_KINDS: Mapping[int, frozenset[str]] = {
     FieldDescriptor.TYPE_DOUBLE: frozenset({"double", "float"}),
     FieldDescriptor.TYPE_STRING: frozenset({"string"}),
 }
-"""By the field's type: the Avro types whose values it can hold. Pulsar has widened int to long before (the retention's size)."""
+"""The Avro types whose values a field can hold, by the field's Protobuf type. Pulsar has widened int to long before (retention's size)."""
 
 
 class Converter(NamedTuple):
-    """Both ways of one value. ``to_avro`` raises ValueError for a value that the type can't hold."""
+    """Converts one value in both directions. ``to_avro`` raises ValueError for a value that the Avro type can't hold."""
 
     to_avro: Callable[[Any], AvroValue]
     from_avro: Callable[[AvroValue], Any]
 
 
 def scalar(schema: Schema, field: FieldDescriptor, avro: AvroType) -> Converter | None:
-    """The converter of a field's single values, or of one element if it is a list; None if the type can't hold them."""
+    """Makes the converter of a field's value, or of one element if the field is a list; None if the Avro type can't hold it."""
     avro = schema.present(avro)
     if field.enum_type is not None:
         return _enum(field.enum_type, avro) if kind(avro) == "enum" else None
@@ -50,7 +50,11 @@ def _same(value: Any) -> Any:
 
 
 def _short(value: int) -> int:
-    """What is larger fastavro would write all the same, and no broker could read the event."""
+    """Checks the range of an int: fastavro would write a larger value, and no broker could read the event.
+
+    Raises:
+        ValueError: the value is outside the range.
+    """
     if not -(2**31) <= value < 2**31:
         raise ValueError(f"{value} is too large for an int")
     return value
@@ -69,25 +73,27 @@ def _enum(enum: EnumDescriptor, avro: AvroType) -> Converter:
 
 
 _SIZES = ("limitSize", "limit")
-"""A quota's size has two names; brokers of all ages read the first that says something (``BacklogQuotaImpl.getLimitSize``)."""
+"""The two names of a quota's size; brokers of all versions read the first that is set (``BacklogQuotaImpl.getLimitSize``)."""
 
 
 class Leaf(NamedTuple):
-    """A field of an object, in both worlds."""
+    """A field of an object: its names in Avro and Protobuf, and the conversion between them."""
 
     avro: str
+    """The field's name in Avro."""
     name: str
+    """The field's name in Protobuf."""
     absent: AvroValue
-    """What is written if the message does not have it."""
+    """The Avro value that is written if the message does not have the field."""
     write: Callable[[Any], AvroValue]
-    """Gives the Avro value of the message's own."""
+    """Converts the message's value of the field to Avro."""
     read: Callable[[Message, AvroValue], None]
-    """Puts an Avro value that is not null into the message."""
+    """Sets the field in the message to an Avro value that is not null."""
     repeated: bool
 
 
 class Record:
-    """Objects of one message type, as one record of a schema has them."""
+    """Converts messages of one type to and from one record of a schema."""
 
     def __init__(self, schema: Schema, message: Descriptor, avro: AvroType) -> None:
         fields = {avro_name(field): field for field in message.fields}
@@ -110,7 +116,7 @@ class Record:
         self._unplaced = [field for field in message.fields if field.name not in placed]
 
     def to_avro(self, message: Message) -> dict[str, AvroValue]:
-        """The record of a message, complete: what the message does not have is written as nothing.
+        """Converts a message to a complete record: fields that the message does not have get the value that means "not set".
 
         Raises:
             ValueError: the record has no place for something that the message has.
@@ -134,7 +140,7 @@ class Record:
         return record
 
     def into(self, message: Message, record: Mapping[str, AvroValue]) -> None:
-        """Fills an empty message with a record.
+        """Fills an empty message from a record.
 
         Raises:
             ValueError, TypeError: a value is outside its field's range.
@@ -158,7 +164,7 @@ def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None
     avro = schema.present(part["type"])
     absent = schema.absent(part)
     if map_value(field) is not None:
-        # The only such leaf is offload's extra configuration, strings by string. Brokers call methods of the map: never null.
+        # The only such leaf is offload's extra configuration, a map of strings. Brokers call methods of it, so it is never written as null.
         if kind(avro) != "map" or kind(schema.present(avro["values"])) != "string":
             return None
         return Leaf(part["name"], name, {}, dict, lambda message, value: getattr(message, name).update(value), repeated=True)

@@ -1,7 +1,7 @@
 """A registered schema, and pieces of it that fastavro writes and reads on their own.
 
-Schemas come from a broker's registry: whatever version of Pulsar registered them, at any time. So nothing is assumed of them but that they
-are records with the fields that make an event; what else they have, or lack, is for the modules beside this one to find out.
+Schemas come from a broker's registry, where any version of Pulsar may have registered them at any time. So this module assumes nothing
+about a schema but that it is valid; which fields it has or lacks is the concern of the modules beside this one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ...core.policies import documents
 from .bounds import SchemaBounds
 
 AvroType: TypeAlias = Any
-"""A schema in JSON's types: a name, a list (a union) or a mapping."""
+"""A type as parsed JSON: a name, a list (a union) or a mapping."""
 AvroValue: TypeAlias = Any
-"""A value as fastavro has it."""
+"""A value as fastavro reads and writes it."""
 
 PULSAR_4_2_4: str = files("topicpolicies_server.logs").joinpath("schemas", "pulsar_4_2_4.avsc").read_text(encoding="utf-8")
 """The schema that brokers of Pulsar 4.2.4 register for ``__change_events``, verbatim."""
@@ -36,28 +36,28 @@ PRIMITIVES: Mapping[str, AvroValue] = {
     "bytes": b"",
     "string": "",
 }
-"""The primitive types, each with the value that stands for nothing."""
+"""The primitive types, each with the value that means "not set"."""
 
 
 DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError)
-"""What fastavro raises where it reads damaged data."""
+"""The exceptions that fastavro raises when it reads damaged data."""
 
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 class UnsupportedSchema(ValueError):
-    """A schema that is not one of ``__change_events``, or not a schema at all."""
+    """A definition is not a schema of ``__change_events``, or not a schema at all."""
 
 
 class Schema:
     """A parsed schema with its named types.
 
     Attributes:
-        options: with which fastavro reads values of it.
+        options: the options with which fastavro reads values of the schema.
 
     Raises:
-        UnsupportedSchema: the text is not an Avro schema, or one that nothing is to be read with (``bounds``).
+        UnsupportedSchema: the definition is not an Avro schema, or exceeds the limits of ``bounds``.
     """
 
     def __init__(self, definition: str | Mapping[str, Any]) -> None:
@@ -74,16 +74,17 @@ class Schema:
         except (ValueError, RecursionError) as error:
             raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
         self._reader = fastavro.parse_schema(self.root)
-        # In a union of several records a value must say which one it is, or it could not be written again. Asking for it costs a quarter.
+        # In a union of several records a value must say which one it is, or it could not be written again. That makes reading a quarter
+        # slower, so it is switched on only for schemas with such unions.
         self.options: dict[str, Any] = (
             {"return_record_name": True, "return_record_name_override": True} if self._ambiguous(self.root) else {}
         )
 
     def read(self, data: bytes) -> AvroValue:
-        """Reads one value and demands that it takes all of the data.
+        """Reads one value, which must take up all of the data.
 
         Raises:
-            ValueError: bytes are left over, or the data is damaged in one of the many ways in which fastavro says so.
+            ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
         """
         source = io.BytesIO(data)
         try:
@@ -96,23 +97,23 @@ class Schema:
         return value
 
     def resolve(self, avro: AvroType) -> AvroType:
-        """The type itself, if it is given by name."""
+        """The definition of a type that is given by name; any other type as it is."""
         return self.named.get(avro, avro) if isinstance(avro, str) else avro
 
     def record(self, avro: AvroType) -> AvroType:
-        """The record that a type is, on its own or made nullable; None if it is something else."""
+        """The record if the type is a record or a nullable record; None if it is something else."""
         present = self.present(avro)
         return present if kind(present) == "record" else None
 
     def present(self, avro: AvroType) -> AvroType:
-        """The one type that a value of this type has when it is not null; None if there are several."""
+        """The type of a value that is not null; None if the type is a union with several such types."""
         if not isinstance(avro, list):
             return self.resolve(avro)
         branches = [branch for branch in avro if branch != "null"]
         return self.resolve(branches[0]) if len(branches) == 1 else None
 
     def nothing(self, avro: AvroType) -> AvroValue:
-        """The value that stands for nothing: null where null is allowed, else zero, empty, the first symbol, and so on down."""
+        """The value that means "not set": null if null is allowed, else zero, empty or the first symbol; for records, field by field."""
         if isinstance(avro, list):
             return None if "null" in avro else self.nothing(avro[0])
         avro = self.resolve(avro)
@@ -131,18 +132,18 @@ class Schema:
                 return PRIMITIVES[primitive]
 
     def absent(self, field: AvroType) -> AvroValue:
-        """What a writer that knows nothing of a field writes there: its default, if it has a plain one, else nothing."""
+        """The value of a field that the writer has no value for: the field's default if that is a plain value, else ``nothing``."""
         default = field.get("default")
         if isinstance(default, (bool, int, float, str)) and kind(self.present(field["type"])) not in ("bytes", "fixed"):
             return default
         return self.nothing(field["type"])
 
     def unused_name(self, wanted: str) -> str:
-        """A name for a record around types of this schema, which has none of that name."""
+        """A name like ``wanted`` that no type of this schema has, for a record that is put around one of its types."""
         return wanted if wanted not in self.named else self.unused_name(wanted + "_")
 
     def self_contained(self, avro: AvroType) -> AvroType:
-        """A type with every type that it names defined where it is first used: a schema of its own."""
+        """The type as a schema of its own: every type that it names is defined where it is first used."""
         return self._inlined(avro, set())
 
     def _ambiguous(self, avro: AvroType) -> bool:
@@ -190,8 +191,8 @@ class Schema:
 class Piece:
     """Writes values of one type as the bytes that they have inside a record.
 
-    A union's branch is written by hand where only one can be meant: fastavro would try the value on each of them, which takes longer than
-    writing it. Anything but a record is written by means of a record that has nothing else.
+    A union's branch number is written by hand if the union has only one type beside null: fastavro would try the value on each branch,
+    which takes longer than writing it. A type other than a record is wrapped in a record with one field, which adds no bytes.
     """
 
     def __init__(self, schema: Schema, avro: AvroType) -> None:
@@ -208,14 +209,14 @@ class Piece:
         )
 
     def takes(self, value: AvroValue) -> bool:
-        """Whether a value is of the type. Writing does not check everything: not the range of an int."""
+        """Whether a value is of the type. Call this for values of unknown origin: writing does not check everything (an int's range)."""
         if value is None and self._null is not None:
             return True
         valid: bool = fastavro.validate({"value": value} if self._wrapped else value, self._schema, raise_errors=False)
         return valid
 
     def __call__(self, value: AvroValue) -> bytes:
-        """The value's bytes.
+        """Encodes a value.
 
         Raises:
             ValueError: the value is not of the type.
@@ -240,18 +241,18 @@ def kind(avro: AvroType) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """What a failure of fastavro's was: its words name objects by where they are in memory, which is nobody's concern."""
+    """Describes an error of fastavro's, without the memory addresses of objects that its messages contain."""
     words = _ADDRESS.sub("", str(error))
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def present_branch(avro: AvroType) -> int:
-    """The number of a union's first branch that is not null."""
+    """The number of the first branch of a union that is not null."""
     return next(index for index, branch in enumerate(avro) if branch != "null")
 
 
 def varint(value: int) -> bytes:
-    """A non-negative length, count or union branch as Avro writes it: zigzag, and then as Protobuf does."""
+    """Encodes a non-negative length, count or branch number as Avro does: zigzag, then a varint as in Protobuf."""
     return documents.varint(value << 1)
 
 

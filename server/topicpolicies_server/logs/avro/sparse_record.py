@@ -1,15 +1,15 @@
-"""Records most of whose fields say nothing: reads those that do.
+"""Reads records in which most fields are not set, and skips those fields quickly.
 
-A document has some fifty fields, of which one to five say something. The others are written in one way, such as null's branch or an empty
-map. So whole runs of them are passed over at once, by a regular expression or, up to the end, by a comparison, and each field that is
-there is read by fastavro alone.
+A document has some fifty fields, of which one to five are set. Each of the others is written in one certain way, such as the number of
+null's branch, or an empty map. So whole runs of such fields are skipped at once, by a regular expression or, if the run goes to the end of
+the record, by a comparison; fastavro reads the set fields one by one.
 
-| at | are | then |
+| the reader is at | the next bytes | then |
 |---|---|---|
-| any field | bytes by which it, and perhaps those that follow, say nothing | as many fields are passed over |
-| any field | other bytes | the field is read, whatever it says |
-| the end of the bytes | no field is left | the record is read |
-| the end of the bytes | fields are left | it is damaged |
+| a field | are those of one or more fields that are not set | these fields are skipped |
+| a field | are anything else | fastavro reads the field |
+| the end of the data | no field is left | the record is read |
+| the end of the data | fields are left | the data is damaged |
 """
 
 from __future__ import annotations
@@ -25,36 +25,42 @@ import fastavro
 from .schema import DAMAGE, AvroType, AvroValue, Schema, in_words
 
 _LONGEST_RUN = 64
-"""Fields in one regular expression, whose groups stand in each other: compiling them is a recursion."""
+"""The most fields in one regular expression: its groups are nested, and compiling nested groups is recursive."""
 
 
 class _Run(NamedTuple):
-    """From one field on, as many as say nothing."""
+    """Matches, from one field on, as many fields as are not set."""
 
     match: Callable[[bytes, int], re.Match[bytes] | None]
     numbers: dict[int, int]
-    """By their bytes the number of the next field."""
+    """The number of the field behind the match, by the match's length."""
 
 
 class SparseRecord:
-    """The fields of a record in one schema, by their numbers from 0 on."""
+    """Reads the fields of a record of one schema, which are numbered from 0."""
 
     def __init__(self, schema: Schema, types: Sequence[AvroType], nothing: Sequence[bytes | None]) -> None:
-        """``types``: of the fields, in order; ``nothing``: the bytes of each by which it says nothing, None: it is always read."""
+        """Makes the readers of the fields.
+
+        Args:
+            schema: the schema.
+            types: the types of the record's fields, in order.
+            nothing: the bytes of each field when it is not set; None: the field is always read.
+        """
         self._readers = [_reader(schema, each) for each in types]
         self._nothing = nothing
         self._run = lru_cache(len(nothing) + 1)(self._make_run)
         self._rests: list[bytes | None] = [b""]
-        """From each field on, the bytes by which all say nothing; None: one of them is always read."""
+        """The bytes of all fields from each number on when none of them is set; None if one of them is always read."""
         for each in reversed(nothing):
             rest = self._rests[0]
             self._rests.insert(0, None if each is None or rest is None else each + rest)
 
     def read(self, data: bytes) -> list[tuple[int, AvroValue]]:
-        """The numbers and values of the fields that do not say nothing in the usual way.
+        """Returns the numbers and values of the fields whose bytes are not those of a field that is not set.
 
         Raises:
-            ValueError: bytes are left over, or the data is damaged in one of the many ways in which fastavro says so.
+            ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
         """
         found: list[tuple[int, AvroValue]] = []
         readers, run_of, rests = self._readers, self._run, self._rests
@@ -63,7 +69,7 @@ class SparseRecord:
         at = number = 0
         while True:
             rest = rests[number]
-            if rest is not None and len(data) - at == len(rest) and data.endswith(rest):  # mostly so, behind the last that says something
+            if rest is not None and len(data) - at == len(rest) and data.endswith(rest):  # the usual end: no later field is set
                 return found
             run = run_of(number)
             passed = run.match(data, at)
@@ -103,7 +109,7 @@ class SparseRecord:
 
 
 def _reader(schema: Schema, avro: AvroType) -> Callable[[io.BytesIO], AvroValue]:
-    """Reads a value of a type; as the field of a record, since fastavro looks at any other schema anew each time."""
+    """Makes the reader of a type. The type is wrapped in a record: fastavro parses any other schema again for each value."""
     parsed: Any = fastavro.parse_schema(
         {"type": "record", "name": schema.unused_name("Sparse"), "fields": [{"name": "value", "type": schema.self_contained(avro)}]}
     )

@@ -1,9 +1,9 @@
-"""A change log in memory: for trying things out, and what the tests' own log (``tests/memory_log``) is made of.
+"""A change log in memory: for trials, and as the base of the tests' own log (``tests/memory_log``).
 
-``MemoryStorage`` is what a cluster keeps; ``MemoryLog`` is one process's view of it. Several may share a storage, as several sidecars and
-brokers share a namespace's topic. Nothing here knows a thread, and no clock but the loop's and the storage's ``now``: everything happens
-in callbacks of the running loop, in the order in which they were asked for, so that a loop that decides about time and order
-decides everything.
+``MemoryStorage`` is what a cluster keeps; ``MemoryLog`` is one process's access to it. Several may share a storage, as several sidecars and
+brokers share a namespace's topic. There are no threads here, and no clocks but the event loop's and the storage's ``now``: everything
+happens in callbacks of the running loop, in the order in which they were scheduled. So a simulated event loop, which decides on time and
+order, makes every run deterministic.
 """
 
 from .log import MemoryLog, MemoryNamespaceLog

@@ -1,4 +1,4 @@
-"""Lines: what is under way between a process and the storage, in order, delivered when its time has come."""
+"""Lines: simulated connections between a process and the storage, which deliver items in order and, if wanted, with a delay."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 BATCH = 512
-"""Items that are delivered in one callback at most."""
+"""The most items that are delivered in one callback."""
 
 
 class Line(Generic[T]):
-    """Delivers items in order, in batches, each from a callback of the loop and none before its time."""
+    """Delivers items in order, in batches, from callbacks of the event loop, and no item before its delay is over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[T]], None]) -> None:
         self._loop = loop
@@ -24,7 +24,7 @@ class Line(Generic[T]):
         self._held = False
 
     def push(self, item: T, delay: float = 0.0) -> None:
-        """Adds an item, to be delivered ``delay`` seconds from now or when those before it are, whichever is later."""
+        """Adds an item, to be delivered ``delay`` seconds from now or when the items before it are, whichever is later."""
         self._items.append((self._loop.time() + delay if delay > 0 else 0.0, item))
         self._schedule()
 
@@ -40,11 +40,11 @@ class Line(Generic[T]):
 
     @property
     def waiting(self) -> list[T]:
-        """What was not delivered yet."""
+        """The items that were not delivered yet."""
         return [item for _, item in self._items]
 
     def drop(self) -> list[T]:
-        """Takes out everything that was not delivered."""
+        """Removes and returns the items that were not delivered yet."""
         self._cancel()
         items = self.waiting
         self._items.clear()

@@ -1,4 +1,4 @@
-"""A storage's logs as one process has them open: every step is a callback of the running loop, never a call within a call."""
+"""The logs of a storage as one process has them open. Every report is made from a callback of the event loop, never from inside a call."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .line import Line
 from .storage import MemoryStorage, StoredNamespace
 
 IN_FLIGHT = 65_536
-"""Appends of one opened log that may wait for their outcome, unless told otherwise."""
+"""The default limit of appends of one open log that wait for their outcome."""
 CLOSE_SECONDS = 5.0
-"""How long ``close`` waits for outcomes, unless told otherwise."""
+"""The default time that ``close`` waits for outcomes."""
 
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """An event on its way to the storage and, as its outcome, back. Compared by identity."""
+    """An appended event on its way to the storage and back, where it carries its outcome. Compared by identity."""
 
     event: Event
     partition: int
@@ -34,11 +34,11 @@ class Sent:
 
 
 Message: TypeAlias = Sent | Callable[[], None]
-"""What is under way: an event, or something else that happens when it arrives."""
+"""What a line delivers: an event, or a function that is called on arrival."""
 
 
 class MemoryNamespaceLog(Brokerless):
-    """One namespace's log, as one process has it open (``change_log.NamespaceLog``)."""
+    """The log of one namespace, as one process has it open (``change_log.NamespaceLog``)."""
 
     def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink, start: Start | None = None) -> None:
         self._owner = owner
@@ -51,13 +51,13 @@ class MemoryNamespaceLog(Brokerless):
         self._settled.set()
         span = range(stored.partitions)
         self.appends: list[Line[Message]] = [Line(self._loop, self._arrive) for _ in span]
-        """Towards the storage, by partition."""
+        """Appends on their way to the storage, by partition."""
         self.answers: list[Line[Message]] = [Line(self._loop, self._answer) for _ in span]
         """Outcomes on their way back, by partition."""
         self.reads: list[Line[Placed | None]] = [Line(self._loop, self._read) for _ in span]
-        """Entries on their way here, by partition; None is where the log ended at opening."""
+        """Entries on their way to the reader, by partition; None marks where the log ended at opening."""
         self.questions: list[Line[Callable[[], None]]] = [Line(self._loop, _do_all) for _ in span]
-        """Questions on their way to the storage, by partition."""
+        """Requests for the end of a partition on their way to the storage, by partition."""
         self._asked: dict[asyncio.Future[Position], None] = {}
         self._behind = stored.partitions
         self._complete_after = tuple(stored.compacted)
@@ -73,12 +73,12 @@ class MemoryNamespaceLog(Brokerless):
 
     @property
     def identity(self) -> str:
-        """The storage's name, the namespace and how often it was created."""
+        """The storage's name, the namespace, and how often the namespace was created."""
         return self._stored.identity
 
     @property
     def partitions(self) -> int:
-        """As the storage has it."""
+        """The number of partitions in the storage."""
         return self._stored.partitions
 
     @property
@@ -88,24 +88,28 @@ class MemoryNamespaceLog(Brokerless):
 
     @property
     def in_flight(self) -> int:
-        """Appends that wait for their outcome."""
+        """The number of appends that wait for their outcome."""
         return len(self._in_flight)
 
     def partition_of(self, key: PolicyKey) -> int:
-        """Where brokers would look for the key."""
+        """The partition in which brokers would look for the key."""
         return partition_of(key, self._stored.partitions)
 
     def complete_after(self, partition: int) -> Position | None:
-        """The last entry that a compaction has removed."""
+        """The last position that a compaction had passed at opening; "" if there was none."""
         return self._complete_after[partition]
 
     @property
     def shared(self) -> bool:
-        """Any number of processes write."""
+        """True: any number of processes may write to the storage."""
         return True
 
     async def end(self, partition: int) -> Position:
-        """The place of the newest entry that was ever stored."""
+        """Returns the position of the newest entry that was ever stored in a partition; "" if there is none.
+
+        Raises:
+            LogError: the log is closed or lost.
+        """
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
         answer: asyncio.Future[Position] = self._loop.create_future()
@@ -128,7 +132,7 @@ class MemoryNamespaceLog(Brokerless):
         self._hand_in(sent)
 
     async def close(self) -> None:
-        """Waits for outstanding outcomes, at most as long as the log was told to; what is left fails with an unknown outcome."""
+        """Waits for outstanding outcomes, ``close_seconds`` at the most; appends that are left then fail with an unknown outcome."""
         if self._ended is None:
             self._ended = closed(self._stored.name)
             try:
@@ -141,7 +145,7 @@ class MemoryNamespaceLog(Brokerless):
         self._end()
 
     def crash(self) -> None:
-        """Stops at once, as if the process had died: what has not reached the storage is gone, and the sink hears nothing more."""
+        """Stops at once, as if the process had died: appends that have not reached the storage are gone, and nothing more is reported."""
         self._end()
 
     def _end(self) -> None:
@@ -150,11 +154,11 @@ class MemoryNamespaceLog(Brokerless):
         self._settled.set()
 
     def lose(self, error: LogError) -> None:
-        """Ends following: outstanding appends fail with an unknown outcome, then the log is lost."""
+        """Ends the log: outstanding appends are reported as failed with an unknown outcome, then the log as lost."""
         self._loop.call_soon(self._lose, error)
 
     def show(self, placed: Placed) -> None:
-        """Takes an entry that was stored, for reading."""
+        """Sends an entry that was stored on its way to the reader."""
         self.reads[placed.partition].push(placed)
 
     def _lose(self, error: LogError) -> None:
@@ -196,7 +200,7 @@ class MemoryNamespaceLog(Brokerless):
     def _ask_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
         self.questions[partition].push(partial(self._tell_end, partition, answer))
 
-    # What happens at the storage
+    # What happens when a message arrives at the storage
 
     def _arrive(self, messages: list[Message]) -> None:
         for message in messages:
@@ -216,13 +220,13 @@ class MemoryNamespaceLog(Brokerless):
         if not answer.done():
             answer.set_result(self._stored.ends[partition])
 
-    # What happens here
+    # What happens when a message arrives back in this process
 
     def _answer(self, messages: list[Message]) -> None:
         placed: list[Placed] = []
         for message in messages:
             if isinstance(message, Sent) and message not in self._in_flight:
-                continue  # it has its outcome
+                continue  # its outcome was reported already
             if isinstance(message, Sent) and message.error is None and message.place is not None:
                 del self._in_flight[message]
                 placed.append(message.place)
@@ -266,7 +270,7 @@ class MemoryNamespaceLog(Brokerless):
 
 
 class MemoryLog:
-    """The change logs of a storage, as one process has them (``change_log.ChangeLog``)."""
+    """The change logs of a storage, as one process accesses them (``change_log.ChangeLog``)."""
 
     def __init__(
         self,
@@ -276,7 +280,14 @@ class MemoryLog:
         in_flight_limit: int = IN_FLIGHT,
         close_seconds: float = CLOSE_SECONDS,
     ) -> None:
-        """Opens logs of a storage, of a new one with one partition if none is given; ``producer`` is our name in its entries."""
+        """Accesses a storage.
+
+        Args:
+            storage: the storage; None: a new one with one partition.
+            producer: this process's producer name in the entries that it writes.
+            in_flight_limit: how many appends of one open log may wait for their outcome.
+            close_seconds: how long closing a log waits for outcomes.
+        """
         self.storage = storage or MemoryStorage()
         self.producer = producer
         self.in_flight_limit = in_flight_limit
@@ -295,11 +306,11 @@ class MemoryLog:
         return MemoryNamespaceLog(self, stored, sink, start)
 
     def opened(self, namespace: str) -> MemoryNamespaceLog:
-        """The opened log of a namespace."""
+        """The open log of a namespace."""
         return self._open[namespace]
 
     async def close(self) -> None:
-        """Closes all logs that are open."""
+        """Closes all open logs."""
         await asyncio.gather(*(log.close() for log in list(self._open.values())))
 
     def crash(self) -> None:
@@ -308,13 +319,13 @@ class MemoryLog:
             log.crash()
 
     def forget(self, namespace: str, log: MemoryNamespaceLog) -> None:
-        """Takes note that a log has ended."""
+        """Called by a log that has ended: its namespace can be opened again."""
         if self._open.get(namespace) is log:
             del self._open[namespace]
 
 
 def is_place_of(start: Start, stored: StoredNamespace) -> bool:
-    """Whether a place is one of a stored log behind which nothing was compacted away."""
+    """Whether ``start`` belongs to this stored log, and nothing behind it was compacted away."""
     if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
         return False
     places = zip(start.positions, start.anchors, stored.compacted, stored.ends, stored.entries, strict=True)
@@ -322,7 +333,7 @@ def is_place_of(start: Start, stored: StoredNamespace) -> bool:
 
 
 def _holds(anchor: str, at: Position, entries: Sequence[Placed]) -> bool:
-    """Whether what stands at a position is what an anchor says, if it says anything, and something stands there."""
+    """Whether the entry at a position has the given anchor; True, too, if the anchor is "" or no entry stands there."""
     there = next((placed for placed in entries if placed.position == at), None) if anchor else None
     return there is None or anchor_of(there) == anchor
 

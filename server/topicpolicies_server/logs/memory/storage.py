@@ -1,4 +1,4 @@
-"""What a cluster keeps of its namespaces' events, and what happens to it without us."""
+"""The storage of a simulated cluster: the events of its namespaces, and what happens to them without this process's doing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..routing import partition_of
 
 
 class Follower(Protocol):
-    """Somebody who has a stored namespace open."""
+    """An open log of a stored namespace."""
 
     def show(self, placed: Placed) -> None:
         """Takes an entry that was stored."""
 
     def lose(self, error: LogError) -> None:
-        """Ends: the log can't be followed any more."""
+        """Ends the log: it can't be followed any more."""
 
 
 class StoredNamespace:
-    """The stored events of one namespace and the opened logs that follow them."""
+    """The stored events of one namespace, and the open logs that follow them."""
 
     def __init__(self, name: str, partitions: int, identity: str) -> None:
         self.name = name
@@ -33,13 +33,13 @@ class StoredNamespace:
         self.entries: list[list[Placed]] = [[] for _ in range(partitions)]
         self.followers: list[Follower] = []
         self.compacted: list[Position] = [""] * partitions
-        """Up to where compaction went, by partition: behind it nothing is missing."""
+        """The position up to which each partition was compacted: behind it nothing is missing."""
         self.ends: list[Position] = [""] * partitions
-        """Where each partition ends."""
+        """The position of the newest entry that each partition ever had."""
         self._next_row = [1] * partitions
 
     def store(self, partition: int, event: Event | None, published_at: int, producer: str, problem: str = "") -> Placed:
-        """Gives an event the next place of a partition, and shows it to all who follow."""
+        """Stores an event at the next position of a partition, and sends the entry to all followers."""
         placed = Placed(partition, self._next_place(partition), event, published_at, producer, problem)
         self._keep(placed)
         for follower in list(self.followers):
@@ -47,25 +47,26 @@ class StoredNamespace:
         return placed
 
     def _next_place(self, partition: int) -> Position:
-        """Where the next event of a partition stands."""
+        """The position that the next entry of a partition gets."""
         return rows.position_of(self._next_row[partition])
 
     def _keep(self, placed: Placed) -> None:
-        """Adds an event at its partition's next place."""
+        """Adds an entry at its partition's next position."""
         self._next_row[placed.partition] += 1
         self.entries[placed.partition].append(placed)
         self.ends[placed.partition] = placed.position
 
     def skip(self, partition: int, count: int) -> None:
-        """Leaves out places, as a new ledger or a marker does: what comes next is not known to follow what was before."""
+        """Skips ``count`` positions, as a new ledger or a marker does: the next entry is not known to follow the one before."""
         self._next_row[partition] += count
 
     def compact(self, kept_from: int | None, *, deletions_kept: bool = False) -> None:
-        """Forgets what newer events of the same key supersede, and deleted keys, among what was published before ``kept_from``.
+        """Removes superseded events and deleted keys. Of the announcements of leaders the newest is kept.
 
-        Of the announcements of leaders the newest is kept. The time is in ms; None means all. What was published then or later stays, so
-        that what is left of a key is the end of its story, without a gap. ``deletions_kept``: deleted keys are not forgotten, as the
-        embedded log does not for a day.
+        Args:
+            kept_from: entries published at this time (ms since 1970) or later stay, so that what is left of a key is the end of its history
+                without a gap; None: no entry is too young.
+            deletions_kept: whether the tombstones of deleted keys stay, as in the embedded log for a day.
         """
         for partition, entries in enumerate(self.entries):
             old = [placed for placed in entries if kept_from is None or placed.published_at < kept_from]
@@ -78,7 +79,7 @@ class StoredNamespace:
 
 
 class MemoryStorage:
-    """What is stored of all namespaces, and what happens to it without us."""
+    """The stored events of all namespaces, with methods for what others do to them: writes, compactions, interruptions."""
 
     def __init__(
         self,
@@ -87,7 +88,16 @@ class MemoryStorage:
         name: str = "memory",
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Makes an empty storage; ``name`` is part of the logs' identities, ``now`` tells milliseconds since 1970."""
+        """Makes an empty storage.
+
+        Args:
+            partitions: the number of partitions of each namespace's log.
+            name: a part of the logs' identities.
+            now: the clock, in milliseconds since 1970.
+
+        Raises:
+            ValueError: ``partitions`` is less than one.
+        """
         if partitions < 1:
             raise ValueError("a log has at least one partition")
         self.now = now
@@ -97,7 +107,7 @@ class MemoryStorage:
         self._namespaces: dict[str, StoredNamespace] = {}
 
     def namespace(self, name: str) -> StoredNamespace:
-        """What is stored of a namespace; nothing yet, if it is new."""
+        """The stored events of a namespace; creates an empty one if it is new."""
         stored = self._namespaces.get(name)
         if stored is None:
             generation = self._generations.setdefault(name, 1)
@@ -109,25 +119,25 @@ class MemoryStorage:
         return StoredNamespace(name, partitions, identity)
 
     def namespaces(self) -> list[str]:
-        """The namespaces that were used, in order."""
+        """The names of the namespaces that were used, sorted."""
         return sorted(self._namespaces)
 
     def write(self, namespace: str, event: Event, *, producer: str = "broker") -> Placed:
-        """Stores an event of somebody else's."""
+        """Stores an event of another writer, such as a broker."""
         stored = self.namespace(namespace)
         return stored.store(partition_of(event.key, stored.partitions), event, self.now(), producer)
 
     def skip(self, namespace: str, *, partition: int = 0, count: int = 1) -> None:
-        """Leaves out places (see ``StoredNamespace.skip``)."""
+        """Skips positions (see ``StoredNamespace.skip``)."""
         self.namespace(namespace).skip(partition, count)
 
     def compact(self, namespace: str, *, keep_younger_than: int | None = None, deletions_kept: bool = False) -> None:
-        """Forgets what newer events of the same key supersede, but for what was published in the last so many ms, and deleted keys."""
+        """Compacts a namespace, except its entries of the last ``keep_younger_than`` ms (see ``StoredNamespace.compact``)."""
         kept_from = None if keep_younger_than is None else self.now() - keep_younger_than
         self.namespace(namespace).compact(kept_from, deletions_kept=deletions_kept)
 
     def lose(self, namespace: str, *, reason: Reason = Reason.LOG_LOST) -> None:
-        """Ends all opened logs of a namespace; what is stored stays."""
+        """Ends all open logs of a namespace; the stored events stay."""
         stored = self.namespace(namespace)
         for follower in list(stored.followers):
             follower.lose(LogError(reason, f"The change log of {namespace} can't be followed any more. Open it again."))

@@ -1,14 +1,15 @@
 """The embedded change log: durable, in one SQLite file, for one sidecar without a broker.
 
-- ``lock``: one process writes the file, and a second one is told so
-- ``file``: the file's format, and all its SQL
-- ``writer``: the thread that commits what was appended, in groups
-- ``loading``: what is stored, read in pages while the loop goes on
-- ``compaction``: forgetting what is superseded, in small steps
-- ``log``: the protocol on top of these
+- ``file``, ``events``, ``floors``: the format of the file, and the SQL for its events and namespaces
+- ``opening``, ``mark``, ``home``: a file is opened, compared with the mark beside it, and checked to be still in its place
+- ``writer``, ``appending``, ``fate``, ``refusals``: the thread that commits appended events in groups, and what becomes of failed commits
+- ``loading``: stored events, read page by page on another thread while the event loop goes on
+- ``slim``: rows that leave out what an older row of their key holds
+- ``compaction``: superseded events are deleted, in small steps
+- ``log``, ``namespace``, ``reach``: the protocol of a change log on top of these
 
 Every namespace is a log with one partition and dense row numbers. The entries are the messages that would go to a broker, payload and
-properties, so that what is true of the one log is true of the other.
+properties, so what holds for a Pulsar log holds for this one.
 """
 
 from .compaction import Compaction

@@ -1,4 +1,4 @@
-"""What is on its way into the file, and who hears what becomes of it."""
+"""Events on their way into the file, and the callbacks that report whether they were committed."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from ...core.policies.events import Event, Placed
 
 
 class Appender(Protocol):
-    """Who appended, and hears what became of it. The methods are called on the loop's thread, in the order of the log."""
+    """Appends events and is notified of their outcomes. The methods are called on the event loop's thread, in the order of the log."""
 
     def committed(self, placed: Sequence[Placed], size: int) -> None:
-        """The next of its events are durable, at these places, in rows of so many bytes together, roughly."""
+        """Called when the appender's next events are durable, with their positions and the total size of their rows (bytes, roughly)."""
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
-        """The next so many of its events certainly are not in the file."""
+        """Called when the appender's next ``count`` events certainly are not in the file."""
 
 
 class Space:
-    """A namespace of the file, as far as the writer is concerned."""
+    """A namespace of the file, as the writer sees it."""
 
     __slots__ = ("id", "last", "name")
 
     def __init__(self, name: str, namespace_id: int = 0, last: int = 0) -> None:
         self.name = name
         self.id = namespace_id
-        """0: the file does not know it yet."""
+        """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
         self.last = last
-        """The highest row number that was given away."""
+        """The highest row number that was assigned."""
 
 
 class NewRow(NamedTuple):
-    """An event on its way into the file, as a row."""
+    """An event that waits to be committed, as a row."""
 
     appender: Appender
     space: Space
     event: Event
     key: str
     properties: str
-    """As JSON, without the requests that the event carries (``slim``)."""
+    """The message's properties as JSON, without the requests that the event carries (``slim``)."""
     payload: bytes | None
     size: int
-    """Bytes of what waits here, roughly."""
+    """The row's size in memory: bytes, roughly."""
 
 
 class Committed:
-    """What is durable of an appender's events."""
+    """The events of one appender that a commit made durable."""
 
     __slots__ = ("placed", "size")
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Starts empty."""
         self.placed: list[Placed] = []
         self.size = 0
-        """Bytes of their rows, roughly."""
+        """The total size of the events' rows: bytes, roughly."""
 
 
 def acknowledge(committed: Mapping[Appender, Committed]) -> None:
-    """Tells each what is durable of its events."""
+    """Notifies each appender of its committed events."""
     for appender, mine in committed.items():
         appender.committed(mine.placed, mine.size)
 
 
 def refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
-    """Tells each how many of its events are not in the file."""
+    """Notifies each appender of how many of its events are not in the file."""
     for appender, count in counts.items():
         appender.refused(count, error)

@@ -1,10 +1,11 @@
-"""Forgetting what is superseded, in the background, in steps that are over soon.
+"""Compaction: superseded events are deleted in the background, in short steps.
 
-What is left of a key is always the end of its story without a gap: its newest event from before the retention window, and every event
-since. So a reader that starts on the remains gets the same document as one that had followed from the beginning. That is why rows are
-deleted oldest first.
+What is left of a key is always the end of its history without a gap: its newest event from before the retention window, and every event
+since. So a reader that starts on a compacted log gets the same document as one that followed the log from its beginning. That is why rows
+are deleted oldest first.
 
-Each event is compared with its checksum before it is forgotten, because a damaged key could make another one's only event look superseded.
+Each event is compared with its checksum before any is deleted: a damaged key column could make the only event of another key look
+superseded.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from .writer import Writer
 R = TypeVar("R")
 
 PAGE = 500
-"""Events that are looked at in one step."""
+"""Events that are read in one step."""
 COMPLETED = 32
-"""Events that are completed in one transaction, before what they lean on is deleted (``slim``)."""
+"""Slim rows that are made complete in one transaction, before the rows that they lean on are deleted (``slim``)."""
 DELETED = 256
 """Events that are deleted in one transaction."""
 GIVEN_BACK = 64
-"""Unused pages that are given back in one transaction."""
+"""Unused pages that are cut off the file in one transaction."""
 KEPT_PAGES = 256
-"""Unused pages that the file keeps, because it will soon need them again."""
+"""Unused pages that stay in the file, because new events will soon need them."""
 
 
 class KeyRow(NamedTuple):
-    """What compaction looks at of an event."""
+    """The columns of an event that decide whether it is superseded."""
 
     place: int
     published_at: int
@@ -48,39 +49,46 @@ class KeyRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """When events are forgotten. The first three are options of a server; the others serve no purpose of an operator's."""
+    """When events are deleted. The first three fields are options of a server; an operator has no use for the others."""
 
     retention_ms: int = 600_000
-    """Whatever is younger than this is kept, superseded or not, so that interrupted watches find what they missed."""
+    """Events younger than this are kept, superseded or not, so that interrupted watches find what they missed (milliseconds)."""
     retained: int = 50_000
-    """Events of a namespace that are kept for that reason at most: all of them are read when it is loaded."""
+    """The most events of a namespace that are kept because they are young: loading the namespace reads all of them."""
     retained_bytes: int = 256 << 20
-    """Bytes of such events of a namespace at most, roughly."""
+    """The most bytes of such events of a namespace, roughly."""
     deletions_ms: int = 86_400_000
-    """Tombstones are kept for this long, so that a key's versions go on growing when it comes back."""
+    """Tombstones are kept for this long (milliseconds), so that a key's versions go on growing when the key comes back."""
     interval_seconds: float = 60.0
-    """How often it is considered, and twelve times as often where twice ``retained`` events or ``retained_bytes`` came since."""
+    """How often compaction is considered; 12 times as often for a namespace in which 2 * ``retained`` events, or ``retained_bytes``, came
+    since its last compaction."""
     minimum: int = 1_000
-    """A namespace is left alone while fewer of its events than this can be superseded, or fewer than it has keys."""
+    """A namespace is not compacted while fewer of its events than this, or fewer than it has keys, can be superseded."""
     pause_seconds: float = 0.005
-    """Rest between two steps."""
+    """The pause between two steps."""
 
 
 class Pass:
     """One compaction of one namespace."""
 
     def __init__(self, path: Path, writer: Writer, readers: Executor, settings: Compaction) -> None:
-        """``readers`` has one thread."""
+        """``readers`` is an executor with one thread: reads run on it one after the other."""
         self._path = path
         self._writer = writer
         self._readers = readers
         self._settings = settings
 
     async def run(self, namespace_id: int, last: int, now: int, raised: Callable[[int], None] = lambda _: None) -> tuple[int, int]:
-        """Forgets what is superseded at the time ``now`` among the rows up to ``last``; ``raised`` hears up to which row, beforehand.
+        """Deletes the events among the rows up to ``last`` that are superseded at the time ``now``.
+
+        Args:
+            namespace_id: the namespace's id.
+            last: the last row that is considered.
+            now: milliseconds since 1970.
+            raised: called with the last row that may be deleted, before anything is.
 
         Returns:
-            How many events were deleted, and how many were kept that might have been.
+            The number of events that were deleted, and the number of events in the same range of rows that were kept.
 
         Raises:
             sqlite3.Error: the file can't be read or written, or is damaged.
@@ -114,7 +122,7 @@ class Pass:
                 await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=row, kept=stands.all))
                 await self._complete(connection, known, leaning)
         finally:
-            self._readers.submit(connection.close)  # behind a read that may be under way
+            self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
         for chunk in _chunks(doomed, DELETED):
             await self._writer.run(partial(floors.delete, namespace_id=namespace_id, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
@@ -122,7 +130,7 @@ class Pass:
         return len(doomed), stands.all.rows - len(doomed)
 
     async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
-        """The last place in which something may be superseded."""
+        """The last place whose event may be deleted; None if no event may be."""
         first, end = events.place_of(namespace_id, 1), events.place_of(namespace_id, last)
         old = await self._read(events.newest_before, connection, first, end, now - self._settings.retention_ms)
         lower = max(old or 0, events.place_of(namespace_id, max(last - self._settings.retained, 0)))
@@ -130,7 +138,7 @@ class Pass:
         return cut if cut >= first else None
 
     async def _too_much(self, connection: sqlite3.Connection, lower: int, upper: int) -> int | None:
-        """The place, of those behind ``lower``, from which on ``retained_bytes`` are exceeded; None: they are not."""
+        """The newest place behind ``lower`` from which the events up to ``upper`` exceed ``retained_bytes``; None if they don't."""
         room = self._settings.retained_bytes
         if await self._read(file.bytes_on_disk, self._path) <= room:
             return None
@@ -144,7 +152,7 @@ class Pass:
         return None
 
     async def _complete(self, connection: sqlite3.Connection, known: floors.NamespaceRow, leaning: array[int]) -> None:
-        """Writes those that stay, and lean on what is deleted, as complete ones."""
+        """Makes the slim rows that stay complete, because rows that they lean on will be deleted."""
         completing = slim.Completing(lambda row: events.at(connection, events.place_of(known.id, row)), known.name, known.compacted)
         for chunk in _chunks(leaning, COMPLETED):
             rows = await self._read(slim.replaced, connection, completing, chunk)
@@ -161,7 +169,7 @@ class Pass:
 
 
 class _Count:
-    """What stands in the part of the log that is walked, newest first, and whether that is all that should."""
+    """Counts the events that a compaction walks over, newest first, and checks that none is missing."""
 
     def __init__(self, known: floors.NamespaceRow, cut: int) -> None:
         self._known = known
@@ -169,12 +177,12 @@ class _Count:
         self.all = floors.KeptRows(cut, 0, 0)
 
     def add(self, page: Sequence[events.EventRow]) -> None:
-        """The next events."""
+        """Counts the next page of events."""
         self.all = _more(self.all, page)
         self._below = _more(self._below, [row for row in page if events.row_at(row[0]) <= self._below.floor])
 
     def check(self) -> None:
-        """At the end.
+        """Compares the counts with what the file should hold; called after the last page.
 
         Raises:
             Damaged: an event is missing.
@@ -198,13 +206,13 @@ def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[even
 
 
 def doom(page: Sequence[KeyRow], seen: set[str], doomed: array[int], deletions_before: int) -> None:
-    """Chooses what is deleted of a page, newest first: all but the newest of each key, and that too if it is a tombstone and old enough.
+    """Chooses the events of a page that are deleted: all but the newest of each key, and the newest too if it is an old tombstone.
 
     Args:
-        page: the events.
-        seen: the keys of newer events; those of the page are added.
-        doomed: places; those of the page are added.
-        deletions_before: tombstones published before this (ms) are deleted.
+        page: the events, newest first.
+        seen: the keys of all newer events; the keys of the page are added.
+        doomed: the places that will be deleted; those chosen from the page are added.
+        deletions_before: tombstones published before this time (ms since 1970) are deleted.
     """
     for place, published_at, key, tombstone in page:
         if key in seen or (tombstone and published_at < deletions_before):

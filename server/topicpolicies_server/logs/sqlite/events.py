@@ -1,4 +1,7 @@
-"""The events in the file: where they stand, and every statement that is run on them."""
+"""The table of events: the *place* of an event, its checksum, and the SQL statements that insert and read events.
+
+A place is the table's primary key: the namespace's id in the high bits, the row number within the namespace in the low ones.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,21 @@ from typing import TypeAlias
 from ...sqlite_file import Damaged, checksum
 
 ROW_BITS = 40
-"""Bits of a place that are the row number; those above are the namespace's id."""
+"""How many low bits of a place are the row number; the bits above are the namespace's id."""
 
 EventRow: TypeAlias = tuple[int, int, int, int, str, str, bytes | None]
-"""place, published_at, schema, checksum, key, properties (JSON), payload"""
+"""An event's columns: place, published_at, schema, checksum, key, properties (JSON), payload."""
 VALUES = 7
-"""Of an event's row."""
+"""The number of columns of an event."""
 
 
 def place_of(namespace_id: int, row: int) -> int:
-    """Where a namespace's row stands among the events."""
+    """The place of a namespace's row."""
     return (namespace_id << ROW_BITS) | row
 
 
 def row_at(place: int) -> int:
-    """The row number in a place."""
+    """The row number of a place."""
     return place & ((1 << ROW_BITS) - 1)
 
 
@@ -37,7 +40,7 @@ def check(row: EventRow) -> None:
     """Compares an event with its checksum.
 
     Raises:
-        Damaged: it is not what was written.
+        Damaged: the row is not what was written.
     """
     place, published_at, schema, sure, key, properties, payload = row
     if checksum_of(place, published_at, schema, key, properties, payload) != sure:
@@ -45,10 +48,10 @@ def check(row: EventRow) -> None:
 
 
 def insert(connection: sqlite3.Connection, values: list[int | str | bytes | None], rows: int) -> None:
-    """Adds and commits ``rows`` rows, given value by value, all of them or none.
+    """Inserts and commits ``rows`` rows, all of them or none; ``values`` are their columns one after the other.
 
-    It is one statement, and so one commit and one wait for the interpreter's lock, however many the rows; their number is rounded
-    up with empty ones so that few statements have to be prepared.
+    One statement inserts all rows, so there is one commit and one wait for the interpreter's lock, however many rows there are. The
+    statement's size is rounded up to a power of two with empty rows, so that only few statements have to be prepared.
     """
     padded = 1 << (rows - 1).bit_length()
     connection.execute(_insertion(padded), values + [None] * (VALUES * (padded - rows)))
@@ -61,7 +64,7 @@ def _insertion(rows: int) -> str:
 
 
 def holds(connection: sqlite3.Connection, first: int, last: int | None = None) -> bool:
-    """Whether an event stands in a place, or in any of those from there to a last one."""
+    """Whether an event stands in the place ``first``, or, if ``last`` is given, in any place from ``first`` to ``last``."""
     last = first if last is None else last
     return connection.execute("SELECT 1 FROM events WHERE place BETWEEN ? AND ? LIMIT 1", (first, last)).fetchone() is not None
 
@@ -70,20 +73,20 @@ _ROW = "place, published_at, schema, checksum, key, properties, payload"
 
 
 def pages(connection: sqlite3.Connection, first: int, last: int, size: int) -> Iterator[Sequence[EventRow]]:
-    """The events between two places, in order."""
+    """Yields the events from place ``first`` to ``last``, in order, in pages of up to ``size``."""
     cursor = connection.execute(f"SELECT {_ROW} FROM events WHERE place BETWEEN ? AND ? ORDER BY place", (first, last))  # noqa: S608 (ours)
     while page := cursor.fetchmany(size):
         yield page
 
 
 def at(connection: sqlite3.Connection, place: int) -> EventRow | None:
-    """The event in a place; None: there is none."""
+    """The event in a place; None if there is none."""
     found: EventRow | None = connection.execute(f"SELECT {_ROW} FROM events WHERE place = ?", (place,)).fetchone()  # noqa: S608 (ours)
     return found
 
 
 def newest_before(connection: sqlite3.Connection, first: int, last: int, published_at: int) -> int | None:
-    """The last place in a range that holds something older than a time."""
+    """The last place from ``first`` to ``last`` with an event published before a time; None if there is none."""
     found = connection.execute(
         "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1", (first, last, published_at)
     ).fetchone()
@@ -91,7 +94,7 @@ def newest_before(connection: sqlite3.Connection, first: int, last: int, publish
 
 
 def sizes(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[tuple[int, int]]:
-    """The places of up to ``size`` events of a range, newest first, and how large each is, in bytes, roughly."""
+    """The places of up to ``size`` events of a range, newest first, each with the event's size in bytes, roughly."""
     return connection.execute(
         "SELECT place, length(key) + length(properties) + ifnull(length(payload), 0) FROM events"
         " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",

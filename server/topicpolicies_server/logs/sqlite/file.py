@@ -1,22 +1,21 @@
-"""The log's file: its format, whose it is, and the schemas that its payloads were written with.
+"""The log's file: its format, its identity, and the schemas that its payloads were written with.
 
 ::
 
-    PRAGMA application_id = "TPLG"   whose file it is
+    PRAGMA application_id = "TPLG"   marks the file as a change log
     PRAGMA user_version   = 3        the format
-    log         identity: names this file for good; base: rows up to there were given away in an earlier life (one row)
+    log         (one row) identity: the permanent name of this file; base: row numbers up to it were assigned in an earlier life (``mark``)
     schemas     id, definition, checksum: the Avro schemas that payloads were written with
-    namespaces  id, name, compacted: rows up to there were given away, though they may have been deleted;
-                floor, kept, sum: up to the floor row numbers may have gaps, so many rows stand there, and that is the sum of their
-                checksums; checksum: of all these
+    namespaces  id, name; compacted: the last row that a compaction may have deleted; floor, kept, sum: up to the floor row numbers may
+                have gaps, and ``kept`` rows stand there, whose checksums add up to ``sum``; checksum: of all these columns
     events      place (the namespace's id and the row number), published_at, schema, checksum, key, properties (JSON),
-                payload (NULL: a tombstone); rows may leave out what an older one of their key tells (``slim``)
+                payload (NULL: a tombstone); a row may leave out what an older row of its key holds (``slim``)
 
-Rows of a namespace stand together in the file, in the order of the log, because ``place`` is the table's own key. There is no index: a
-commit writes the pages of its rows and no others.
+The rows of a namespace stand together in the file, in the order of the log, because ``place`` is the table's primary key. There is no other
+index: a commit writes the pages of its rows and no others.
 
-Damage shows: what a row holds by its checksum; that one is missing behind the floor by the numbers, which have no gaps there, and below it
-by ``kept`` and ``sum``; that the last ones are missing by the mark beside the file (``mark``).
+Damage is detected: a changed row by its checksum; a missing row above the floor by the row numbers, which have no gaps there; a missing row
+up to the floor by ``kept`` and ``sum``; missing rows at the end by the mark beside the file (``mark``).
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from .floors import check_kept, count, keep, namespaces
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
 FORMAT = 3
-"""The format that is written here, and the newest that can be read."""
+"""The format that this release writes, and the newest that it can read."""
 MARKED = 2
 """The first format whose files have a mark beside them."""
 AUTOCHECKPOINT_PAGES = 32_000
-"""Pages in the write-ahead log after which SQLite moves them by itself; the writer does so long before."""
+"""Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
 JOURNAL_BYTES = 16 << 20
-"""What a write-ahead log that begins anew keeps of its length."""
+"""The length to which SQLite truncates the write-ahead log's file when it starts over."""
 
 _EVENTS = """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
     checksum INTEGER NOT NULL, key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB)"""
@@ -49,26 +48,26 @@ _NAMESPACES = """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT 
 
 
 class Identity(NamedTuple):
-    """Whose positions these are."""
+    """The identity of a file in its present life (``mark``); positions are valid only under the identity that they were given out with."""
 
     name: str
     base: int
-    """Rows up to there may have been given away before, in whatever namespace."""
+    """Row numbers up to this one may have been assigned in an earlier life, in any namespace."""
 
 
 def bytes_on_disk(path: Path) -> int:
-    """How large a log is, with what was not moved into its file yet."""
+    """The size of a log's file together with its write-ahead log, in bytes."""
     beside = path.with_name(path.name + "-wal")
     return path.stat().st_size + (beside.stat().st_size if beside.exists() else 0)
 
 
 def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection to a file that is there (see ``sqlite_file.connect``)."""
+    """A connection to an existing file (see ``sqlite_file.connect``)."""
     return _connect(path, FORM, kind)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> int:
-    """Makes the tables in an empty file, or checks that they are of a format known here (see ``sqlite_file.prepare``)."""
+    """Creates the tables in an empty file, or upgrades those of a known format (see ``sqlite_file.prepare``)."""
     return _prepare(connection, path, FORM)
 
 
@@ -80,7 +79,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _with_checksums(connection: sqlite3.Connection) -> None:
-    """Makes format 2 of format 1, which had no checksums and no base."""
+    """Upgrades format 1, which had no checksums and no base, to format 2."""
     connection.create_function("checksum", -1, checksum, deterministic=True)
     connection.execute("ALTER TABLE log ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
     for name, table, columns in (
@@ -101,7 +100,7 @@ def _with_checksums(connection: sqlite3.Connection) -> None:
 
 
 def _with_slim_rows(connection: sqlite3.Connection) -> None:
-    """Makes format 3 of format 2, all of whose rows are complete: only releases that know slim ones may read it from now on."""
+    """Upgrades format 2 to 3. No row changes; the number keeps releases that don't know slim rows from reading the file from now on."""
     del connection
 
 
@@ -121,7 +120,11 @@ FORM = Format(
 
 
 def identity(connection: sqlite3.Connection) -> Identity:
-    """Whose positions these are."""
+    """The identity of the file.
+
+    Raises:
+        Damaged: the file has none.
+    """
     row = connection.execute("SELECT identity, base FROM log").fetchone()
     if row is None:
         raise Damaged("it has lost its identity")
@@ -129,7 +132,7 @@ def identity(connection: sqlite3.Connection) -> Identity:
 
 
 def begin_anew(connection: sqlite3.Connection, base: int) -> Identity:
-    """Gives the file another identity; whatever is appended from now on, in any namespace, comes behind the row ``base``. Commits."""
+    """Begins a new life: gives the file another identity, and lets the rows of every namespace go on behind row ``base``. Commits."""
     begun = Identity(uuid.uuid4().hex, base)
     with transaction(connection):
         for row in namespaces(connection):
@@ -140,7 +143,7 @@ def begin_anew(connection: sqlite3.Connection, base: int) -> Identity:
 
 
 def schema_id(connection: sqlite3.Connection, definition: str) -> int:
-    """The id of a schema, which is added if it is new."""
+    """Returns the id of a schema; adds the schema to the file if it is new."""
     found = next((number for number, known in schemas(connection).items() if known == definition), None)
     if found is not None:
         return found
@@ -150,32 +153,32 @@ def schema_id(connection: sqlite3.Connection, definition: str) -> int:
 
 
 def schemas(connection: sqlite3.Connection) -> dict[int, str]:
-    """All schemas by id; a damaged one is missing, so that what was written with it can't be read."""
+    """All schemas by id. A damaged one is left out, so that payloads written with it can't be read."""
     rows = connection.execute("SELECT id, definition, checksum FROM schemas")
     return {number: definition for number, definition, sure in rows if sure == checksum(number, definition)}
 
 
 def hold_still(connection: sqlite3.Connection) -> None:
-    """From now on the connection sees the file as it is."""
+    """Begins a read transaction: from now on the connection sees the file as it is at this moment."""
     connection.execute("BEGIN")
-    connection.execute("SELECT identity FROM log").fetchone()  # the first reading begins it
+    connection.execute("SELECT identity FROM log").fetchone()  # BEGIN is deferred: the first read takes the snapshot
 
 
 def overwrite_unfinished(connection: sqlite3.Connection) -> None:
-    """Commits something that changes nothing, over whatever a commit that failed left in the write-ahead log.
+    """Commits a transaction that changes nothing, over whatever a failed commit left in the write-ahead log.
 
-    While another connection is open, nothing is recovered when one is opened: such a commit is not there. But it may stand in the
-    write-ahead log with all its pages, and would be there for whoever recovers that after a crash.
+    A failed commit may stand in the write-ahead log with all its pages. While another connection is open, a new one runs no recovery and
+    does not see that commit; but a recovery after a crash would. This overwrites it.
     """
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def unused_pages(connection: sqlite3.Connection) -> int:
-    """Pages of the file that hold nothing."""
+    """The number of pages of the file that hold nothing."""
     found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
     return found
 
 
 def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
-    """Takes up to so many unused pages out of the file; it gets shorter with the next checkpoint."""
+    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
     connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page

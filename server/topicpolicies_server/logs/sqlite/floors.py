@@ -1,6 +1,7 @@
-"""The namespaces in the file, how far each has got, and up to which floor a compaction may have deleted its events.
+"""The table of namespaces: the last row of each, and its *floor*, the row up to which row numbers may have gaps.
 
-What stands up to a floor is counted and summed, because the numbers there have gaps: nothing else would tell that an event is missing.
+Gaps come from compactions, and from the end of an earlier life of the file (``mark``). The events up to a floor are counted and their
+checksums summed: where the numbers have gaps, nothing else would show that an event is missing.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
 
 
 class KeptRows(NamedTuple):
-    """What stands up to a namespace's floor."""
+    """The rows of a namespace up to its floor."""
 
     floor: int
-    """Up to there the row numbers may have gaps: because of compactions, or because an earlier life ended there."""
+    """The last row number up to which numbers may have gaps."""
     rows: int
-    """How many stand there."""
+    """How many rows stand there."""
     sum: int
     """The sum of their checksums."""
 
 
 class NamespaceRow(NamedTuple):
-    """A namespace that the file knows."""
+    """A namespace of the file."""
 
     id: int
     name: str
     last: int
-    """The highest row number that was ever given away."""
+    """The highest row number that was ever assigned."""
     compacted: int
     """The highest row number that a compaction may have deleted."""
     kept: KeptRows
 
 
 def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
-    """All namespaces, and how far each has got.
+    """All namespaces, in the order of their ids.
 
     Raises:
-        Damaged: they are not what was written.
+        Damaged: a namespace is missing, or its row is not what was written.
     """
     rows = connection.execute(
         "SELECT id, name, compacted, floor, kept, sum, checksum,"
@@ -65,10 +66,10 @@ def _namespace(
 
 
 def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow:
-    """One namespace, without how far it has got.
+    """One namespace; its ``last`` is only its floor, because the table of events is not read.
 
     Raises:
-        Damaged: it is not what was written.
+        Damaged: its row is missing, or not what was written.
     """
     row = connection.execute(
         "SELECT id, name, compacted, floor, kept, sum, checksum FROM namespaces WHERE id = ?", (namespace_id,)
@@ -79,7 +80,7 @@ def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow
 
 
 def add_namespace(connection: sqlite3.Connection, name: str, base: int) -> int:
-    """Adds a namespace whose rows begin behind ``base``, if there is none of this name; its id."""
+    """Adds a namespace whose rows begin behind ``base``, unless the file has one of this name; returns its id."""
     known = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()
     if known is not None:
         return int(known[0])
@@ -92,7 +93,7 @@ def add_namespace(connection: sqlite3.Connection, name: str, base: int) -> int:
 
 
 def count(connection: sqlite3.Connection, namespace_id: int, floor: int) -> KeptRows:
-    """What stands up to a row."""
+    """Counts the rows of a namespace up to ``floor``, and sums their checksums."""
     rows, total = connection.execute(
         "SELECT count(*), coalesce(sum(checksum), 0) FROM events WHERE place BETWEEN ? AND ?",
         (place_of(namespace_id, 1), place_of(namespace_id, floor)),
@@ -101,17 +102,17 @@ def count(connection: sqlite3.Connection, namespace_id: int, floor: int) -> Kept
 
 
 def check_kept(name: str, told: KeptRows, found: KeptRows) -> None:
-    """Compares what should stand up to a floor with what does.
+    """Compares the rows that should stand up to a floor (``told``) with those that were found.
 
     Raises:
-        Damaged: it is not that.
+        Damaged: they differ.
     """
     if told != found:
         raise Damaged(f"of {name} {found.rows} events stand up to row {told.floor}, where {told.rows} others were kept")
 
 
 def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: KeptRows) -> None:
-    """Remembers what stands up to a namespace's floor, and how far compactions have come."""
+    """Stores what stands up to a namespace's floor, and the last row that a compaction may have deleted. Does not commit."""
     (name,) = connection.execute("SELECT name FROM namespaces WHERE id = ?", (namespace_id,)).fetchone()
     connection.execute(
         "UPDATE namespaces SET compacted = ?, floor = ?, kept = ?, sum = ?, checksum = ? WHERE id = ?",
@@ -120,13 +121,13 @@ def keep(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept
 
 
 def raise_floor(connection: sqlite3.Connection, namespace_id: int, compacted: int, kept: KeptRows) -> None:
-    """Remembers up to which row events may be deleted from now on, and what stands there before the first one is. Commits."""
+    """Stores a new floor, up to which a compaction may now delete events, and what stands there before the first deletion. Commits."""
     with transaction(connection):
         keep(connection, namespace_id, max(namespace(connection, namespace_id).compacted, compacted), kept)
 
 
 def complete(connection: sqlite3.Connection, namespace_id: int, rows: Sequence[Replaced]) -> None:
-    """Writes slim rows up to the floor anew, as complete ones, and commits; all of these or none."""
+    """Replaces slim rows up to the floor by complete ones, and commits; all of ``rows`` or none."""
     with transaction(connection):
         known = namespace(connection, namespace_id)
         floor, count, whole = known.kept
@@ -139,7 +140,7 @@ def complete(connection: sqlite3.Connection, namespace_id: int, rows: Sequence[R
 
 
 def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
-    """Deletes and commits events up to the floor, all of these or none."""
+    """Deletes events up to the floor, and commits; all of ``places`` or none."""
     chosen = f"FROM events WHERE place IN ({','.join('?' * len(places))})"
     with transaction(connection):
         known = namespace(connection, namespace_id)

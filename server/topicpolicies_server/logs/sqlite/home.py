@@ -1,7 +1,7 @@
-"""Whether the file still stands where it was opened.
+"""Checks that the log's file still stands at the path where it was opened.
 
-A file that is moved away, deleted or replaced while it is open goes on taking commits, and whoever opens it next does not find them. And a
-connection that is opened by the name of another file would take the open one's write-ahead log for that file's.
+A file that is moved away, deleted or replaced while it is open goes on taking commits, and the next process that opens the path does not
+find them. And if another file stands at the path, a new connection to it would take the open file's write-ahead log for its own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 CHECK_SECONDS = 0.25
-"""For so long a commit relies on what was seen."""
+"""How long a check counts for the commits that follow it."""
 
 
 class Home:
-    """The place of an open file. One thread at a time looks now and then; any thread may look at once."""
+    """The path of an open file. ``check_now_and_then`` belongs to one thread at a time; ``check`` may be called on any."""
 
     def __init__(self, path: Path) -> None:
-        """The file that stands there is the right one.
+        """Remembers the file that stands at ``path`` now as the right one.
 
         Raises:
             OSError: there is none.
@@ -28,10 +28,10 @@ class Home:
         self._again = 0.0
 
     def check(self) -> None:
-        """Looks whether it stands there.
+        """Checks that the same file still stands at the path.
 
         Raises:
-            sqlite3.OperationalError: something else does, or nothing (``SQLITE_READONLY_DBMOVED``).
+            sqlite3.OperationalError: another file stands there, or none (``SQLITE_READONLY_DBMOVED``).
         """
         try:
             found = _identity(self._path)
@@ -43,7 +43,11 @@ class Home:
             raise error
 
     def check_now_and_then(self) -> None:
-        """The same, if it was not seen there a moment ago."""
+        """Like ``check``, unless the file was seen there less than ``CHECK_SECONDS`` ago.
+
+        Raises:
+            sqlite3.OperationalError: as ``check``.
+        """
         now = time.monotonic()
         if now >= self._again:
             self.check()

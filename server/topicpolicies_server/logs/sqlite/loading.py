@@ -1,4 +1,4 @@
-"""What is stored of a namespace, read and decoded page by page on another thread, so that the loop goes on meanwhile."""
+"""Reads and decodes the stored events of a namespace page by page on another thread, so that the event loop goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -19,23 +19,28 @@ from .home import Home
 from .slim import Completing, strings
 
 PAGE = 64
-"""Entries that are read, decoded and delivered at a time: some two milliseconds of the interpreter, which the loop has to wait for."""
+"""Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
 
 
 class Codecs:
     """The codecs of the schemas that the file's payloads were written with."""
 
     def __init__(self, codec: Codec, definitions: Mapping[int, str]) -> None:
-        """``codec`` is the one that is written with; the others are made when they are needed."""
+        """Keeps the schemas; a codec is made when it is first needed.
+
+        Args:
+            codec: the codec that writes.
+            definitions: the file's schemas, by id.
+        """
         self._definitions = definitions
         self._by_text = {definition_of(codec): codec}
 
     def get(self, schema: int) -> Codec:
-        """The codec of a schema's id.
+        """Returns the codec of the schema with this id.
 
         Raises:
             KeyError: the file has no such schema.
-            UnsupportedSchema: it is not one of policy events.
+            UnsupportedSchema: the schema is not one of policy events.
         """
         definition = self._definitions[schema]
         codec = self._by_text.get(definition)
@@ -50,22 +55,22 @@ def definition_of(codec: Codec) -> str:
 
 
 class Known(NamedTuple):
-    """What is known already of what is to be read: everything up to a place."""
+    """The position up to which the opener knows all events already (``change_log.Start``)."""
 
     position: Position
     anchor: str
-    """What stands there (``change_log.anchor_of``); "" if that is not known."""
+    """The anchor of the entry at the position (``change_log.anchor_of``); "" if it is not known."""
 
 
 class Loading:
-    """The entries of a namespace up to a row, as they were when reading began, whatever is deleted meanwhile.
+    """Reads the entries of a namespace up to a row, as they were when reading began, even if a compaction deletes some meanwhile.
 
-    Nobody else writes this file, so each entry must be there, and be what was written: otherwise a document would be told that is older
-    than what was acknowledged. Its methods are called from one thread at a time, not the loop's.
+    No other process writes this file, so each entry must be there and be what was written. A missing or changed entry is an error, because
+    without it documents older than acknowledged ones would be served. The methods are called on one thread at a time, not the event loop's.
 
     Attributes:
-        resumed: whether only what stands behind what is known is read; told by ``begin``.
-        stands: how many rows there are, with those that are not read.
+        resumed: whether only the entries behind ``known`` are read; set by ``begin``.
+        stands: how many rows there are, including those that are not read; set by ``begin``.
     """
 
     def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home, known: Known | None = None) -> None:
@@ -73,12 +78,12 @@ class Loading:
 
         Args:
             path: the file.
-            codecs: of its schemas.
-            namespace_id: the namespace's.
-            name: the namespace's.
+            codecs: the codecs of its schemas.
+            namespace_id: the namespace's id.
+            name: the namespace's name.
             last: the last row that is read.
-            home: where the file has to be.
-            known: what is not read if it is as it was, and nothing behind it was compacted away.
+            home: the place where the file has to be.
+            known: the position up to which nothing is read, if the same entry stands there and nothing behind it was compacted away.
         """
         self._home = home
         self._path = path
@@ -97,7 +102,7 @@ class Loading:
         self._completing: Completing | None = None
 
     def begin(self) -> None:
-        """From now on nothing that is deleted will be missing.
+        """Opens a connection with a snapshot of the file: entries that are deleted from now on are still read.
 
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
@@ -111,13 +116,13 @@ class Loading:
         self.stands = self._told.rows + self._last - self._told.floor
         if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
             self.resumed, self._at = True, rows.row_of(self._behind.position)
-            self._found = self._told  # the rows up to there are not looked at
+            self._found = self._told  # the rows up to the known position are not read, so they can't be counted
         else:
             self._found = floors.KeptRows(self._told.floor, 0, 0)
         self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
-        """The next entries, none at the end.
+        """Returns the next entries; an empty list at the end.
 
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
@@ -132,14 +137,14 @@ class Loading:
         return []
 
     def close(self) -> None:
-        """Ends reading, at the end or before it."""
+        """Closes the connection; may be called before the end is reached."""
         if self._connection is not None:
             self._connection.close()
 
     def _stands_at(self, connection: sqlite3.Connection, known: Known, compacted: int) -> bool:
-        """Whether what is known is a place of this log behind which nothing was deleted, and what stands there is what stood there.
+        """Whether ``known`` is a position of this log behind which no event was deleted, and the same event stands there.
 
-        Nothing stands between the last event of an earlier life and the floor, at which that one ended.
+        A position below the floor is possible: the last event of an earlier life, which ended at the floor. Nothing may stand between.
         """
         try:
             row = rows.row_of(known.position)
@@ -165,7 +170,7 @@ class Loading:
         return events.at(self._connection, events.place_of(self._id, row))
 
     def _placed(self, row: events.EventRow) -> Placed | None:
-        """The entry of a row; None if the row is forgotten."""
+        """Checks and decodes a row; returns its entry, or None if the row is forgotten (``slim``)."""
         assert self._completing is not None, "begun"
         events.check(row)
         place, published_at, schema, sure, key, properties, payload = row
@@ -181,7 +186,7 @@ class Loading:
             if whole is None:
                 return None
             event, problem = self._codecs.get(schema).read(key, payload, whole)
-        except (ValueError, KeyError) as error:  # damage to what no codec looks at
+        except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
             event, problem = None, repr(error)
         if event is None:
             raise Damaged(f"the event in row {number} of {self._name} is none: {problem}")

@@ -26,14 +26,15 @@ from .reach import Reach
 from .writer import Tail, Writer
 
 IN_FLIGHT = 8_192
-"""Appends of one namespace that may wait for their commit, unless told otherwise."""
+"""The default limit of appends of one namespace that wait for their commit."""
 IN_FLIGHT_BYTES = 128 << 20
-"""Bytes that may wait for their commit, of all namespaces together."""
+"""The default limit of bytes, over all namespaces, that wait for their commit."""
 CLOSE_SECONDS = 10.0
-"""How long closing waits for what was appended, unless told otherwise."""
+"""The default time that closing waits for pending commits."""
 
 _TURNS = 12
-"""Of the compaction's interval: at each it is considered where much is superseded, and at the last everywhere."""
+"""Parts of the compaction's interval: after each part namespaces with many superseded events are compacted, after the last one all are
+considered."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,17 +54,17 @@ class SqliteLog:
         close_seconds: float = CLOSE_SECONDS,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
-        """Names the file; ``start`` opens it.
+        """Keeps the path and the settings; ``start`` opens the file.
 
         Args:
             path: the file; its directory exists. Beside it stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``.
-            codec: what payloads are written with.
-            compaction: when events are forgotten.
-            now: milliseconds since 1970; called on the loop's thread and the writer's.
-            in_flight_limit: appends of one namespace that may wait for their commit.
-            in_flight_bytes: bytes of appends of all namespaces that may.
-            close_seconds: how long closing waits for what was appended.
-            connection: the class of the connection that writes; tests put faults in it.
+            codec: the codec that payloads are written with.
+            compaction: when events are deleted.
+            now: the clock, in milliseconds since 1970; called on the event loop's thread and the writer's.
+            in_flight_limit: how many appends of one namespace may wait for their commit.
+            in_flight_bytes: how many bytes of appends, over all namespaces, may wait for their commit.
+            close_seconds: how long closing waits for pending commits.
+            connection: the class of the connection that writes; tests inject faults with it.
         """
         self.path = Path(path).resolve()
         self._codec = codec or Codec()
@@ -83,13 +84,13 @@ class SqliteLog:
         self._closed = False
 
     async def start(self) -> None:
-        """Locks and opens the file, and makes it if there is none; does nothing if that was done. After a loss, opens it anew.
+        """Locks and opens the file, and creates it if there is none; does nothing if it is open. After a loss, opens it anew.
 
-        ``open`` does this too; a server does it first, to learn at once what is wrong.
+        ``open`` calls this too; a server calls it first, to fail at startup if the file can't be used.
 
         Raises:
-            LogError: another process has the file (reason ``LOG_FILE_IN_USE``), its format is not known here (``LOG_FORMAT_UNKNOWN``), it
-                can't be used (``LOG_FILE_UNUSABLE``), or the log was closed.
+            LogError: another process has the file (reason ``LOG_FILE_IN_USE``), its format is unknown to this release
+                (``LOG_FORMAT_UNKNOWN``), it can't be used (``LOG_FILE_UNUSABLE``), or the log was closed (``LOG_CLOSED``).
         """
         async with self._starting:
             if self._closed:
@@ -108,11 +109,11 @@ class SqliteLog:
                 self._compactor.start()
 
     def namespaces(self) -> list[str]:
-        """The namespaces to which something was ever appended, in order."""
+        """The names of the namespaces to which an event was ever appended, sorted."""
         return sorted(name for name, stored in self._namespaces.items() if stored.begun)
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
-        """Opens a namespace's log (see ``change_log.ChangeLog.open``). One that the file does not know is empty."""
+        """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
@@ -134,17 +135,17 @@ class SqliteLog:
         return log
 
     async def reach(self) -> None:
-        """Returns when the file can be written (see ``change_log.Reached``); after a loss it is opened anew."""
+        """Returns when the file can be written (see ``change_log.Reached``); opens the file anew after a loss."""
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
         await self._reach.ask(self._opened.home, self._writer)
 
     def cut_off(self, error: LogError) -> None:
-        """Nothing waits: what can't be written is refused at once."""
+        """Does nothing: appends to a file that can't be written are refused at once, so none of them waits."""
 
     async def close(self) -> None:
-        """Commits what was appended, closes the file and gives up its lock; bounded in time, three times ``close_seconds`` at the worst."""
+        """Commits pending appends, closes the file and releases its lock; takes three times ``close_seconds`` at the most."""
         async with self._starting:
             if self._closed:
                 return
@@ -154,17 +155,17 @@ class SqliteLog:
             if self._compactor is not None:
                 await self._compactor.stop()
             await asyncio.gather(*(stored.log.close() for stored in self._namespaces.values() if stored.log is not None))
-            # Readers' connections go first: the last one to be closed leaves a single file behind.
+            # The readers' connections are closed first: SQLite removes -wal and -shm with the last connection, which is the writer's.
             await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._flight.close_seconds)
             if writer is None or await writer.stop(self._flight.close_seconds):
                 self._lock.release()
-            else:  # whoever takes the file must wait until we are gone
+            else:  # the writer's thread still uses the file, so no other process may open it before this one has ended
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
             self._readers.shutdown(wait=False)
             self._reach.close()
 
     def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Nothing can be written any more: all logs are lost, and the next opening starts anew (``writer.Owner``)."""
+        """Reports all open logs as lost; the next ``start`` opens the file anew (``writer.Owner``)."""
         self._writer = self._opened = None
         loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         for stored in list(self._namespaces.values()):
@@ -172,11 +173,11 @@ class SqliteLog:
                 stored.log.lose(unknown.get(stored.log, 0), loss)
 
     def doubtful(self, error: sqlite3.Error | None) -> None:
-        """Nothing can be written for now, and what is there is read on; None: that is over (``writer.Owner``)."""
+        """Has appends refused for now because of ``error``, while logs are still read; None: writing works again (``writer.Owner``)."""
         self._flight.doubt = error
 
     async def compact(self, namespace: str) -> int:
-        """Forgets now what is superseded in a namespace, as the settings have it; how many events that were.
+        """Compacts a namespace now, according to the settings; returns how many events were deleted.
 
         Raises:
             LogError: the file could not be read or written.

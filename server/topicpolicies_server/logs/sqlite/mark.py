@@ -1,28 +1,29 @@
-"""The mark beside the file: how far the log was acknowledged, where the file itself can't forget it.
+"""The mark: a second file that records how far the log was acknowledged, so that a log file that lost its end is recognized.
 
-A file that lost its write-ahead log, or the end of it, and one that was restored from a backup look like files in order that ended earlier.
-Were they simply written on, versions and positions that were told before would name other events. So the mark (``NAME-mark``) says
-whose file it is and how many rows were given away, and when the file is opened the two are compared:
+A file that lost its write-ahead log, or the end of it, looks like a sound file that ended earlier, and so does one that was restored from a
+backup. If such a file were simply appended to, versions and positions that clients already have would name other events. So the mark
+(``NAME-mark``) holds the file's identity and how many row numbers were assigned. When the file is opened, it is compared with its mark, and
+goes on as it is or begins a *new life*:
 
-======================  ==============================  ==============================================================
-the mark                the file                        then
-======================  ==============================  ==============================================================
-there, of this life     has as many rows, or more       it goes on
-there, of this life     has fewer                       its end was lost, or it is a backup: a new life
-there, of another one   whatever                        it is a backup, or another file: a new life
-missing, or damaged     was never told of, or empty     the mark begins
-missing, or damaged     has rows                        it may be a copy whose original went on: a new life
-======================  ==============================  ==============================================================
+=========================  ==============================  ===========================================================
+the mark                   the file                        then
+=========================  ==============================  ===========================================================
+has the file's identity    has as many rows, or more       the file goes on
+has the file's identity    has fewer rows                  its end was lost, or it is a backup: a new life
+has another identity       has any number of rows          it is a backup, or another file: a new life
+is missing or damaged      never had a mark, or is empty   the mark begins
+is missing or damaged      had a mark, and has rows        it may be a copy whose original went on: a new life
+=========================  ==============================  ===========================================================
 
-A new life has another identity, so that no token and no history of the former one is taken for its own; and its rows begin so far behind
-(``LEAP``) that no version is given twice.
+A new life has a new identity, so that no token and no history of the former life is taken for one of its own. Its row numbers begin so far
+behind the former ones (``LEAP``) that no version is given out twice.
 
-The mark is a mapped file: to write it costs no system call and no wait, and what was written outlives the process, however that ends. A
-failure of power may take the last of it away, but not more than ``FLUSHED`` rows, because it is brought to the disk so often. It is
-written after the commit, so it is never ahead of the file. Of its two slots one is always whole.
+The mark is a memory-mapped file: writing to it costs no system call and no wait, and what was written outlives the process, however the
+process ends. A power failure may undo the last writes, but those of not more than ``FLUSHED`` rows, because the mark is flushed to the disk
+that often. It is written after the commit, so it is never ahead of the file. It has two slots, written in turn, so one is always whole.
 
-It is brought to the disk by ``fdatasync``, which takes what was written through the map too: ``mmap.flush`` keeps the interpreter's lock
-while it waits, so a slow disk would hold up the whole process.
+The flush is an ``fdatasync``, which includes what was written through the map. ``mmap.flush`` would hold the interpreter's lock while it
+waits, so a slow disk would hold up the whole process.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from ...sqlite_file import FileError, Problem
 _log = logging.getLogger(__name__)
 
 LEAP = 1 << 32
-"""Rows that a new life leaves out: more than a former one can have given away unseen. What that is follows from the disk and ``FLUSHED``,
-and there is room for 255 lives: nobody needs another number."""
+"""Row numbers that a new life skips: far more than the former life can have assigned without a trace in the file or the mark (see
+``FLUSHED``). The row numbers of a place suffice for 255 lives, so this need not be an option."""
 FLUSHED = 4_096
-"""Rows after which the mark is brought to the disk: often enough for ``LEAP``, seldom enough to cost nothing."""
+"""Rows after which the mark is flushed to the disk: often enough for ``LEAP``, rarely enough to cost nothing."""
 _SLOT = 4_096
 _RECORD = struct.Struct("<8s32sQQQ")
 _CHECK = struct.Struct("<I")
@@ -53,32 +54,37 @@ _MAGIC = b"TPMARK1\n"
 
 
 class Water(NamedTuple):
-    """How far a log was acknowledged."""
+    """A high-water mark: how far a log was acknowledged."""
 
     identity: str
     total: int
-    """Rows that were given away in this life, of all namespaces together."""
+    """The number of rows that were assigned in this life, over all namespaces."""
     highest: int
-    """The highest row number of any of them."""
+    """The highest row number of any namespace."""
 
 
 class Verdict(enum.Enum):
-    """What a mark says about a file."""
+    """The result of comparing a file with its mark: a row of the table above."""
 
     GOES_ON = enum.auto()
+    """The file has all rows that the mark knows of, or more."""
     BEGINS = enum.auto()
+    """There is no mark, and none is missed."""
     BEHIND = enum.auto()
+    """The file has fewer rows than the mark knows of."""
     FOREIGN = enum.auto()
+    """The mark has another identity than the file."""
     UNMARKED = enum.auto()
+    """The mark of a file with rows is missing or damaged."""
 
 
 def judge(mark: Water | None, found: Water, *, marked: bool) -> Verdict:
     """Compares a file with its mark (see the table above).
 
     Args:
-        mark: what the mark says; None: there is none, or it can't be read.
-        found: what the file has.
-        marked: whether the file ever had a mark; those of format 1 had none.
+        mark: the content of the mark; None if there is none, or it can't be read.
+        found: how far the file itself has got.
+        marked: whether the file ever had a mark; files of format 1 had none.
     """
     if mark is None:
         return Verdict.UNMARKED if marked and found.highest else Verdict.BEGINS
@@ -88,14 +94,16 @@ def judge(mark: Water | None, found: Water, *, marked: bool) -> Verdict:
 
 
 class Mark:
-    """A mark that is open. Its methods are called on one thread at a time."""
+    """An open mark. Its methods are called on one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the mark of the log in ``path``; makes it if there is none. It is locked too, because lock files get removed by hand.
+        """Opens and locks the mark of the log file ``path``; creates it if there is none.
+
+        The mark is locked in addition to the log's lock file, because lock files get removed by hand.
 
         Raises:
-            OSError: it can't be opened, or there is no room for it.
-            FileError: another process has it (``IN_USE``).
+            OSError: the mark can't be opened, or there is no room for it.
+            FileError: another process has the mark (``IN_USE``).
         """
         self.log = path
         """The log's own file."""
@@ -107,14 +115,14 @@ class Mark:
             _lock(self._descriptor, path)
             if os.fstat(self._descriptor).st_size != 2 * _SLOT:
                 os.ftruncate(self._descriptor, 0)
-                os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # or writing to the map could find no room, which ends the process
+                os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # else a write to the map could find the disk full: SIGBUS
             self._map = mmap.mmap(self._descriptor, 2 * _SLOT)
         except BaseException:
             os.close(self._descriptor)
             raise
 
     def read(self) -> Water | None:
-        """What it says; None: nothing, or nothing that can be relied on."""
+        """Returns the newer of the valid slots; None if there is none."""
         found = sorted(filter(None, map(self._slot, (0, _SLOT))))
         if not found:
             return None
@@ -122,10 +130,10 @@ class Mark:
         return water
 
     def begin(self, water: Water) -> None:
-        """Forgets what it said, and says this, on the disk too.
+        """Overwrites both slots with ``water``, and flushes the mark and its directory entry to the disk.
 
         Raises:
-            OSError: it did not get to the disk.
+            OSError: the flush failed.
         """
         for _ in range(2):
             self._write(water)
@@ -137,14 +145,14 @@ class Mark:
             os.close(directory)
 
     def note(self, water: Water, rows: int) -> None:
-        """So much is acknowledged now, ``rows`` more than before."""
+        """Records that the log is acknowledged up to ``water``, ``rows`` rows more than before; flushes now and then."""
         self._write(water)
         self._unflushed += rows
         if self._unflushed >= FLUSHED:
             self.flush()
 
     def flush(self) -> None:
-        """Brings it to the disk. Where that fails it is told, and tried again with the next rows."""
+        """Flushes the mark to the disk. A failure is logged, and the flush is tried again after ``FLUSHED`` more rows."""
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
@@ -152,7 +160,7 @@ class Mark:
         self._unflushed = 0
 
     def close(self) -> None:
-        """Brings it to the disk, and closes it."""
+        """Flushes the mark to the disk, and closes it."""
         if not self._map.closed:
             self.flush()
             self._map.close()

@@ -1,4 +1,4 @@
-"""One namespace's log of the file (``change_log.NamespaceLog``)."""
+"""The log of one namespace in the SQLite file (``change_log.NamespaceLog``), on the event loop's side."""
 
 from __future__ import annotations
 
@@ -31,49 +31,49 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Flight:
-    """What is under way to the file, and how much of it there may be."""
+    """Limits and state of the appends in flight; all namespaces of a file share one."""
 
     events: int
-    """Appends of one namespace that may wait for their commit."""
+    """The limit of appends of one namespace that wait for their commit."""
     bytes: int
-    """Bytes that may wait for their commit, of all namespaces together."""
+    """The limit of bytes, over all namespaces, that wait for their commit."""
     close_seconds: float
-    """How long closing a log waits for what was appended."""
+    """How long closing a log waits for its pending commits."""
     bytes_now: int = 0
-    """Bytes that wait now."""
+    """Bytes that wait for their commit now, over all namespaces."""
     doubt: sqlite3.Error | None = None
-    """Why nothing can be written for now."""
+    """Why nothing can be written for now, so that appends are refused (state *doubtful* of ``writer``); None: appends are taken."""
     refused: sqlite3.Error | None = None
-    """Why the last commit was refused; None: it was not."""
+    """Why the last commit was refused; None: it succeeded."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """What the loop's side knows of a namespace in the file."""
+    """What the event loop's side knows of a namespace in the file, whether its log is open or not."""
 
     space: Space
     committed: int
-    """The highest row number that was reported as committed, or read from the file at its opening."""
+    """The highest row number that was reported as committed, or found in the file when it was opened."""
     floor: int = 0
     """The highest row number that a compaction may have deleted."""
     rows: int = 0
-    """Events that are there, as far as they were seen since the file was opened."""
+    """The number of events in the file, as far as it is known since the file was opened."""
     kept: int = 0
-    """How many of them the last compaction left that it might have deleted: the keys of that time."""
+    """How many of the events that it considered the last compaction kept: about one for each key at that time."""
     bytes_since: int = 0
-    """Bytes of the events that were appended since then, or since the file was opened."""
+    """Bytes of the events that were appended since the last compaction, or since the file was opened."""
     damage: str = ""
-    """What is damaged, as the server's log was told; "" if the last reading found nothing."""
+    """The damage that was last logged; "" if the last load found none."""
     log: SqliteNamespaceLog | None = field(default=None, repr=False)
-    """Who has it open."""
+    """The open log of the namespace; None if it is not open."""
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever appended."""
+        """Whether an event was ever appended to the namespace."""
         return self.space.id != 0 and self.committed > 0
 
     def raise_floor(self, row: int) -> None:
-        """Rows up to this one may be deleted from now on."""
+        """Records that a compaction may delete rows up to this one from now on."""
         self.floor = max(self.floor, row)
 
 
@@ -96,14 +96,14 @@ class SqliteNamespaceLog(Brokerless):
         self._ended: LogError | None = None
         self._drained: asyncio.Event = asyncio.Event()
         self._waiting: deque[Placed] | None = deque()
-        """What was committed while older entries are still being read; None when those are through."""
+        """Entries that were committed while older ones are still being read from the file; None once all are read."""
         self._loading: asyncio.Task[None] | None = None
         self._owned = Owned(f"the change log of {stored.space.name}")
         stored.log = self
 
     @property
     def identity(self) -> str:
-        """The file's own identity and the namespace."""
+        """The file's own identity, and the namespace's name."""
         return self._identity
 
     @property
@@ -113,26 +113,30 @@ class SqliteNamespaceLog(Brokerless):
 
     @property
     def in_flight(self) -> int:
-        """Appends that wait for their commit."""
+        """The number of appends that wait for their commit."""
         return len(self._pending)
 
     def partition_of(self, key: PolicyKey) -> int:
-        """The only one."""
+        """0: there is one partition."""
         del key
         return 0
 
     def complete_after(self, partition: int) -> Position | None:
-        """The newest row that a compaction may have deleted."""
+        """The newest row that a compaction may have deleted before the opening; "" if there is none."""
         del partition
         return rows.position_of(self._floor) if self._floor else ""
 
     @property
     def shared(self) -> bool:
-        """A file belongs to one process."""
+        """False: only this process writes the file."""
         return False
 
     async def end(self, partition: int) -> Position:
-        """The newest row that is committed."""
+        """Returns the position of the newest committed row; "" if there is none.
+
+        Raises:
+            LogError: the log is closed or lost.
+        """
         del partition
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
@@ -160,12 +164,15 @@ class SqliteNamespaceLog(Brokerless):
         self._append(row)
 
     def committed(self, placed: Sequence[Placed], size: int) -> None:
-        """The next of our events are durable. They are shown first: what was read needs no proof that nothing stands before it."""
+        """Reports the next pending events as durable (``appending.Appender``).
+
+        They are reported as read first, then as appended: an event that was read needs no proof that no other event stands before it.
+        """
         self._flight.refused = None
         self._stored.committed += len(placed)
         self._stored.rows += len(placed)
         self._stored.bytes_since += size
-        awaited = bool(self._pending)  # not if close has given up waiting
+        awaited = bool(self._pending)  # False if close gave up waiting: the events were reported as failed then
         if awaited:
             self._flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
         if self._stored.log is not None:
@@ -176,17 +183,22 @@ class SqliteNamespaceLog(Brokerless):
             self._drained.set()
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
-        """The next of our events certainly are not in the file."""
+        """Reports the next ``count`` pending events as failed: they certainly are not in the file (``appending.Appender``)."""
         self._flight.refused = error
         self._fail(
             min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
         )
 
     def lose(self, unknown: int, error: LogError) -> None:
-        """Ends: the next ``unknown`` events may be in the file or not, those behind them are not; nothing can be read or written."""
+        """Ends the log because the file can't be used: fails the pending events, then reports the loss to the sink.
+
+        Args:
+            unknown: how many of the next pending events may be in the file or not; those behind them certainly are not.
+            error: why.
+        """
         self._ended = error
         self._stored.log = None
-        if self._loading is None:  # it has not begun: ``open`` says it
+        if self._loading is None:  # still in ``load``, which raises the error to the opener
             return
         self._loading.cancel()
         self._fail(min(unknown, len(self._pending)), LogError(error.reason, error.message, outcome_unknown=True))
@@ -202,14 +214,14 @@ class SqliteNamespaceLog(Brokerless):
             self._drained.set()
 
     def show(self, placed: Sequence[Placed]) -> None:
-        """Reads what was committed, or puts it behind what is still being read from the file."""
+        """Reports committed entries as read, or, while older ones are still being read from the file, queues them behind these."""
         if self._waiting is None:
             self._sink.read(placed)
         else:
             self._waiting.extend(placed)
 
     async def load(self, loading: Loading | None, readers: Executor) -> None:
-        """Starts reading what the file held at the opening; None: nothing.
+        """Starts reading what the file held at the opening, on ``readers``; ``loading`` is None if it held nothing.
 
         Raises:
             LogError: the file can't be read, or was lost meanwhile.
@@ -224,12 +236,12 @@ class SqliteNamespaceLog(Brokerless):
         except BaseException as error:
             self._stored.log = None
             if loading is not None:
-                with suppress(RuntimeError):  # the readers were shut down: the connection goes with its object
+                with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
                     readers.submit(loading.close)
             if isinstance(error, ERRORS):
                 raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
             raise
-        self._floor = self._stored.floor  # whatever was deleted before reading began stood below
+        self._floor = self._stored.floor  # reading has begun: rows that were deleted before stood at or below this floor
         self._loading = self._owned.begin(self._load(loading, readers), "reading it")
 
     async def _load(self, loading: Loading | None, readers: Executor) -> None:
@@ -238,12 +250,12 @@ class SqliteNamespaceLog(Brokerless):
             await self._read_all(loading, readers)
             self._stored.damage = ""
         except Damaged as error:
-            if str(error) != self._stored.damage:  # it is met again at each opening
+            if str(error) != self._stored.damage:  # each opening finds the same damage again: log it once
                 _log.error("the change log of %s is damaged: %s", name, error)
             self._stored.damage = str(error)
             why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
             self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
-        except (Exception, asyncio.CancelledError) as error:  # whatever it is: nobody must wait for this namespace for ever
+        except (Exception, asyncio.CancelledError) as error:  # an unforeseen error must not leave the namespace loading for ever
             if asked_to_end(error):
                 raise
             _log.exception("the change log of %s can't be read", name)
@@ -256,7 +268,7 @@ class SqliteNamespaceLog(Brokerless):
                 while page := await loop.run_in_executor(readers, loading.next_page):
                     self._sink.read(page)
             finally:
-                readers.submit(loading.close)  # behind a page that may be being read
+                readers.submit(loading.close)  # queued behind a page that may still be read on that thread
         self._sink.caught_up()
         while self._waiting:
             waiting = self._waiting
@@ -265,7 +277,7 @@ class SqliteNamespaceLog(Brokerless):
         self._waiting = None
 
     async def close(self) -> None:
-        """Waits until what was appended is committed, at most as long as the log was told to; what is left then has an unknown outcome."""
+        """Waits for pending commits, ``close_seconds`` at the most; events that are left then fail with an unknown outcome."""
         if self._ended is None:
             self._ended = closed(self._stored.space.name)
         if self._pending:

@@ -1,4 +1,4 @@
-"""The file is locked, opened, checked and compared with its mark, before anything is read from it or written to it."""
+"""Opens the log's file: locks it, checks it, and compares it with its mark, before events are read from it or written to it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A file that was opened and found in order."""
+    """A file that was opened and found to be sound."""
 
     connection: sqlite3.Connection
-    """What writes."""
+    """The connection that writes."""
     identity: file.Identity
     schema: int
     codecs: Codecs
@@ -44,10 +44,16 @@ class Opened:
 
 
 def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
-    """Opens the file, and makes it if there is none. If it fails, the lock is free again.
+    """Opens the file, and creates it if there is none. On failure the lock is released.
+
+    Args:
+        path: the file.
+        lock: its lock; acquired here, and kept on success.
+        kind: the class of the connection.
+        codec: the codec that payloads are written with.
 
     Raises:
-        LogError: it can't be used (see ``SqliteLog.start``).
+        LogError: the file can't be used (see ``SqliteLog.start``).
     """
     connection: sqlite3.Connection | None = None
     mark: Mark | None = None
@@ -79,7 +85,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
 
 
 def _is_not_whole(error: Exception) -> bool:
-    """Whether an error of opening tells that the file's content is damaged, or never was a database; not that it can't be reached."""
+    """Whether the error says that the file's content is damaged or never was a database, rather than that it can't be accessed."""
     return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or isinstance(
         error, UnicodeDecodeError
     )
@@ -91,12 +97,12 @@ def damaged(path: Path, error: Damaged) -> LogError:
 
 
 def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None:
-    """What a last life left in the write-ahead log is written to the file and to the disk again: it may have failed to get there."""
+    """Moves what an earlier process left in the write-ahead log into the file and to the disk: its own writes may not have got there."""
     try:
         checkpoint(connection, truncate=True)
     except sqlite3.Error as error:
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            raise  # it can't be read, either
+            raise  # not an operational error: the file can't be read, either
         _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
 
 
@@ -111,7 +117,7 @@ def _compare(
     elif verdict is Verdict.BEGINS:
         mark.begin(water)
     else:
-        check_pages(connection)  # or is it damage that hides them?
+        check_pages(connection)  # rows may seem to be missing because pages are damaged: that is not repaired by a new life
         base = max(identity.base, water.highest, said.highest if said is not None else 0) + LEAP
         if base + LEAP >= 1 << events.ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
@@ -127,7 +133,7 @@ def _compare(
 
 
 def _water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) -> Water:
-    """How far the file has got. Rows of an earlier life count for nothing."""
+    """How far the file has got in its present life; rows of earlier lives are not counted."""
     rows = [row.last for row in namespaces]
     return Water(identity.name, sum(row - identity.base for row in rows), max(rows, default=identity.base))
 

@@ -1,4 +1,4 @@
-"""Whether the file can be written: what commits have come to, whether it stands in its place, and after a refusal a small write."""
+"""Probes whether the log's file can be written: checks its path and the last commit's outcome; if that was refused, makes a small write."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .writer import Writer
 
 
 class Reach:
-    """Asks about one file."""
+    """Probes one file, on a thread of its own."""
 
     def __init__(self, flight: Flight) -> None:
-        """``flight``: what commits have come to."""
+        """``flight`` has the outcome of the last commit."""
         self._flight = flight
         self._looking = DaemonThreads(1, "sqlite-reach")
 
@@ -27,7 +27,7 @@ class Reach:
         """Returns when the file can be written.
 
         Raises:
-            LogError: it can't be (``APPEND_FAILED``).
+            LogError: the file can't be written (``APPEND_FAILED``).
         """
         try:
             await asyncio.get_running_loop().run_in_executor(self._looking, home.check)
@@ -40,5 +40,5 @@ class Reach:
             raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
 
     def close(self) -> None:
-        """Asks no more."""
+        """Stops the thread."""
         self._looking.shutdown(wait=False)

@@ -1,7 +1,7 @@
-"""What is said while the file can't be written: to everybody whose event is refused what to do about it, and to the server's log once.
+"""Messages for the time while the file can't be written, to the callers that are refused and to the server's log.
 
-A disk that is nearly full takes one commit and refuses the next: the server's log is told when that begins, and when it has been over for a
-while.
+Each refused caller is told what to do. The server's log gets one line when refusals begin, and another when there has been none for a
+while, because a disk that is nearly full takes one commit and refuses the next.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 QUIET_SECONDS = 5.0
-"""For so long nothing is refused before the server's log is told that it is over."""
+"""How long no commit must have been refused before the server's log says that the file can be written again."""
 
 _LOCKED = "Another program has the server's file locked: let that end, and send it again."
 _CLOSED = "Let the server write its file and the folder of that, and send it again: it goes on by itself."
@@ -30,28 +30,28 @@ _log = logging.getLogger(__name__)
 
 
 def explained(error: sqlite3.Error) -> str:
-    """An error as a part of a sentence, and what to do about it, for whoever is refused."""
+    """An error as the end of a sentence, followed by what the caller or operator can do about it, if that is known."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     do = _DO.get(code, _DO.get(code & 0xFF))
     return f"{error}. {do}" if do else f"{error}."
 
 
 class Refusals:
-    """Whether events are refused, as far as the server's log was told."""
+    """Logs the beginning and the end of a period in which commits are refused."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: float | None = None
-        """When one was refused last; None: the server's log knows of nothing."""
+        """When a commit was refused last (monotonic seconds); None: no period is open."""
 
     def refused(self, error: sqlite3.Error) -> None:
-        """Events were refused."""
+        """Called when a commit was refused."""
         if self._last is None:
             _log.error("the change log %s can't be written, and updates are refused until it can: %s", self._path, error)
         self._last = time.monotonic()
 
     def written(self) -> None:
-        """Events were written."""
+        """Called when a commit succeeded."""
         if self._last is not None and time.monotonic() - self._last >= QUIET_SECONDS:
             _log.warning("the change log %s can be written again", self._path)
             self._last = None

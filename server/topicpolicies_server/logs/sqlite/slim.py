@@ -1,22 +1,23 @@
-"""Rows that leave out what an older row of their key tells.
+"""Slim rows: rows that leave out the requests that an older row of their key holds already.
 
-Every event of a key carries the requests before it (``tp-seen``, see ``logs/stamps``), because compaction erases their events. In a file
-that one process writes and compacts, they need not stand in every row. A row is one of these:
+Every event of a key carries the requests before it (``tp-seen``, see ``logs/stamps``), because compaction erases their own events. In a
+file that one process writes and compacts, those requests need not be stored in every row. A slim row *leans on* the row of its key before
+it: it stores only a reference to that row, and the requests that came since. A row is one of these:
 
 =========  =====================================================================  ====================================================
-row        what it holds                                                          it becomes
+row        what it holds                                                          what becomes of it
 =========  =====================================================================  ====================================================
-complete   all requests that its event carries                                    nothing else
-slim       ``tp-since``, "row,first,count": so many of the requests that the row  complete, if it outlives that row: a compaction
-           before it of its key carries, from one on; and in ``tp-seen`` those    writes it anew before it deletes the other one;
-           that come behind them                                                  forgotten, if it is to be deleted itself
-forgotten  the same, and the row that it leans on is gone; it stands where        deleted
-           compactions have been, and a complete row of its key behind it
+complete   all requests that its event carries                                    it stays complete
+slim       ``tp-since``, "row,first,count": the event carries ``count`` of the    complete, if it outlives the row that it leans on: a
+           requests that the event in ``row`` carries, from number ``first`` on;  compaction rewrites it before it deletes that row;
+           and, in ``tp-seen``, the requests that follow these                    forgotten, if the compaction will delete it too
+forgotten  what a slim row holds, but the row that it leans on is deleted; a      deleted, by the same or a later compaction
+           compaction has passed it, and a complete row of its key comes later
 =========  =====================================================================  ====================================================
 
-Whoever reads the file gets the events as they were appended: slim rows are completed, and forgotten ones passed over, as if they were
-deleted already. A row leans only on one that the same process wrote a short while ago, on none without a value (a compaction deletes those
-that nothing follows), and over at most ``DEPTH`` others on a complete one: so what any row leans on is found by its number.
+Readers of the file get the events as they were appended: slim rows are completed, and forgotten ones skipped, as if they were deleted
+already. A row leans only on a row that the same process wrote a short while ago, never on a tombstone (a compaction deletes tombstones that
+no event follows), and through at most ``DEPTH`` rows on a complete one. So the rows that any row leans on are found by their numbers.
 """
 
 from __future__ import annotations
@@ -34,43 +35,48 @@ from ..stamps import REMEMBERED, SEEN, seen_text
 from . import events
 
 SINCE = "tp-since"
-"""The property of a slim row."""
+"""The property that makes a row slim."""
 KEYS = 4_096
-"""How many keys' last rows are known to whoever writes, or reads; of other keys the next row is complete, or one is looked up."""
+"""How many keys' last rows a writer or reader remembers. For other keys the writer writes a complete row, and the reader looks rows up."""
 DEPTH = 32
-"""How many rows lead from a slim one to the complete one at most."""
+"""The most steps from a slim row, through the rows that it leans on, to a complete one."""
 _COLUMNS = 4
 _MARK = f'"{SINCE}"'
 
 
 class _Written(NamedTuple):
-    """The last row of a key."""
+    """The last row of a key that was written."""
 
     row: int
     remembered: Sequence[Remembered]
-    """What its event carries."""
+    """The requests that its event carries."""
     depth: int
-    """How many rows lead from it to a complete one."""
+    """How many steps lead from the row to a complete one; 0 if it is complete."""
 
 
 class Shortening:
-    """What is known of the last rows that were written. Used on the writer's thread."""
+    """Makes rows slim where it can, by remembering the last rows that were written. Used on the writer's thread."""
 
     def __init__(self, keys: int = KEYS, depth: int = DEPTH) -> None:
-        """Knows nothing."""
+        """Remembers no row yet.
+
+        Args:
+            keys: of how many keys the last row is remembered.
+            depth: the most steps from a slim row to a complete one.
+        """
         self._keys = keys
         self._depth = depth
         self._last: OrderedDict[tuple[int, str], _Written] = OrderedDict()
 
     def properties(self, space: int, row: int, key: str, event: Event, text: str) -> str:
-        """The properties of an event's row, as JSON.
+        """Returns the properties of an event's row, as JSON, and remembers the row.
 
         Args:
             space: the namespace's id.
             row: the row's number.
-            key: the message's.
+            key: the message's key.
             event: the event.
-            text: its properties without the requests that it carries.
+            text: the event's properties as JSON, without the requests that it carries.
         """
         last, place = self._last, (space, key)
         if event.document is None:
@@ -93,19 +99,19 @@ class Shortening:
         return f'{text[:-1]},"{SEEN}":{encode_basestring_ascii(seen_text(remembered[count:]))}}}'
 
     def forget(self) -> None:
-        """Rows that were to be written are not there: the next ones are complete."""
+        """Forgets all rows, because the last group was not written: the next row of each key is complete."""
         self._last.clear()
 
 
 def _shared(known: Sequence[Remembered], remembered: Sequence[Remembered]) -> tuple[int, int]:
-    """From which of the known requests on the others begin with them, and with how many."""
+    """Where in ``known`` the run of requests begins with which ``remembered`` begins, and its length; (0, 0) if there is none."""
     try:
         first = known.index(remembered[0])
     except ValueError:
         return 0, 0
     count = len(known) - first
     if known[first:] == remembered[:count]:
-        return first, count  # mostly so: one was added
+        return first, count  # the usual case: one request was added at the end
     count = 1
     while remembered[count : count + 1] == known[first + count : first + count + 1]:
         count += 1
@@ -113,21 +119,21 @@ def _shared(known: Sequence[Remembered], remembered: Sequence[Remembered]) -> tu
 
 
 def is_slim(properties: str) -> bool:
-    """Whether a row with these properties, as JSON, is slim."""
+    """Whether a row with these properties (JSON) is slim."""
     return _MARK in properties
 
 
 class Completing:
-    """Gives the rows of a namespace what they leave out. Most quickly if they come in the order of the log."""
+    """Completes the slim rows of a namespace. It is quickest for rows in the order of the log."""
 
     def __init__(self, look: Callable[[int], events.EventRow | None], name: str, compacted: int, keys: int = KEYS) -> None:
-        """Knows nothing yet.
+        """Remembers no row yet.
 
         Args:
-            look: gives the row of a number; None: there is none.
-            name: the namespace's.
-            compacted: up to where compactions may have deleted rows.
-            keys: of how many keys the last row is kept.
+            look: returns the row with a number; None if there is none.
+            name: the namespace's name.
+            compacted: the last row that a compaction may have deleted.
+            keys: of how many keys the last row is remembered.
         """
         self._look = look
         self._name = name
@@ -136,15 +142,15 @@ class Completing:
         self._last: OrderedDict[str, tuple[int, str]] = OrderedDict()
 
     def completed(self, row: int, key: str, properties: dict[str, str]) -> dict[str, str] | None:
-        """The properties of a row with all that its event carries; None: the row is forgotten.
+        """Returns the properties of a row with all requests that its event carries; None if the row is forgotten.
 
         Args:
-            row: its number.
-            key: the message's.
-            properties: as they stand there; changed.
+            row: the row's number.
+            key: the message's key.
+            properties: the properties as they are stored; modified and returned.
 
         Raises:
-            sqlite3.Error: what it leans on can't be read, or is damaged.
+            sqlite3.Error: a row that it leans on can't be read, or is damaged.
         """
         last = self._last
         seen = properties.get(SEEN, "")
@@ -162,7 +168,7 @@ class Completing:
         return properties
 
     def _begun(self, row: int, key: str, properties: Mapping[str, str]) -> str | None:
-        """What the event of a slim row carries; None: it is forgotten."""
+        """The text of the requests that a slim row's event carries; None if the row is forgotten."""
         slim: list[tuple[int, int, int, str | None]] = []
         at, told, seen = row, properties, None
         while seen is None:
@@ -211,7 +217,7 @@ class Completing:
 
 
 def _part(seen: str, first: int, count: int) -> str | None:
-    """So many requests of a text, from one on; None: it has not so many."""
+    """``count`` requests of the text ``seen``, from number ``first`` on; None if the text has fewer."""
     missing = seen.count(",") + 1 - _COLUMNS * (first + count)
     if missing < 0:
         return None
@@ -224,20 +230,22 @@ def _part(seen: str, first: int, count: int) -> str | None:
 
 
 class Replaced(NamedTuple):
-    """A row that is to be written anew."""
+    """A slim row and the complete one that replaces it."""
 
     place: int
     former: int
-    """Its checksum as it stands."""
+    """The checksum of the slim row."""
     checksum: int
+    """The checksum of the complete row."""
     properties: str
+    """The properties of the complete row (JSON)."""
 
 
 def replaced(connection: sqlite3.Connection, completing: Completing, places: Sequence[int]) -> list[Replaced]:
-    """Slim rows as complete ones, but for those that are forgotten.
+    """Completes the slim rows in ``places``; leaves out those that are forgotten.
 
     Raises:
-        sqlite3.Error: they can't be read, or are damaged.
+        sqlite3.Error: a row is missing, can't be read, or is damaged.
     """
     found = []
     for place in places:
@@ -255,15 +263,15 @@ def replaced(connection: sqlite3.Connection, completing: Completing, places: Seq
 
 
 def text_of(properties: Mapping[str, str]) -> str:
-    """Properties as they stand in a row: JSON. Their names are plain."""
+    """Encodes properties for a row, as JSON. Their names need no escaping."""
     return "{" + ",".join([f'"{name}":{encode_basestring_ascii(value)}' for name, value in properties.items()]) + "}"
 
 
 def strings(text: str) -> dict[str, str]:
-    """Properties as they stand in a row.
+    """Decodes the properties of a row.
 
     Raises:
-        ValueError: they are not strings by name.
+        ValueError: the text is not a JSON object of strings.
     """
     found = json.loads(text)
     if not isinstance(found, dict) or not all(type(value) is str for value in found.values()):

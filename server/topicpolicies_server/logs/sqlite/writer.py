@@ -1,21 +1,21 @@
-"""The thread that commits. What is appended while one commit runs is committed together by the next (group commit).
+"""The thread that commits. Events that are appended while one commit runs are committed together by the next (group commit).
 
 ==========  =====================================================  =============================================================
 state       what happens                                           then
 ==========  =====================================================  =============================================================
-writing     a group is committed                                   its events are reported as such
-writing     a transaction is refused for certain                   its events fail; the next group is tried
-writing     a transaction has an outcome that is not known         doubtful: nothing is appended, what is there is read on
-doubtful    the file was opened anew, and all of it is on the      the outcome is known, and reported; writing
+writing     a group is committed                                   its events are reported as committed
+writing     a transaction certainly failed                         its events are reported as refused; the next group is tried
+writing     a transaction failed, and its outcome is unknown       doubtful: appends are refused, the log is still read
+doubtful    the file was opened anew, and all of it is on the      writing: the outcome of the transaction is known, and reported
             disk
-doubtful    that failed                                            it is tried again
-doubtful    it is told to stop                                     ended: the outcome stays unknown
-any         the file is damaged, or something unforeseen happens   ended: the log is lost, and opened anew by whoever needs it
-any         the same, and the file can't be opened                 doubtful until it can; then ended
+doubtful    opening it anew failed                                 it is tried again after a pause
+doubtful    the writer is told to stop                             ended: the outcome stays unknown
+any         the file is damaged, or an unforeseen error occurs     ended: the log is lost, and has to be opened anew
+any         the file seems damaged, and can't be opened            doubtful until it can be opened; then ended
 ==========  =====================================================  =============================================================
 
-The interpreter's lock is the scarce thing: a thread that gives it up for a system call gets it back only when the loop's thread pauses.
-Hence one statement per group, which is also its transaction; places are made here, and one callback reports the whole group.
+The interpreter's lock is the scarce resource: a thread that releases it for a system call gets it back only when the loop's thread pauses.
+Hence one statement per group, which is also its transaction; places are assigned here, and one callback reports the whole group.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ GROUP_EVENTS = 256
 GROUP_BYTES = 4 << 20
 """Bytes after which a group takes no further event."""
 CHECKPOINT_PAGES = 250
-"""Pages in the write-ahead log, by estimate, after which it is moved into the file when nothing waits: 2 ms without a commit."""
+"""Estimated pages in the write-ahead log after which it is checkpointed if the queue is empty: some 2 ms without a commit."""
 CHECKPOINT_PAGES_AT_MOST = 2_000
-"""The same, whether something waits or not."""
+"""Estimated pages in the write-ahead log after which it is checkpointed even if the queue is not empty."""
 JOB_PAGES = 64
-"""What is estimated for anything but a group of events."""
+"""The estimate of the pages that a job writes."""
 
 RETRY_SECONDS = 0.5
-"""Pause between two attempts to find out what became of a commit."""
+"""The pause between two attempts to find out what became of a commit."""
 
 _log = logging.getLogger(__name__)
 
 
 class _Job(Generic[T]):
-    """Something else that is to be done on the connection."""
+    """Work on the connection other than a commit of events."""
 
     __slots__ = ("future", "work")
 
@@ -71,33 +71,33 @@ class _Job(Generic[T]):
 
 
 class _Stop:
-    """The end of the queue."""
+    """The last item of the queue: the thread ends."""
 
 
 class Tail(NamedTuple):
-    """How far the file was acknowledged, and where that is written."""
+    """The open mark of the file, and how far the file was acknowledged."""
 
     mark: Mark
     water: Water
 
 
 class Owner(Protocol):
-    """Who has the file. The methods are called on the loop's thread."""
+    """Is notified of what becomes of the file. The methods are called on the event loop's thread."""
 
     def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Nothing can be written any more.
+        """Called when the writer has ended because of an error.
 
         Args:
             error: why.
-            unknown: how many of an appender's next events may be in the file or not. What was appended after these certainly is not.
+            unknown: how many of an appender's next events may be in the file or not. Events appended after these certainly are not.
         """
 
     def doubtful(self, error: sqlite3.Error | None) -> None:
-        """Nothing can be written for now, and it is not known what became of the last commit; None: that is over."""
+        """Called when nothing can be written for now and the last commit's outcome is unknown, and with None when that is over."""
 
 
 class Writer:
-    """Owns the connection that writes. Its methods are called on the loop's thread."""
+    """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(
         self,
@@ -112,13 +112,13 @@ class Writer:
         """Starts the thread.
 
         Args:
-            connection: to a prepared file; closed at the end.
-            schema: the id of the schema in which payloads are written.
-            now: milliseconds since 1970; called on the thread.
-            tail: the mark of the file, and what it says; closed at the end.
-            home: where the file has to be.
-            reopen: gives another connection to the file; called on the thread.
-            owner: who is told what becomes of the file.
+            connection: a connection to a prepared file; closed at the end.
+            schema: the id of the schema that payloads are written with.
+            now: the clock, in milliseconds since 1970; called on the thread.
+            tail: the mark of the file, closed at the end, and its content.
+            home: the place where the file has to be.
+            reopen: opens another connection to the file; called on the thread.
+            owner: is notified of what becomes of the file.
         """
         self._connection = connection
         self._schema = schema
@@ -137,14 +137,14 @@ class Writer:
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self.append: Callable[[NewRow], None] = self._queue.put
-        """Takes an event."""
+        """Queues an event for the next commit."""
         threading.Thread(target=self._run, name="sqlite-writer", daemon=True).start()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs something else on the connection, between two groups.
+        """Runs ``work`` on the connection, between two groups, and returns its result.
 
         Raises:
-            sqlite3.Error: as the work does, or because the writer has ended.
+            sqlite3.Error: the work raised it, or the writer has ended.
         """
         if self._ended is not None:
             raise self._ended
@@ -153,7 +153,7 @@ class Writer:
         return await future
 
     async def stop(self, seconds: float) -> bool:
-        """Commits what was appended, then ends; whether that was done, and the connection closed, in so many seconds."""
+        """Commits what is queued, then ends the thread; returns whether it had ended, and closed the connection, within ``seconds``."""
         self._stopping.set()
         self._queue.put(_Stop())
         return self._stopped in (await asyncio.wait([self._stopped], timeout=seconds))[0]
@@ -175,7 +175,7 @@ class Writer:
         self._report(self._end, failure)
 
     def _end(self, failure: BaseException | None) -> None:
-        """On the loop's thread, when the writer's has done its last."""
+        """Runs on the event loop's thread after the writer's thread has done its last work."""
         if failure is not None:
             self._owner.broken(failure, Counter(row.appender for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
@@ -186,7 +186,7 @@ class Writer:
         self._stopped.set_result(None)
 
     def _turn(self) -> bool:
-        """Commits a group, or does something else; whether it was the end."""
+        """Commits a group, runs a job, or both; returns whether the end of the queue was reached."""
         item = self._queue.get()
         size = 0
         while isinstance(item, NewRow):
@@ -244,7 +244,7 @@ class Writer:
         self._report(acknowledge, committed)
 
     def _values(self, group: Sequence[NewRow], published_at: int, places: list[int], sizes: list[int]) -> list[int | str | bytes | None]:
-        """What is inserted, value by value; the events' places, and how large their rows are, are added to ``places`` and ``sizes``."""
+        """The columns of the group's rows, one after the other; adds the rows' places and sizes (bytes) to ``places`` and ``sizes``."""
         values: list[int | str | bytes | None] = []
         for row in group:
             space = row.space
@@ -260,10 +260,10 @@ class Writer:
         return values
 
     def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:
-        """Whether a transaction that failed, and would have filled a place, is in the file all the same.
+        """Whether a failed transaction, which would have filled ``place``, is in the file all the same; waits until that is known.
 
         Raises:
-            sqlite3.Error: the file can't be relied on any more, or it was told to stop before that was found out.
+            sqlite3.Error: the file can't be relied on any more, or the writer was told to stop before the outcome was known.
         """
         what = fate(error)
         if what is Fate.REFUSED:
@@ -280,7 +280,7 @@ class Writer:
         return stored
 
     def _outlast_unreadable(self) -> None:
-        """Waits while the file can't be read at all: SQLite tells of damage too where the disk fails to read a page."""
+        """Waits while the file can't be opened at all: SQLite reports damage, too, when the disk fails to read a page."""
         if (trouble := self._trouble()) is not None:
             self._doubt(trouble)
         while self._trouble() is not None and not self._stopping.wait(RETRY_SECONDS):
@@ -291,7 +291,7 @@ class Writer:
         self._report(self._owner.doubtful, error)
 
     def _trouble(self) -> sqlite3.Error | None:
-        """Why the file can't be opened now, if that may pass."""
+        """Why the file can't be opened now, if the reason may pass; None: it can be opened, or never will be."""
         try:
             self._reopen().close()
         except sqlite3.Error as error:
@@ -299,17 +299,17 @@ class Writer:
         return None
 
     def _look(self, place: int | None) -> bool | None:
-        """Opens the file anew; whether it has something in a place; None: it can't be written yet."""
+        """Opens the file anew, and returns whether an event stands in ``place``; None if the file can't be written yet."""
         try:
             self._home.check()
             self._connection.close()
             self._connection = self._reopen()
-            # A fsync has failed: only what was written again, into the file itself, is on the disk.
+            # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
             if not checkpoint(self._connection):
                 return None
             if place is not None and events.holds(self._connection, place):
                 return True
-            overwrite_unfinished(self._connection)  # or a recovery finds, after a crash, what was told not to be there
+            overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
             return False
         except sqlite3.Error as error:
             if fate(error) is Fate.LOST:
@@ -330,18 +330,18 @@ class Writer:
         self._pages = 0
         try:
             checkpoint(self._connection, truncate=truncate)
-        except sqlite3.Error as error:  # what was committed stands in the write-ahead log, and the next checkpoint begins anew
+        except sqlite3.Error as error:  # commits stay in the write-ahead log, and the next checkpoint starts over
             _log.warning("the change log's write-ahead log could not be moved into its file: %s", error)
 
     def _report(self, callback: Callable[..., object], *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
-        except RuntimeError:  # the loop was closed: nobody is left to hear it
+        except RuntimeError:  # the loop was closed: no owner is left to notify
             _log.warning("the change log's file outlived its event loop")
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    if future.done():  # whoever waited has gone
+    if future.done():  # the caller was cancelled
         return
     if error is None:
         future.set_result(result)

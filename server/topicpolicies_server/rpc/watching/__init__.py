@@ -1,6 +1,7 @@
 """WatchPolicies: from a request (``requests``) to a stream of batches (``stream``).
 
-Each namespace of a stream is a ``part`` with stages of its own (``stages``). What it tells waits in its ``outbox`` until the stream takes
-it; changes are taken straight from the hub's watcher (``taking``); what the ring has lost comes from the history (``recalling``), and in
-the mode ENTRIES everything does (``copying``).
+Each namespace of a stream is a ``part`` with stages of its own (``stages``). Its records wait in its ``outbox`` until the stream takes
+them; changes are taken directly from the hub's watcher (``taking``) when the stream has room. Changes that have left the hub's ring of
+recent changes come from the history (``recalling``); in the mode ENTRIES everything does (``copying``). ``warrants`` rechecks permissions
+while watches are open, ``bookmarks`` is the timer of all streams, ``telling`` serializes changes once for all watchers that take the same.
 """

@@ -1,7 +1,7 @@
-"""When the bookmarks of all streams are due: one timer of the loop for all of them.
+"""The timer for the bookmarks of all watch streams: one timer of the event loop, however many streams there are.
 
-Times are kept in slots of ``SLOT_SECONDS``, so thousands of streams cost an entry each and the loop one timer, and a stream that ends is
-forgotten at once, however long its interval is.
+Due times are kept in slots of ``SLOT_SECONDS``. So each stream costs one entry in a slot, and a stream that ends is forgotten at once,
+however long its interval is.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from math import ceil
 
 _LOG = logging.getLogger(__name__)
 SLOT_SECONDS = 0.05
-"""A bookmark comes so much later than its time, at most."""
+"""The length of a slot: a bookmark is at most so much later than its due time."""
 
 
 class Bookmarks:
-    """Tells each stream when its bookmark is due. It belongs to one event loop."""
+    """Notifies each stream when its bookmark is due. It belongs to one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """``loop``: whose clock counts."""
+        """``loop``: its clock and its timers are used."""
         self._loop = loop
         self._slots: dict[int, dict[Callable[[], None], None]] = {}
         self._order: list[int] = []
-        """The slots that there are, as a heap."""
+        """The numbers of the slots in ``_slots``, as a heap."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._slots.values()))
 
     def expect(self, due: Callable[[], None], seconds: float) -> int:
-        """Calls ``due`` once, so many seconds from now. Returns the slot, for ``forget``."""
+        """Has ``due`` called once, after so many seconds. Returns the slot, for ``forget``."""
         slot = ceil((self._loop.time() + seconds) / SLOT_SECONDS)
         waiting = self._slots.get(slot)
         if waiting is None:
@@ -44,7 +44,7 @@ class Bookmarks:
         return slot
 
     def forget(self, due: Callable[[], None], slot: int) -> None:
-        """Ends an ``expect``, if it has not been called."""
+        """Cancels an ``expect``; does nothing if ``due`` was called already."""
         waiting = self._slots.get(slot)
         if waiting is not None:
             waiting.pop(due, None)
@@ -55,7 +55,7 @@ class Bookmarks:
         self._timer = self._loop.call_at(self._order[0] * SLOT_SECONDS, self._ring) if self._order else None
 
     def _ring(self) -> None:
-        reached = max(self._loop.time() / SLOT_SECONDS, self._order[0])  # where rounding says that the timer came too early
+        reached = max(self._loop.time() / SLOT_SECONDS, self._order[0])  # by rounding, the timer may seem to have fired too early
         while self._order and self._order[0] <= reached:
             for due in self._slots.pop(heapq.heappop(self._order)):
                 try:

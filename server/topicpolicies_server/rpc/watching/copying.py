@@ -1,4 +1,4 @@
-"""The mode ENTRIES of a watch: tells what the history has, and what comes into it, for ever."""
+"""The mode ENTRIES of a watch: sends every entry of a namespace's history, and then each new one as it is recorded."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from .outbox import RETRY_SECONDS, Outbox
 from .recalling import Recalling
 
 _GATHER_SECONDS = 0.05
-"""How long events of the history gather before they are read."""
+"""Seconds for which new events gather in the history before they are read."""
 _NOT_CONFIRMED = 0
-"""The time of a bookmark that says nothing of how old what was told is."""
+"""The ``confirmed_time`` (1970) of a bookmark that says nothing of how old the client's copy is."""
 
 
 class Copying:
-    """Copies one namespace's history."""
+    """Copies one namespace's history into the outbox of a part."""
 
     def __init__(self, desk: Desk, outbox: Outbox, recalling: Recalling, wake: Callable[[], None]) -> None:
-        """Copies nothing yet.
+        """Copies nothing before ``copy``.
 
         Args:
-            desk: whose history it is.
-            outbox: of the part.
-            recalling: tells pieces of it.
-            wake: called when its state may be another one.
+            desk: names the server's history, by way of its registry.
+            outbox: the outbox of the part.
+            recalling: reads the history, and puts its pieces into the outbox.
+            wake: called when the part's status may have changed.
         """
         self.namespace: Namespace = desk.registry.get(outbox.name)
-        """Which writes the history."""
+        """The namespace, which has to be loaded for its history to go on."""
         self.behind = True
-        """Whether there is more in the history that is to be told: until that was told nothing is confirmed."""
+        """Whether the history may have more that was not sent; bookmarks confirm nothing newer until it was."""
         self.going = False
-        """Whether the history could be read."""
+        """Whether the history has been read at least once."""
         self._desk = desk
         self._outbox = outbox
         self._recalling = recalling
@@ -49,10 +49,10 @@ class Copying:
         self._stirred = asyncio.Event()
 
     async def copy(self) -> None:
-        """Copies until it fails.
+        """Copies without end.
 
         Raises:
-            PolicyError: the history can't be read.
+            PolicyError: the history can't be read, or the namespace can't be loaded.
         """
         history, name = histories.of(self._desk.registry), self._outbox.name
         self.namespace.observe(self)
@@ -67,9 +67,9 @@ class Copying:
         outbox = self._outbox
         place = Behind(outbox.token.log, outbox.token.positions) if outbox.token is not None else Behind("", ())
         log = place.log
-        """Of which the reader takes what it is told."""
+        """The identity of the log to which the client attributes the positions that it is sent."""
         gaps: set[Gap] = set()
-        """Those that were told last: one behind all events is found again until there is an event behind it."""
+        """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while True:
             ready = self.namespace.phase is Phase.READY
             self._stirred.clear()
@@ -78,17 +78,17 @@ class Copying:
             try:
                 stretch = await self._recalling.stretch(place)
             except Elsewhere as error:
-                if not ready:  # nobody knows yet which log it is
+                if not ready:  # until the namespace is loaded, the identity of its log is not known
                     await self.namespace.ready()
                     continue
                 if place.log != self.namespace.log_identity:
                     place, log = self._begin_anew(str(error))
                     continue
-                stretch = Stretch([], place, more=False, whole=True, log=place.log)  # nothing of it was recorded yet
+                stretch = Stretch([], place, more=False, whole=True, log=place.log)  # the history has recorded nothing of this log yet
             self._goes_on()
             if stretch.log != log:
                 log = stretch.log
-                # Positions that follow are of this log: the reader folds them into a token of it.
+                # The positions of the entries that follow are of this log: the client folds them into a token with its identity.
                 outbox.tell(answers.bookmark(outbox.name, service_pb2.BOOKMARK_KIND_TIMER, Token(log, ()), _NOT_CONFIRMED))
             for piece in stretch.pieces:
                 if piece not in gaps:
@@ -106,7 +106,7 @@ class Copying:
                 await self._something_new()
 
     def look(self) -> None:
-        """Looks again, if it waits: its namespace may have been closed."""
+        """Wakes the copying if it waits for new events, because its namespace may have been closed."""
         if not self.behind:
             self._stirred.set()
 
@@ -120,7 +120,7 @@ class Copying:
             try:
                 await self.namespace.ready()
             except PolicyError:
-                await asyncio.sleep(RETRY_SECONDS[0])  # its status says why
+                await asyncio.sleep(RETRY_SECONDS[0])  # the status of the namespace says why
             return
         self.behind = False
         await self._stirred.wait()

@@ -1,4 +1,4 @@
-"""What all watches are told from."""
+"""What all watches of a server share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...namespaces.registry import Registry
 from .. import answers
 
 NOTHING_READ = Token("", ())
-"""The place of who has nothing of a namespace."""
+"""The token of a client that has nothing of a namespace, and sees none of its log, because its topic policies are disabled."""
 
 
 class Desk(NamedTuple):
-    """What all watches are told from."""
+    """What all watches of a server share."""
 
     registry: Registry
     wire: answers.Wire
-    """How documents are shown."""
+    """Serializes documents, unless a warrant decides that."""
     switchboard: Switchboard | None = None
-    """Tells which topics have policies, and when that changes; None: all have."""
+    """Says which topics have their policies disabled, and notifies parts when that changes; None: no topic has."""

@@ -1,4 +1,4 @@
-"""What a part has told, and what waits to be taken: records, and where the reader stands with them."""
+"""The outbox of a part: records that wait until the stream takes them, and what the client has been sent so far."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from ...core.reasons import Reason
 from .. import answers
 
 Said = tuple[service_pb2.NamespaceState.ValueType, Reason | None, str]
-"""A namespace's state, why it is that, and the same in words."""
+"""The content of a status: the namespace's state, the reason, and the reason in words."""
 UNTOLD: Said = (service_pb2.NAMESPACE_STATE_READY, None, "")
-"""A namespace that is ready from the start does not say so."""
+"""The status that a client assumes before it is sent one: a namespace that is READY from the start sends none."""
 RETRY_SECONDS = (0.1, 10.0)
-"""The first and the longest pause before what failed is tried again."""
+"""The first and the longest pause, in seconds, before a step that failed is retried."""
 
 
 class Outbox:
-    """What is told of one namespace, in order."""
+    """The records of one namespace that wait to be taken, in order."""
 
     def __init__(self, name: str, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
-        """Nothing is told yet.
+        """Begins empty.
 
         Args:
             name: ``tenant/namespace``.
-            mode: of the watch.
-            token: where the reader stands; None: nowhere.
+            mode: the mode of the watch.
+            token: the token that the client resumes from; None: it has none.
             wake: called when there is something to take.
         """
         self.name = name
         self.token = token
-        """Where to go on, while there is no watcher; None: at the beginning."""
+        """Where the part goes on, while it has no watcher; None: from the beginning."""
         self.counts = token is not None
-        """Whether the reader may have something of this namespace that counts."""
+        """Whether the client may have something of this namespace that a reset would invalidate."""
         self.synced = False
-        """Whether SYNCED was told, and nothing that undoes it."""
+        """Whether SYNCED was sent, or waits here, without a reset since."""
         self._mode = mode
         self._wake = wake
         self._records: list[bytes] = []
         self._said = UNTOLD
         self._taken: asyncio.Event | None = None
-        """Set when what waits is taken; None: nobody waits for that."""
+        """Set when the waiting records are taken; None until ``emptied`` was called for the first time."""
 
     def __len__(self) -> int:
         return len(self._records)
 
     def tell(self, record: bytes) -> None:
-        """A record waits to be taken."""
+        """Appends a record, and wakes the stream."""
         self._records.append(record)
         self.counts = True
         self._wake()
 
     def reset(self, reason: Reason, message: str) -> None:
-        """The reader begins anew, if it has anything that counts."""
+        """Forgets the token, and appends a reset if the client may have anything that it invalidates."""
         self.token = None
         self.synced = False
         if self.counts:
@@ -65,27 +65,27 @@ class Outbox:
             self.counts = False
 
     def sync(self, token: Token, confirmed_ms: int) -> None:
-        """SYNCED, with the place where the reader then stands."""
+        """Appends SYNCED with a token, which is where the client then stands."""
         self.tell(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, confirmed_ms))
         self.synced = True
         self.token = token
 
     def status(self, now: Said) -> bytes | None:
-        """A record of the namespace's state; None if it was told last."""
+        """Returns a status record; None if the same status was returned last."""
         if now == self._said:
             return None
         self._said = now
         return answers.namespace_status(self.name, *now)
 
     def take(self) -> list[bytes]:
-        """What waits."""
+        """Takes all waiting records."""
         records, self._records = self._records, []
         if self._taken is not None:
             self._taken.set()
         return records
 
     async def emptied(self) -> None:
-        """Returns when all that was told has been taken."""
+        """Returns when all records have been taken."""
         self._taken = self._taken or asyncio.Event()
         while self._records:
             self._taken.clear()
@@ -93,7 +93,7 @@ class Outbox:
 
 
 class Gone(Exception):
-    """The reader can't go on from its token."""
+    """A watch can't go on from its token."""
 
     def __init__(self, reason: Reason, why: str) -> None:
         super().__init__(why)
@@ -101,7 +101,7 @@ class Gone(Exception):
 
 
 def failure_of(name: str, error: BaseException) -> PolicyError:
-    """What is told of a failure with a namespace, foreseen or not."""
+    """Returns the error that a failure of a part is reported with; an unforeseen one becomes INTERNAL."""
     if isinstance(error, PolicyError):
         return error
     return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be told of, for a reason that this server's own log has: look there.")

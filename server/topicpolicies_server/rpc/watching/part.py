@@ -1,11 +1,11 @@
-"""One namespace of a watch: goes through its stages (``stages``), and is taken from by the stream.
+"""A part: one namespace of a watch. It goes through its stages (``stages``), and the stream takes records from it.
 
-``_live`` goes through the stages; what it tells waits in the outbox, and it goes on when that was taken. While it follows, ``take`` takes
-straight from the watcher (``taking``), and interrupts it when the watcher can't go on. Whatever fails is told as a status, and tried
-again; only what concerns the whole stream ends it.
+The task ``_live`` goes through the stages. Records that it makes wait in the outbox, and it goes on when the stream has taken them. In the
+stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``taking``); when the watcher can't go on, ``take`` interrupts the
+stage, and ``_live`` loads the namespace again. A failure is sent as a status and retried; only what concerns the whole stream ends it.
 
-Topics whose policies are disabled (``cluster/board``) are left out. While the watch has no permission (``warrants``) nothing is taken; it
-then goes on where it stood.
+Topics whose policies are disabled (``cluster/board``) are left out. While the caller lacks the permission (``warrants``), nothing is taken
+but a status; once it is granted again, the part goes on where it stood.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from .telling import told
 from .warrants import Warrant
 
 _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
-"""What ends the stream instead of being tried again."""
+"""Reasons of errors that end the stream instead of being retried."""
 
 
 class Part:
     """One namespace of a stream."""
 
     def __init__(self, desk: Desk, name: str, watch: Watch, wake: Callable[[], None], warrant: Warrant | None = None) -> None:
-        """Begins nothing yet.
+        """Does nothing before ``begin``.
 
         Args:
-            desk: what is told from.
+            desk: what all watches of the server share.
             name: ``tenant/namespace``.
-            watch: what is watched.
-            wake: called when there is something to take.
-            warrant: what is known of its permission; None: it needs none.
+            watch: the request of the stream.
+            wake: called when there may be something to take.
+            warrant: the caller's permission in this namespace; None: no permission is checked.
         """
         self.name = name
         self.more = False
-        """Whether there is more to take at once."""
+        """Whether the last ``take`` left something that can be taken at once."""
         self.stage = Stage.LOADING
         self.warrant = warrant if warrant is not None else Warrant(desk.wire)
-        """What is known of its permission."""
+        """The caller's permission in this namespace, as of the last check."""
         self._desk = desk
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -66,50 +66,50 @@ class Part:
         self._from_beginning = watch.from_beginning and self.outbox.token is None
         self._board: Board | None = None
         self._switched: asyncio.Event | None = None
-        """Set when topics may have been disabled or enabled; None: nobody waits for that."""
+        """Set when policies of topics may have been disabled or enabled; None until the part was DISABLED for the first time."""
         self._switches = 0
-        """Those of the board that were there when it was looked at last."""
+        """The length of the board's list of switches when the disabled topics were looked at last."""
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
         self._copying: Copying | None = None
         self._told_ms = 0
-        """As of when everything was told when that could be said last, in milliseconds since 1970; 0: never."""
+        """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
         self._failure: PolicyError | None = None
-        """Why it could not be told of when that was tried last."""
+        """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
         self._fault: PolicyError | None = None
-        """Ends the stream."""
+        """The error that ends the stream (stage ENDED)."""
         self._life = Kept(f"the watch of {name}", self._live, failed=self._failed)
 
-    # --- what the stream asks -----------------------------------------------------------------------------------
+    # --- called by the stream -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begins to tell."""
+        """Starts the task that goes through the stages."""
         self._life.start()
 
     @property
     def refusal(self) -> PolicyError | None:
-        """Why nothing may be told; None: it may."""
+        """Why the caller may not watch this namespace now; None: it may."""
         return self.warrant.refusal
 
     @property
     def synced(self) -> bool:
-        """Whether SYNCED was told, and nothing that undoes it."""
+        """Whether SYNCED was sent without a reset since, the outbox is empty, and the caller may watch the namespace."""
         return self.outbox.synced and not self.outbox and self.refusal is None
 
     def bookmark(self) -> bytes | None:
-        """A TIMER bookmark; None while the namespace is not followed."""
+        """Returns a TIMER bookmark; None while the namespace is not followed, its history is still being read, or SYNCED was not sent."""
         behind = self.stage is Stage.RECALLING or (self._copying is not None and self._copying.behind)
         return self.parting() if self._is_followed() and not behind else None
 
     def parting(self) -> bytes | None:
-        """A bookmark for a reader that has to go on elsewhere; None where it has no place."""
+        """Returns a last TIMER bookmark for a client that will resume elsewhere; None if the part is not synced or has no token."""
         token = self._place()
         if token is None or not self.synced:
             return None
         return answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_TIMER, token, self._confirmed_ms())
 
     def take(self) -> list[bytes]:
-        """The next records, or several of them joined.
+        """Takes the next records; each element is one serialized record, or several joined.
 
         Raises:
             PolicyError: the stream has to end.
@@ -131,22 +131,22 @@ class Part:
         return taken
 
     async def close(self) -> None:
-        """Gives everything back."""
+        """Stops the task, gives back the watcher, and leaves the board."""
         self._leave()
         await self._life.stop()
-        self._leave()  # what it took while it was being ended
+        self._leave()  # gives back a watcher that the task took while it was being stopped
         if self._desk.switchboard is not None and self._board is not None:
             self._desk.switchboard.leave(self.name, self)
             self._board = None
 
-    # --- its stages ----------------------------------------------------------------------------------------------
+    # --- the stages ----------------------------------------------------------------------------------------------
 
     def _go(self, event: StageEvent) -> None:
         self.stage = after(self.stage, event)
         self._wake()
 
     async def _live(self) -> None:
-        """Until the stream ends; what nobody foresaw is for ``Kept``, which begins this anew."""
+        """Goes through the stages until the stream ends. An unforeseen error is raised to ``Kept``, which calls this again."""
         pause, longest = RETRY_SECONDS
         while True:
             if self.stage is Stage.FAILED:
@@ -162,10 +162,10 @@ class Part:
                 pause = min(2 * pause, longest)
 
     async def _once(self) -> None:
-        """From LOADING until it has to be loaded again.
+        """Goes from LOADING through the stages until the namespace has to be loaded again.
 
         Raises:
-            PolicyError: something failed.
+            PolicyError: a step failed.
         """
         if self._watch.mode is Mode.ENTRIES:
             self._copying = copying = Copying(self._desk, self.outbox, self._recalling, self._wake)
@@ -180,7 +180,7 @@ class Part:
             await self._follow()
 
     def _failed(self, error: BaseException) -> None:
-        """It is told of, and tried again, unless it concerns the whole stream."""
+        """Enters FAILED, in which the error is sent as a status and retried; or ENDED if the error concerns the whole stream."""
         self._leave()
         self._failure = failure_of(self.name, error)
         if self._failure.reason in _FINAL:
@@ -190,10 +190,13 @@ class Part:
             self._go(StageEvent.FAILED)
 
     async def _load(self) -> bool:
-        """LOADING: returns when it is known which topics are disabled, and whether all are; if not, the namespace can answer.
+        """LOADING: finds out which topics are disabled, and waits for the namespace unless all of them are.
+
+        Returns:
+            Whether the policies of all watched topics are disabled; if not, the namespace can answer.
 
         Raises:
-            PolicyError: it can't.
+            PolicyError: the board can't find out, or the namespace can't be loaded.
         """
         switchboard, topics = self._desk.switchboard, self._selection.topics
         if switchboard is not None:
@@ -213,13 +216,13 @@ class Part:
         return False
 
     def _look_away(self) -> bool:
-        """Whether everything is disabled; what is switched from now on is noticed."""
+        """Returns whether the policies of all watched topics are disabled. Later switches count as changes from here on."""
         assert self._board is not None, "looked at"
         self._switches = len(self._board.switched)
         return self._board.everything(self._selection.topics)
 
     async def _rest(self) -> None:
-        """DISABLED: returns when that has changed."""
+        """DISABLED: returns when the policies of some watched topic have been enabled."""
         assert self._board is not None, "looked at"
         self._failure = None
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
@@ -234,7 +237,7 @@ class Part:
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies enabled.")
 
     async def _follow(self) -> None:
-        """BEGINNING, RECALLING and FOLLOWING; returns when it has to begin anew."""
+        """BEGINNING, RECALLING and FOLLOWING: returns when FOLLOWING was interrupted and the namespace has to be loaded again."""
         namespace, outbox = self._namespace, self.outbox
         assert namespace is not None, "loaded"
         mark = self._board.mark(self._selection.topics) if self._board is not None else ""
@@ -260,7 +263,7 @@ class Part:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
 
     async def _watcher_of(self, namespace: Namespace, mark: str) -> Watcher:
-        """A watcher that goes on from the token, or begins anew."""
+        """Returns a watcher that goes on from the token; where that is impossible, one that begins with a snapshot, after a reset."""
         outbox = self.outbox
         while True:
             try:
@@ -279,7 +282,7 @@ class Part:
                     outbox.reset(gone.reason, f"The watch of {self.name} can't go on from its token: {gone}.")
 
     async def _recall(self, token: Token, *, strict: bool) -> Token:
-        """RECALLING: as ``Recalling.recall`` says."""
+        """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""
         self._go(StageEvent.RECORDED)
         try:
             return await self._recalling.recall(token, strict=strict)
@@ -291,7 +294,7 @@ class Part:
             self._switched.set()
         self._wake()
 
-    # --- what it tells --------------------------------------------------------------------------------------------
+    # --- what is sent ---------------------------------------------------------------------------------------------
 
     def _tell(self, batch: Batch, taken: list[bytes]) -> None:
         board, outbox = self._board, self.outbox
@@ -310,17 +313,17 @@ class Part:
         self.more = batch.more
 
     def _problem(self) -> PolicyError | None:
-        """Why it can't be told of, but for what the namespace itself tells."""
+        """Why the part can't follow the namespace, other than the state of the namespace itself (see ``saying.said``)."""
         if self._copying is not None and self._copying.going:
             return None
         if self._taking is None:
             return self._failure
         return self._taking.problem or (self._board.problem if self._board is not None else None)
 
-    # --- where it stands ------------------------------------------------------------------------------------------
+    # --- where the client stands ----------------------------------------------------------------------------------
 
     def _place(self) -> Token | None:
-        """Where the reader stands; None while there is no such place."""
+        """Returns the token of what the client has been sent; None while there is none, such as during a snapshot."""
         return self._taking.token if self._taking is not None else self.outbox.token
 
     def _is_followed(self) -> bool:
@@ -329,7 +332,7 @@ class Part:
         return self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
 
     def _confirmed_ms(self) -> int:
-        """As of when everything was told, in milliseconds since 1970: what waits to be taken counts for nothing."""
+        """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self.stage is Stage.DISABLED or self._namespace is None:
             return self._desk.registry.now()
         if self._taking is not None:
@@ -339,7 +342,7 @@ class Part:
         return self._told_ms
 
     def _leave(self) -> None:
-        """Gives back what it takes from."""
+        """Gives back the watcher, if there is one, and ends copying."""
         taking, self._taking, self._copying = self._taking, None, None
         if taking is not None:
             self._told_ms = taking.confirmed_ms

@@ -1,4 +1,4 @@
-"""What the history has, told as a watch wants it."""
+"""Reads the server's history for a part, and puts what the watch wants of it into the part's outbox."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from .outbox import Gone, Outbox
 from .requests import Watch
 
 _STRETCH = 256
-"""Events of the history that are read at a time."""
+"""The most events that are read from the history at a time."""
 
 
 class Recalling:
     """Reads the history of one namespace for a part."""
 
     def __init__(self, desk: Desk, watch: Watch, selection: Selection, outbox: Outbox) -> None:
-        """Reads nothing yet.
+        """Reads nothing before ``recall`` or ``stretch``.
 
         Args:
-            desk: whose history it is.
-            watch: what is watched.
-            selection: of this namespace.
-            outbox: of the part.
+            desk: names the server's history, by way of its registry.
+            watch: the request of the stream.
+            selection: the topics and scopes that are watched in this namespace.
+            outbox: the outbox of the part.
         """
         self.board: Board | None = None
-        """Tells which topics are disabled; None: none is."""
+        """Says which topics have their policies disabled; None: no topic has."""
         self._desk = desk
         self._watch = watch
         self._selection = selection
         self._outbox = outbox
 
     async def stretch(self, place: Behind) -> Stretch:
-        """What the history has behind a place, as much as is read at a time.
+        """Reads what the history has behind a place, at most ``_STRETCH`` events.
 
         Raises:
-            Elsewhere: the place is of another log.
+            Elsewhere: the history does not know the log of the place, or not with that number of partitions.
             PolicyError: the history can't be read.
         """
         return await histories.of(self._desk.registry).stretch(self._outbox.name, place, _STRETCH)
 
     async def recall(self, token: Token, *, strict: bool) -> Token:
-        """Tells the changes that the history has behind a place. Returns where it ends.
+        """Sends the changes that the history has behind a token. Returns the token behind the last of them.
 
         Args:
-            token: the place.
-            strict: whether no change may be missing; if not, gaps are told.
+            token: where to begin.
+            strict: whether no change may be missing; if not, gaps are sent as such.
 
         Raises:
-            Gone: changes are missing.
+            Gone: ``strict``, and changes are missing.
             PolicyError: the history can't be read.
         """
         place, outbox = Behind(token.log, token.positions), self._outbox
@@ -65,7 +65,7 @@ class Recalling:
             except Elsewhere as error:
                 if strict:
                     raise Gone(Reason.EVENTS_GONE, str(error)) from None
-                return token  # nothing of this log was recorded yet
+                return token  # the history has recorded nothing of this log yet
             if strict and not stretch.whole:
                 raise Gone(Reason.EVENTS_GONE, "events between it and now are gone, and the history does not have them")
             if stretch.place.log != place.log:
@@ -80,7 +80,7 @@ class Recalling:
                 return token
 
     def tell_change(self, piece: Recorded | Gap) -> None:
-        """A piece of the history, as a change that this watch wants."""
+        """Sends a piece of the history: a gap as it is, an event as a change, if it changed a document that this watch wants."""
         name = self._outbox.name
         if isinstance(piece, Gap):
             self._outbox.tell(answers.event_record(service_pb2.WatchEvent(namespace=name, gap=recorded.gap(piece))))
@@ -93,14 +93,14 @@ class Recalling:
             self._outbox.tell(answers.watched(name, _CHANGE, change))
 
     def tell_entry(self, piece: Recorded | Gap) -> None:
-        """A piece of the history, as it is."""
+        """Sends a piece of the history: a gap as it is, an event as an entry, whether it changed anything or not."""
         if isinstance(piece, Gap):
             self.tell_change(piece)
             return
         entry, topics = piece.entry, self._selection.topics
         if entry.topic and not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
-        if entry.topic or (topics is None and len(self._selection.scopes) == len(Scope)):  # nobody knows whose an unreadable one is
+        if entry.topic or (topics is None and len(self._selection.scopes) == len(Scope)):  # the topic of an unreadable event is not known
             self._outbox.tell(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
 
     async def _look_at(self, topics: set[str]) -> None:

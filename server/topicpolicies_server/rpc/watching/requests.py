@@ -1,4 +1,4 @@
-"""From a request to what is to be watched."""
+"""Reads and validates WatchPolicies requests."""
 
 from __future__ import annotations
 
@@ -15,36 +15,41 @@ from ..problems import MOST_VERSION, Problems, read_scopes, read_topic
 _MOST_LOG = 1_024
 _MOST_PARTITIONS = 1_024
 _SECONDS = (1, 3_600)
-"""The shortest and the longest time between two bookmarks."""
+"""The shortest and the longest bookmark interval that a request may name, in seconds."""
 
 
 class Watch(NamedTuple):
-    """What is to be watched."""
+    """A validated request: what is to be watched, and how."""
 
     topics: dict[str, frozenset[str] | None]
-    """By namespace: the topics' full names; None for all."""
+    """By namespace: the full names of the topics that are watched; None: all of them."""
     scopes: frozenset[Scope]
     mode: Mode
     resume: dict[str, Token]
-    """By namespace; what is not here begins with a snapshot, or with the history."""
+    """The tokens to resume from, by namespace. A namespace without one begins with a snapshot, or with the history."""
     from_beginning: bool
-    """Whether it begins with the history."""
+    """Whether a namespace without a token begins with the first change that the history has, not with a snapshot."""
     end_when_synced: bool
     include_previous: bool
     bookmark_seconds: float
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
-        """What it takes in each of the namespaces."""
+        """The permissions that the caller needs in each of the namespaces."""
         every = self.from_beginning or self.mode is not Mode.LATEST
         return (Permission.WATCH, Permission.HISTORY) if every else (Permission.WATCH,)
 
 
 def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:
-    """What is to be watched.
+    """Reads a request.
+
+    Args:
+        message: the request.
+        most_selectors: how many topics and namespaces it may name.
+        default_interval: seconds between two bookmarks, unless the request says otherwise.
 
     Raises:
-        InvalidArgument: with every violation.
+        PolicyError: INVALID_ARGUMENT, with every violation.
     """
     problems = Problems()
     selected = _selected(message, most_selectors, problems)
@@ -76,7 +81,7 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
 
 
 def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Problems) -> dict[str, set[str] | None]:
-    """By namespace, its topics; None for all."""
+    """Returns the selected topics by namespace; None: all of the namespace."""
     selectors = len(message.topics) + len(message.namespaces)
     if not selectors:
         problems.add("topics", Reason.NOTHING_SELECTED, "Name at least one topic or namespace.")
@@ -89,7 +94,7 @@ def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Pr
     if len(message.resume) > max(selectors, 1):
         problems.add("resume", Reason.TOO_MANY_ELEMENTS, f"resume has {len(message.resume):,} tokens, more than there are namespaces.")
     if selectors > most or len(message.resume) > max(selectors, 1):
-        problems.check()  # nothing of that size is looked at
+        problems.check()  # raises here: nothing of that size is read further
     selected: dict[str, set[str] | None] = {}
     for index, text in enumerate(message.namespaces):
         namespace = problems.gather(parse_namespace, text, f"namespaces[{index}]")

@@ -1,4 +1,4 @@
-"""What a part says of its namespace's state."""
+"""The status that a part sends: the state of its namespace, as watchers see it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .stages import Stage
 
 
 def said(name: str, stage: Stage, problem: PolicyError | None, namespace: Namespace | None) -> Said:
-    """The state of a namespace, as it is to be told.
+    """Returns the status of a part whose caller may watch the namespace.
 
     Args:
         name: ``tenant/namespace``.
-        stage: of the part.
-        problem: why it can't be told of, but for what the namespace itself tells.
-        namespace: what is told of; None: it was not asked for yet.
+        stage: the stage of the part.
+        problem: why the part can't follow the namespace, other than the state of the namespace itself; None: nothing is known of that kind.
+        namespace: the namespace; None: the part has not loaded it yet.
     """
     if stage is Stage.DISABLED:
         why = f"The topic policies of what is watched of {name} are disabled."
@@ -33,5 +33,5 @@ def said(name: str, stage: Stage, problem: PolicyError | None, namespace: Namesp
 
 
 def failed(problem: PolicyError) -> Said:
-    """A namespace that can't be told of."""
+    """Returns the status FAILED, with the reason and the message of an error."""
     return service_pb2.NAMESPACE_STATE_FAILED, problem.reason, problem.message

@@ -1,24 +1,25 @@
-"""The stages of one namespace of a watch, and what leads from each to the next.
+"""The stages of one part (one namespace of a watch), as a state machine: what each stage sends, and which events lead to the next one.
 
 ============  ==================================================================================  ==================================
-stage         what is told on the way into it                                                     event, and the next stage
+stage         what is sent to the client in it                                                    event, and the next stage
 ============  ==================================================================================  ==================================
 LOADING       status LOADING                                                                      answers: BEGINNING
                                                                                                   off: DISABLED
                                                                                                   copies: COPYING
-DISABLED      status DISABLED; a reset, if anything counted; that named topics are absent;        on: LOADING
-              SYNCED
-BEGINNING     a reset, if anything counted and the token does not serve                           recorded: RECALLING
-                                                                                                  placed: FOLLOWING
-RECALLING     what the history has behind the place to go on from                                 recalled: BEGINNING
-FOLLOWING     status READY, if another one was told; a snapshot or changes; SYNCED, unless it     interrupted: LOADING
-              was told; changes
-COPYING       the history, as it is and as it grows; SYNCED at its first end                      none
+DISABLED      status DISABLED; a reset, if the client has anything that counts; the absence of    on: LOADING
+              each named topic; SYNCED
+BEGINNING     a reset, if the client has anything that counts and its token can't be resumed      recorded: RECALLING
+              from                                                                                placed: FOLLOWING
+RECALLING     the changes that the history has behind the token                                   recalled: BEGINNING
+FOLLOWING     status READY, if another status was sent before; a snapshot, or the changes since   interrupted: LOADING
+              the token; SYNCED, unless it was sent; changes
+COPYING       the entries of the history, and each new one; SYNCED when the first end of the      none
+              history is reached
 FAILED        status FAILED, with the reason                                                      again: LOADING
-ENDED         the error, which ends the stream                                                    none
+ENDED         the error, as the status of the call: it ends the stream                            none
 ============  ==================================================================================  ==================================
 
-From every stage but ENDED ``failed`` leads to FAILED, and ``ends`` to ENDED. What interrupts FOLLOWING is told by ``Interruption``.
+From every stage but ENDED the event ``failed`` leads to FAILED, and ``ends`` to ENDED. ``Interruption`` says why FOLLOWING was interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import enum
 
 
 class Stage(enum.Enum):
-    """Where a part is."""
+    """The stage of a part; the module's table says what each stage sends."""
 
     LOADING = enum.auto()
     DISABLED = enum.auto()
@@ -40,43 +41,43 @@ class Stage(enum.Enum):
 
 
 class StageEvent(enum.Enum):
-    """What leads a part to its next stage."""
+    """An event that leads a part to its next stage."""
 
     ANSWERS = enum.auto()
     """The namespace can answer, and it is known which of its topics are disabled."""
     OFF = enum.auto()
-    """All that is watched is disabled."""
+    """The policies of all watched topics of the namespace are disabled."""
     ON = enum.auto()
-    """Not all of it is any more."""
+    """The policies of some watched topic have been enabled."""
     COPIES = enum.auto()
-    """The mode is ENTRIES."""
+    """The mode is ENTRIES: the part sends what the history has."""
     RECORDED = enum.auto()
-    """The history may have what is behind the place to go on from."""
+    """The history may have the changes behind the token."""
     RECALLED = enum.auto()
-    """That was told, or it is not all there."""
+    """The changes of the history have been sent, or some of them are missing in it."""
     PLACED = enum.auto()
-    """A watcher goes on from the place, or from a snapshot."""
+    """A watcher goes on from the token, or begins with a snapshot."""
     INTERRUPTED = enum.auto()
     """The watcher can't go on."""
     FAILED = enum.auto()
-    """Something failed, and is to be tried again."""
+    """A step failed, and will be retried."""
     AGAIN = enum.auto()
-    """The pause behind a failure is over."""
+    """The pause after a failure is over."""
     ENDS = enum.auto()
-    """The stream has to end."""
+    """An error concerns the whole stream, which has to end."""
 
 
 class Interruption(enum.Enum):
-    """What interrupts FOLLOWING."""
+    """Why FOLLOWING was interrupted."""
 
     BEHIND = enum.auto()
-    """Changes have left the ring."""
+    """The watcher has lost changes: they have left the ring, or its view was replaced, or a document was put right."""
     REPLACED = enum.auto()
-    """The log is another one."""
+    """The namespace has another log now."""
     SWITCHED = enum.auto()
-    """Topics had their policies disabled or enabled."""
+    """The policies of watched topics were disabled or enabled."""
     CLOSED = enum.auto()
-    """The namespace was closed."""
+    """The namespace was closed: it is no longer in memory."""
 
 
 NEXT: dict[tuple[Stage, StageEvent], Stage] = {
@@ -95,10 +96,10 @@ NEXT: dict[tuple[Stage, StageEvent], Stage] = {
 
 
 def after(stage: Stage, event: StageEvent) -> Stage:
-    """The stage that an event leads to.
+    """Returns the stage that an event leads to.
 
     Raises:
-        ValueError: the event can't come in this stage.
+        ValueError: the event is impossible in this stage.
     """
     found = NEXT.get((stage, event))
     if found is None:

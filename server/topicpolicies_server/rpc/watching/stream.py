@@ -1,8 +1,9 @@
-"""One WatchPolicies stream: any number of namespaces, each a part of its own (``part``), told in batches.
+"""One WatchPolicies stream: any number of namespaces, each a part of its own (``part``), sent in batches.
 
-The stream pulls: it takes from its parts when the last message is written, so a reader that does not read costs nothing but itself. What
-there is to tell when it takes goes into one message, bounded in bytes; it never waits for more. It looks at those parts alone that have
-said that there may be something: a change in one of a thousand namespaces costs what it does in one of two.
+The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
+other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
+parts that have signalled that they may have something are looked at: a change in one of a thousand namespaces costs the same as in one of
+two.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from .requests import Watch
 from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
-"""A message has no more; only one document may make it longer."""
+"""The most bytes of records in a message; only a single record may exceed it. Bookmarks that are due are added without being counted."""
 UNREAD_SECONDS = 10.0
-"""How long a stream to which nothing may be told any more waits for its reader to take what is written."""
+"""Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 NO_WARRANTS: Mapping[str, Warrant] = {}
 Write = Callable[[bytes], Awaitable[None]]
-"""Sends a message; returns when there is room for the next."""
+"""Sends a message; returns when there is room for the next one."""
 
 
 def _never() -> None:
-    """Whoever needs no warrant is not left for what he does not read."""
+    """Stands in for ``unread_since`` where no permissions are checked: such a stream is never cancelled because nobody reads it."""
 
 
 class WatchStream:
-    """What one stream tells."""
+    """Sends the messages of one WatchPolicies stream."""
 
     def __init__(self, desk: Desk, watch: Watch, bookmarks: Bookmarks) -> None:
-        """Begins nothing yet.
+        """Does nothing before ``tell``.
 
         Args:
-            desk: what it is told from.
-            watch: what is watched.
-            bookmarks: tells when one is due.
+            desk: what all watches of the server share.
+            watch: the request.
+            bookmarks: the timer that signals when a bookmark is due.
         """
         self._interval = watch.bookmark_seconds
         self._ends = watch.end_when_synced
@@ -48,32 +49,36 @@ class WatchStream:
         self._stops = False
         self._bookmark_due = False
         self._stirred: dict[Part, None] = {}
-        """The parts that may have something to tell, which was not looked at yet, in their order."""
+        """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
-        """Whether permissions may have changed since that was looked at."""
+        """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._unsynced: list[Part] = []
-        """Parts that were not synced when they were looked at last; those that were may begin anew."""
+        """Parts that were not synced when ``_all_synced`` last looked at all; a part that was synced then may have been reset since."""
         self._waiter: asyncio.Future[None] | None = None
         self._desk = desk
         self._watch = watch
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
-        """Tells, once it does."""
+        """The task that runs ``tell``; None before."""
         self._unread_since: Callable[[], float | None] = _never
-        """Tells the loop's time since when it waits for its reader; None: it does not."""
+        """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
 
     @property
     def waiting(self) -> int:
-        """Records that wait to be taken: copies and what is recalled; changes are taken from the namespace when there is room for them."""
+        """How many records wait in the outboxes of the parts. Changes do not: they are taken from the namespace when there is room."""
         return sum(len(part.outbox) for part in self._parts)
 
     def stop(self) -> None:
-        """The server stops: the stream ends with UNAVAILABLE, after a bookmark."""
+        """Ends the stream with UNAVAILABLE, after a last bookmark of each part, because the server stops."""
         self._stops = True
         self.stir()
 
     def reconsider(self) -> None:
-        """A permission has changed, or is still missing: a reader that takes nothing can't be told so, and is left."""
+        """Acts on a permission that has changed or is still missing.
+
+        The stream ends if the caller may not watch any more (``_denied``). A client that does not read can't receive that status, so its
+        stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
+        """
         self._reconsidered = True
         self.stir()
         since = self._unread_since()
@@ -85,17 +90,16 @@ class WatchStream:
     async def tell(
         self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS, unread_since: Callable[[], float | None] = _never
     ) -> None:
-        """Writes serialized ``WatchPoliciesResponse`` messages, until all was told that was asked for.
+        """Writes serialized ``WatchPoliciesResponse`` messages. Returns only with ``end_when_synced``, once every part is synced.
 
         Args:
-            write: writes one.
-            warrants: by namespace, what is known of the permission; where there is none, it needs none.
-            unread_since: tells the loop's time since when what is written waits for its reader; None: nothing does.
+            write: writes a message.
+            warrants: the caller's permission by namespace; where one is missing, no permission is checked.
+            unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
-            PolicyError: UNAVAILABLE when the server stops, RESOURCE_EXHAUSTED when it has too many namespaces, FAILED_PRECONDITION when it
-                keeps no history and is asked for that, PERMISSION_DENIED when its caller may watch none of its namespaces any more; what
-                ``_taken`` raises.
+            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; FAILED_PRECONDITION, the
+                request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_taken`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         self._parts = [self._part(name, warrants.get(name)) for name in self._watch.topics]
@@ -134,7 +138,7 @@ class WatchStream:
         return part
 
     def _all_synced(self) -> bool:
-        """Whether all was told once; as long as it was not, mostly one part is looked at."""
+        """Returns whether all parts are synced. While that is not so, mostly one part is looked at: the last one that was not."""
         while self._unsynced and self._unsynced[-1].synced:
             self._unsynced.pop()
         if not self._unsynced:
@@ -149,19 +153,25 @@ class WatchStream:
             raise denied
 
     def _denied(self) -> PolicyError | None:
-        """PERMISSION_DENIED if nothing may be told any more; or one of what is to be told once, for it would not end otherwise."""
+        """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one.
+
+        With ``end_when_synced`` one denied namespace suffices, for its part would never be synced, and the stream would not end.
+        """
         denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
         return denied[0] if denied and (self._ends or len(denied) == len(self._parts)) else None
 
     async def close(self) -> None:
-        """Gives back what it was told from."""
+        """Closes all parts: gives back their watchers and namespaces."""
         await asyncio.gather(*(part.close() for part in self._parts))
 
     async def _taken(self, write: Write) -> tuple[list[bytes], bool]:
-        """What is to be told, of which all but the last message is written, and whether there is more to take at once.
+        """Takes records from the parts that have signalled, and writes them, except for the last message.
+
+        Returns:
+            The records of the last message, and whether some part has more that can be taken at once.
 
         Raises:
-            PolicyError: the permission for what was taken ended while its reader did not read.
+            PolicyError: the permission for records that were taken ended while the client did not read.
         """
         batch: list[bytes] = []
         more, size = False, 0
@@ -181,7 +191,7 @@ class WatchStream:
         return batch, more
 
     async def _something(self) -> None:
-        """Returns when there may be something to tell."""
+        """Returns when a part has signalled, or ``stir`` was called."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -189,7 +199,7 @@ class WatchStream:
             self._waiter = None
 
     def stir(self) -> None:
-        """There may be something to tell, of any part."""
+        """Has every part looked at, and wakes the stream."""
         self._stirred |= dict.fromkeys(self._parts)
         self._wake()
 

@@ -1,7 +1,7 @@
-"""Takes from the hub's watcher for a part, and leaves out the topics whose policies are disabled.
+"""Takes batches of changes from the hub's watcher, for a part in the stage FOLLOWING.
 
-A watcher knows nothing of such topics. What was taken waits until it is known of each of its topics whether it is one; that is looked at
-again and again if it can't be told, and whoever watches is told why.
+A watcher does not know which topics have their policies disabled. So a batch is held back until the board knows that of each of its topics.
+While the board can't find out, it is asked again and again, and ``problem`` says why, for the status that the client is sent.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
 TURN = 256
-"""Changes that one namespace may tell before the others have their turn. A message of so many common ones fits into HTTP/2's first
-window, so it is on its way while its reader still deals with the one before; for longer ones a busy client waits."""
+"""Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
+HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
 
 
 class Taking:
-    """What FOLLOWING takes from."""
+    """The source of a part in the stage FOLLOWING: a watcher, and what is known of the topics that it brings."""
 
     def __init__(
         self, namespace: Namespace, watcher: Watcher, board: Board | None, selection: Selection, switches: int, wake: Callable[[], None]
     ) -> None:
-        """Takes nothing yet.
+        """Takes nothing before ``take``.
 
         Args:
-            namespace: whose watcher it is.
-            watcher: taken from, until ``close``.
-            board: tells which topics are disabled; None: none is.
-            selection: what is watched.
-            switches: those of the board that were there when it was looked at last.
+            namespace: the namespace of the watcher.
+            watcher: what changes are taken from; it is given back by ``close``.
+            board: says which topics have their policies disabled; None: no topic has.
+            selection: the topics and scopes that are watched.
+            switches: the length of the board's list of switches when the part looked at it; later ones interrupt.
             wake: called when there is something to take.
         """
         self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
-        """Why nothing more can be taken."""
+        """Done when nothing more can be taken; its result says why."""
         self.problem: PolicyError | None = None
-        """Why it can't be told at present what of that which was taken is disabled."""
+        """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
         self.confirmed_ms = namespace.confirmed_ms
-        """As of when everything was taken, in milliseconds since 1970: at first, with what the watcher begins with."""
+        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
         self._namespace = namespace
         self._watcher = watcher
         self._board = board
@@ -51,15 +51,15 @@ class Taking:
         self._switches = switches
         self._wake = wake
         self._held: Batch | None = None
-        """What was taken, and waits until it is known which of its topics are disabled."""
+        """The batch that is held back until the board knows all of its topics."""
         self._unknown: frozenset[str] = frozenset()
-        """Topics of it that nobody has looked at yet."""
+        """The topics of the held batch that the board did not know."""
         self._asked: asyncio.Event | None = None
         self._looking: Kept | None = None
-        """Looks at new topics; None: there was none so far."""
+        """The task that has the board look at unknown topics; None: there was none so far."""
 
     def take(self) -> Batch | None:
-        """What is to be told next; None while that is not known, and from when on ``interrupted`` tells why there is nothing more."""
+        """Takes the next batch. None: a batch is held back, or nothing more can be taken and ``interrupted`` says why."""
         if self._namespace.phase is Phase.CLOSED:
             why = Interruption.CLOSED
         elif self._board is not None and self._board.concerns(self._switches, self._selection.topics):
@@ -77,14 +77,14 @@ class Taking:
 
     @property
     def token(self) -> Token | None:
-        """Where the reader stands; None while there is no such place."""
+        """The token of what was taken; None during a snapshot, and while a batch is held back."""
         token = self._watcher.token if self._held is None else None
         if token is None or self._board is None:
             return token
         return token._replace(left_out=self._board.mark(self._selection.topics))
 
     def close(self) -> None:
-        """Gives the watcher back."""
+        """Gives the watcher back, and ends the task that looks at topics."""
         if self._looking is not None:
             self._looking.cancel()
         self._held = None
@@ -94,7 +94,7 @@ class Taking:
         if self._unknown:
             return None
         board, batch, self._held = self._board, self._held, None
-        # What came while a batch was held has woken the stream already, in vain.
+        # Changes that came while this batch was held have woken the stream already, in vain: ``more`` has it take again.
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
         self._unknown = _unknown(batch, board)
         if not self._unknown:
@@ -110,7 +110,7 @@ class Taking:
         return None
 
     async def _look(self) -> None:
-        """Looks, whenever there are new topics, which of them are disabled, however long that takes."""
+        """Has the board look at the unknown topics of each held batch, and retries until that succeeds."""
         assert self._board is not None and self._asked is not None, "there are new topics"
         pause, longest = RETRY_SECONDS
         while True:
@@ -134,7 +134,7 @@ class Taking:
 
 
 def _unknown(batch: Batch, board: Board | None) -> frozenset[str]:
-    """The topics of a batch that nobody has looked at yet; once all of a run were, they stay so for all that take it."""
+    """Returns the topics of a batch that the board does not know. A run of known topics only is marked, for other watchers that take it."""
     run = batch.run
     if board is None or (run is not None and board in run.known_to):
         return frozenset()

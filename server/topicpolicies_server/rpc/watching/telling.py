@@ -1,7 +1,7 @@
-"""From what a watcher has taken to the bytes that its stream is told.
+"""Serializes the changes that a watcher has taken, once for all watchers that take the same ones.
 
-What several watchers take alike is made once, and kept with it (``core/reading/runs``): those that want it told in the same way, and of
-whom the same topics are left out, are told the same bytes.
+Watchers of a whole namespace often take the same run of changes (``core/reading/runs``). The serialized bytes are kept with the run, so
+that all watchers that want documents shown in the same way, and leave out the same topics, share them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ...core.reading.watch import Batch
 from .. import answers
 
 PIECE_BYTES = 60 * 1024
-"""Records are joined to pieces of so many bytes; only one document may make a piece longer."""
+"""Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
 
 def told(name: str, batch: Batch, wire: answers.Wire, board: Board | None, *, with_before: bool, own: bool = False) -> Sequence[bytes]:
-    """The changes of a batch, without those of topics whose policies are disabled, in pieces.
+    """Returns the change records of a batch in pieces (``joined``), without those of topics whose policies are disabled.
 
     Args:
         name: ``tenant/namespace``.
-        batch: what was taken; each of its topics was looked at.
-        wire: how documents are shown.
-        board: tells which topics are disabled; None: none is.
-        with_before: whether the documents before are told too.
-        own: whether ``wire`` is another one than that of most.
+        batch: what was taken; the board knows each of its topics.
+        wire: serializes documents.
+        board: says which topics have their policies disabled; None: no topic has.
+        with_before: whether each change has the document before it, too.
+        own: whether ``wire`` is not the one that most watchers use (see ``answers.change_record``).
     """
     run = batch.run
     if run is None:
@@ -46,7 +46,7 @@ def _made(
 
 
 def joined(records: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Records as pieces."""
+    """Joins consecutive records to pieces of ``PIECE_BYTES``."""
     pieces: list[bytes] = []
     begin = size = 0
     for number, record in enumerate(records):

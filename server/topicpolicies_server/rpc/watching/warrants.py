@@ -1,22 +1,25 @@
-"""What open watches need to go on: the permissions of their callers, which are looked at again and again.
+"""The permissions that open watches depend on, rechecked as long as the watches are open.
+
+A *warrant* is what is known of one caller's permissions in one namespace. All watches of the caller that need the same permissions there
+share it. The verdict decides what a part sends:
 
 ========  ===============================================  ==========================  ======================================
-verdict   what is known of the caller in the namespace     what is told of it          and the stream
+verdict   what is known of the caller in the namespace     what the part sends         and the stream
 ========  ===============================================  ==========================  ======================================
-allowed   all permissions that the watch needs are his     what is watched             goes on
-denied    one of them is not                               status FAILED, with         ends with ``PERMISSION_DENIED`` if all
+allowed   it has all permissions that the watch needs      what is watched             goes on
+denied    it lacks one of them                             status FAILED, with         ends with ``PERMISSION_DENIED`` if all
                                                            ``PERMISSION_DENIED``       of its namespaces are denied
-unknown   the authority could not tell in time             status FAILED, with         goes on
+unknown   the authority could not find out in time         status FAILED, with         goes on
                                                            ``AUTHORIZATION_UNKNOWN``
 ========  ===============================================  ==========================  ======================================
 
-What was taken while it was allowed, and could not be written because nobody read, is not told once it is not: the stream ends, with what
-is known then; if only secrets may not be seen any more with ``AUTHORIZATION_UNKNOWN``.
+Records that were taken while the verdict was allowed, but could not be written because the client did not read, are not sent once it has
+changed: the stream ends with the new verdict. It ends with ``AUTHORIZATION_UNKNOWN`` if only the permission to see secrets has changed.
 
-A namespace that is told of again goes on where it stood. What its reader has is not taken from him: a status is no ``reset``.
+When a namespace is allowed again, its part goes on where it stood. The client keeps what it has: a status is no ``reset``.
 
 How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
-``authorization_cache_seconds``), and ``LOOK_SECONDS`` and ``ASK_SECONDS`` more.
+``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
 from __future__ import annotations
@@ -34,15 +37,15 @@ from .. import answers
 from ..permitting import Permitting
 
 LOOK_SECONDS = 1.0
-"""How often each permission is looked at."""
+"""Seconds between two checks of each warrant."""
 ASK_SECONDS = 3.0
-"""How long an authority may take to tell."""
+"""Seconds that an authority may take to answer; after that the verdict is unknown."""
 _TURN = 1_000
-"""Permissions that are looked at before others have their turn."""
+"""Warrants that are checked before the task yields to the event loop."""
 
 
 class _Needs(NamedTuple):
-    """What is looked at once, however many watches need it."""
+    """The key of a warrant: what is checked once, however many watches depend on it."""
 
     caller: Caller
     namespace: str
@@ -50,19 +53,23 @@ class _Needs(NamedTuple):
 
 
 class Warrant:
-    """What is known of one caller in one namespace."""
+    """What is known of one caller's permissions in one namespace."""
 
     def __init__(self, wire: answers.Wire) -> None:
-        """``wire``: how documents are shown."""
+        """Begins as allowed. ``wire``: serializes documents for the caller, with or without secrets."""
         self.refusal: PolicyError | None = None
-        """Why nothing may be told; None: it may."""
+        """Why the caller may not watch the namespace now (denied or unknown); None: it may."""
         self.wire = wire
-        """How documents are shown."""
+        """Serializes documents for the caller, with or without secrets."""
         self.wakes: dict[object, Callable[[], None]] = {}
-        """How to wake whose watches need it."""
+        """What notifies the watches that depend on this warrant, by watch."""
 
     def check(self, name: str, wire: answers.Wire) -> None:
-        """Raises what a stream ends with, if what was taken of a namespace to be shown like that may not be told any more."""
+        """Checks that records which were serialized with ``wire`` may still be sent.
+
+        Raises:
+            PolicyError: the caller may not watch the namespace any more, or its documents are shown to it in another way by now.
+        """
         if self.refusal is not None:
             raise self.refusal
         if self.wire is not wire:
@@ -70,10 +77,10 @@ class Warrant:
 
 
 class Warrants:
-    """What all open watches need. It belongs to one event loop."""
+    """The warrants of all open watches, and the task that rechecks them. It belongs to one event loop."""
 
     def __init__(self, permitting: Permitting) -> None:
-        """``permitting``: asks the authority."""
+        """``permitting``: checks permissions with the authority."""
         self._permitting = permitting
         self._warrants: dict[_Needs, Warrant] = {}
         self._looking = Kept("the look at the permissions of watches", self._look, failed=self._failed)
@@ -85,16 +92,16 @@ class Warrants:
     async def joined(
         self, wake: Callable[[], None], caller: Caller, namespaces: Sequence[str], *permissions: Permission
     ) -> AsyncIterator[Mapping[str, Warrant]]:
-        """Somebody watches namespaces meanwhile. Gives the warrant for each; what nobody watches is not looked at.
+        """Holds a caller's warrants for namespaces while a watch is open, and gives them by namespace. Unused warrants are dropped.
 
         Args:
-            wake: called when a warrant has changed, and at each look while it refuses.
-            caller: whose watch it is.
-            namespaces: what is watched.
-            permissions: what that takes, in each of them.
+            wake: called when a warrant has changed, and at each check while it is denied or unknown.
+            caller: the caller of the watch.
+            namespaces: the namespaces that are watched.
+            permissions: the permissions that the watch needs in each of them.
 
         Raises:
-            PolicyError: PERMISSION_DENIED, he lacks one; UNAVAILABLE, it can't be known.
+            PolicyError: PERMISSION_DENIED, the caller lacks a permission in one of them; UNAVAILABLE, that can't be known now.
         """
         found: dict[_Needs, Warrant] = {}
         wires = await self._wires([_Needs(caller, namespace, permissions) for namespace in namespaces])
@@ -115,7 +122,10 @@ class Warrants:
                 self._looking.cancel()
 
     async def _wires(self, all_needs: Sequence[_Needs]) -> dict[_Needs, answers.Wire]:
-        """How the documents of each are shown; what was known before others were asked for is looked at again then."""
+        """Checks all needs, and returns how documents are serialized for each.
+
+        Asking for some takes time, so what was known of the others before is checked again afterwards.
+        """
         wires = {needs: self._wire_at_once(needs) for needs in all_needs}
         asked: dict[_Needs, answers.Wire] = {}
         while unknown := [needs for needs, wire in wires.items() if wire is None]:
@@ -133,7 +143,7 @@ class Warrants:
                     if (failure := asking.pop(needs).result()) is not None:
                         raise failure
                 for number, needs in enumerate(list(self._warrants), 1):
-                    if not self._known(needs) and needs not in asking:  # others are looked at while this one is asked for
+                    if not self._known(needs) and needs not in asking:  # the loop goes on to others while this one is asked for
                         asking[needs] = owned.begin(self._ask(needs), needs.namespace)
                     if not number % _TURN:
                         await asyncio.sleep(0)
@@ -141,7 +151,7 @@ class Warrants:
             await owned.close()
 
     def _known(self, needs: _Needs) -> bool:
-        """Looks at what is known at once; whether all of it is."""
+        """Judges a warrant by what is known without asking. Returns False if the authority has to be asked."""
         try:
             wire = self._wire_at_once(needs)
         except PolicyError as error:
@@ -152,7 +162,7 @@ class Warrants:
         return wire is not None
 
     async def _ask(self, needs: _Needs) -> Exception | None:
-        """Asks, and judges; what went wrong in a way that nobody foresaw is for whoever looks."""
+        """Asks the authority, and judges the warrant. Returns an unforeseen error, which the checking task then fails with."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 wire = await self._wire(needs)
@@ -168,22 +178,22 @@ class Warrants:
         return None
 
     def _judge(self, needs: _Needs, refusal: PolicyError | None, wire: answers.Wire | None = None) -> None:
-        """As ``_judge``; nothing, if nobody watches any more. ``wire``: None leaves it as it is."""
+        """Sets the verdict of a warrant (``_judge``), unless it was dropped. ``wire``: None keeps the present one."""
         warrant = self._warrants.get(needs)
         if warrant is not None:
             _judge(warrant, refusal, warrant.wire if wire is None else wire)
 
     def _failed(self, _: BaseException) -> None:
-        """Looking failed as a whole: nothing is told until it goes on."""
+        """Sets every verdict to unknown, because the checking task has failed: no part sends changes until it runs again."""
         for needs, warrant in self._warrants.items():
             problem = f"What the caller may do in {needs.namespace} can't be told, for a reason that this server's own log has."
             _judge(warrant, _unknown(problem), warrant.wire)
 
     def _wire_at_once(self, needs: _Needs) -> answers.Wire | None:
-        """The same as far as it is known now; None: it has to be asked for.
+        """As ``_wire``, by what is known now. None: the authority has to be asked.
 
         Raises:
-            PolicyError: they don't let him.
+            PolicyError: PERMISSION_DENIED, the caller lacks a permission.
         """
         caller, namespace, permissions = needs
         if not self._permitting.at_once(caller, namespace, *permissions):
@@ -191,15 +201,15 @@ class Warrants:
         return self._permitting.wire_at_once(caller, namespace)
 
     async def _wire(self, needs: _Needs) -> answers.Wire:
-        """How documents are shown to whom these permissions let watch.
+        """Checks the permissions, asking the authority if need be, and returns how documents are serialized for the caller.
 
         Raises:
-            PolicyError: they don't, or that is not known.
+            PolicyError: PERMISSION_DENIED, the caller lacks one; UNAVAILABLE, that can't be known now.
         """
         caller, namespace, permissions = needs
         await self._permitting.need(caller, namespace, *permissions)
         wire = await self._permitting.wire(caller, namespace)
-        return self._wire_at_once(needs) or wire  # what was learnt first may be otherwise by now
+        return self._wire_at_once(needs) or wire  # the first answer may be outdated by now
 
 
 def _unknown(problem: str) -> PolicyError:
@@ -207,7 +217,10 @@ def _unknown(problem: str) -> PolicyError:
 
 
 def _judge(warrant: Warrant, refusal: PolicyError | None, wire: answers.Wire) -> None:
-    """The newest verdict; those that it concerns are woken if it is another one, or a refusal: who does not read has still to be left."""
+    """Sets a verdict, and wakes the watches that depend on it if it has changed or is a refusal.
+
+    A refusal wakes them at each check, because a stream whose client does not read has to be cancelled later (``WatchStream.reconsider``).
+    """
     old = warrant.refusal
     same = (old is None) == (refusal is None) and (old is None or refusal is None or old.reason is refusal.reason)
     if not same or wire is not warrant.wire:
