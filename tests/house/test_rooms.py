@@ -58,12 +58,14 @@ _MAPPED = (
     "rpc",
 )
 """Folders whose first page is a map of their modules, in the order in which to read them."""
-_ENTRY = re.compile(r"^- ``(\w+)``: \S", re.MULTILINE)
+_ENTRY = re.compile(r"^- (``\w+``(?:, ``\w+``)*): \S", re.MULTILINE)
+"""One module, or some that belong together."""
 
 
 def off_the_map(folder: Path) -> set[str]:
     """What is there and not on the map of a folder, or on it and not there, or twice."""
-    named = _ENTRY.findall(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+    entries = _ENTRY.findall(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+    named = [name for entry in entries for name in re.findall(r"\w+", entry)]
     there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
     return there.symmetric_difference(named) | {name for name in named if named.count(name) > 1}
 

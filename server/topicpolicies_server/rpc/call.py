@@ -116,7 +116,7 @@ class Call:
 
     @property
     def context(self) -> Any:
-        """gRPC's context (``grpc.aio.ServicerContext``)."""
+        """GRPC's context (``grpc.aio.ServicerContext``)."""
         return self._context
 
     @property

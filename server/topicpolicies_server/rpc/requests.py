@@ -1,5 +1,7 @@
-"""Reads and validates the requests that change, get or list documents. ``watching.requests`` reads those of watches, ``histories`` those of
-the history."""
+"""Reads and validates the requests that change, get or list documents.
+
+``watching.requests`` reads the requests of watches, ``histories`` those of the history.
+"""
 
 from __future__ import annotations
 

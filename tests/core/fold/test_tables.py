@@ -30,7 +30,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def test_who_joins_takes_a_guess_for_the_head_until_somebody_tells_who_has_seen_more() -> None:
     x = Script()
     y: Script | None = None
-    rows = [("place", "event", "X, who has seen all of it", "Y, who joins behind 4")]
+    rows = [("place", "event", "X, who has seen all of it", "Y, who joins after 4")]
 
     def told(script: Script | None) -> str:
         if script is None:

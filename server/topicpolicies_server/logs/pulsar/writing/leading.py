@@ -1,5 +1,6 @@
-"""Leadership of a Pulsar log that has one writer at a time: connects the election (``logs/leadership``) with Pulsar's exclusive
-producers.
+"""Leadership of a Pulsar log that has one writer at a time.
+
+It connects the election (``logs/leadership``) with Pulsar's exclusive producers.
 """
 
 from __future__ import annotations
