@@ -225,6 +225,17 @@ def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that
     assert isinstance(pulsar.log, PulsarLogConfig) and pulsar.history is None
 
 
+def test_pulsar_that_is_said_to_be_none_does_not_move_the_embedded_log(tmp_path: Path) -> None:
+    named = written(tmp_path, f'pulsar = ""\ndata = "{tmp_path}/mine.db"')
+    log = made(file=named).log
+    assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "mine.db"
+    beside = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"')
+    log = made({"pulsar": ""}, {"XDG_DATA_HOME": "/data"}, beside).log
+    assert isinstance(log, EmbeddedLogConfig) and log.path == Path("/data/topicpolicies/policies.db")
+    log = made({"pulsar": ""}, {"TOPICPOLICIES_DATA": f"{tmp_path}/theirs.db"}, beside).log
+    assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "theirs.db"
+
+
 def test_one_source_that_names_both_logs_contradicts_itself(tmp_path: Path) -> None:
     both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
     assert problems(flags=both) == ("Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both.",)

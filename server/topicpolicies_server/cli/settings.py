@@ -102,12 +102,18 @@ class Settings:
             InvalidArgument: there is no token in it, or it would be sent in the clear.
             typer.BadParameter: the TLS options contradict each other, a file is not there, or the address is none.
         """
-        check_target(self.server)
-        self._check_files()
+        self.check()
         token = TokenFile(self.token_file) if self.token_file is not None else None
         return Client(self.server, tls=self.tls, token=token, timeout=self.timeout_seconds)
 
-    def _check_files(self) -> None:
+    def check(self) -> None:
+        """Checks the address and the files that the options name.
+
+        Raises:
+            InvalidArgument: the address is a URL.
+            typer.BadParameter: it is no address, or a file is not there.
+        """
+        check_target(self.server)
         flags = self.tls_flags
         for option, path in (
             ("--token-file", self.token_file),

@@ -6,6 +6,7 @@
 | one of them | that one | |
 | both, by different sources | that of the source that goes before | what its own source, or one behind it, says is set aside |
 | both, by one source | neither | a contradiction, which ``making`` tells |
+| ``pulsar``, as empty | the embedded one: ``data``, or in the user's data folder | what sources behind it say is set aside |
 
 So a flag can choose another log than the file or the environment has, without taking back the rest of what they say.
 """
@@ -47,7 +48,10 @@ def settle(found: Gathered, environment: Mapping[str, str]) -> None:
     elif data.given and data.source > pulsar.source:
         _set_aside(found, _PULSAR, data)
     elif not pulsar.value:
-        _default_data(found, environment)
+        if pulsar.given:  # as empty: not Pulsar, whatever sources behind it say
+            _set_aside(found, _PULSAR, pulsar)
+        if not data.given:
+            _default_data(found, environment)
     _settle_kept(found, "history", history_beside)
     _settle_kept(found, "checkpoints", checkpoints_beside)
 

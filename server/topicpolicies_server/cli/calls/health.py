@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import grpc
 import typer
 
+from topicpolicies.addresses import addresses_of
 from topicpolicies.channels import credentials_for, options_for
-from topicpolicies.errors import from_rpc_error
+from topicpolicies.errors import DeadlineExceeded, Unavailable, from_rpc_error
 
 from ..exits import ExitCode, reporting
 from ..settings import Settings, settings
@@ -21,9 +24,9 @@ def health(
 ) -> None:
     """Ask whether the server is ready.
 
-    It is not where its change log can't be reached, and not while it stops.
+    The server is not ready while its change log can't be reached, or while it stops. Of several addresses the first that answers counts.
 
-    Ends with exit code 0 if it is, 5 if it is not.
+    Ends with exit code 0 if it is ready, 5 if it is not.
 
     \b
     Examples:
@@ -44,18 +47,27 @@ def health(
 
 
 def _check(chosen: Settings, service: str) -> str:
+    """Returns the status that the first address reports that can be reached; if none can, the last one's error is raised."""
+    chosen.check()
+    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.tls, ())
+    *others, last = addresses_of(chosen.server)
+    seconds = chosen.timeout_seconds / (len(others) + 1)
+    for address in others:
+        with contextlib.suppress(Unavailable, DeadlineExceeded):
+            return _check_at(address, credentials, options, service, seconds)
+    return _check_at(last, credentials, options, service, seconds)
+
+
+def _check_at(
+    address: str, credentials: grpc.ChannelCredentials | None, options: Sequence[tuple[str, int | str]], service: str, seconds: float
+) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for this command only
 
-    credentials = credentials_for(chosen.server, chosen.tls)
-    options = options_for(chosen.tls, ())
-    if credentials is None:
-        channel = grpc.insecure_channel(chosen.server, options)
-    else:
-        channel = grpc.secure_channel(chosen.server, credentials, options)
-    with channel:
+    opened = grpc.insecure_channel(address, options) if credentials is None else grpc.secure_channel(address, credentials, options)
+    with opened as channel:
         request = health_pb2.HealthCheckRequest(service=service)
         try:
-            response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)
+            response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=seconds)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
