@@ -1,7 +1,7 @@
-"""Who calls, and what he may do: principals, and the permissions of each in a namespace. It knows no gRPC.
+"""Authentication and authorization: who calls, and which permissions a caller has in a namespace. This package knows no gRPC.
 
-- ``caller``: who calls; ``authority``: what decides
-- ``roles_file``: decides by a file; ``broker_roles``: as Pulsar's brokers do; ``deciding``: which of them
+- ``caller``: who calls; ``authority``: what decides about permissions
+- ``roles_file``: decides by a file; ``broker_roles``: decides as Pulsar's brokers do; ``deciding``: chooses one of them
 """
 
 from .authority import Authority, Permission

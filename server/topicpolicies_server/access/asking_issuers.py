@@ -1,4 +1,4 @@
-"""Asks issuers for their keys over HTTP: where each has them it tells itself (OpenID Connect Discovery 1.0), unless that is said."""
+"""Fetches issuers' keys over HTTP. An issuer says where its keys are (OpenID Connect Discovery 1.0), unless their URL is configured."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .jwks import MOST_BYTES, KeySet, key_set
 from .keys import KeyUnusable
 
 TOTAL_SECONDS = 5.0
-"""How long an issuer may take, both answers together: calls wait for it."""
+"""How long an issuer may take for both answers together: calls wait for it."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _CONNECTIONS = 4
 _FINE = 200
 
 
 class AskingIssuers:
-    """Asks. It belongs to the event loop that it is first used on."""
+    """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
 
     def __init__(self, *, url: str = "", trust_certs: Path | None = None) -> None:
-        """Connects on first use.
+        """Creates the client, which connects on first use.
 
         Args:
-            url: where the keys of the one issuer are; "": it tells that.
+            url: where the keys of the only issuer are; "": the issuer says where.
             trust_certs: the authorities of the issuers' certificates; None: those of the system.
 
         Raises:
@@ -44,10 +44,10 @@ class AskingIssuers:
         )
 
     async def keys(self, issuer: str) -> KeySet:
-        """The keys of an issuer.
+        """Returns the keys of an issuer.
 
         Raises:
-            Unanswered: it gives none.
+            Unanswered: the issuer gives no keys, or not in time.
         """
         try:
             async with asyncio.timeout(TOTAL_SECONDS):

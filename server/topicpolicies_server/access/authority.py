@@ -1,4 +1,4 @@
-"""What a caller may do in a namespace, as whoever decides that says."""
+"""What a caller may do in a namespace: the permissions, and the interfaces of what decides about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .caller import Caller
 
 
 class Permission(enum.Enum):
-    """What may be allowed in a namespace. The values are the words of files, sentences and lines."""
+    """A permission in a namespace. The values are the words that files, error messages and log lines use."""
 
     READ = "read"
     """GetPolicy, ListPolicies, GetEffectivePolicy."""
@@ -19,60 +19,60 @@ class Permission(enum.Enum):
     CHANGE = "change"
     """UpdatePolicy, UpdatePolicies, DeletePolicy."""
     HISTORY = "history"
-    """ListHistory, documents as of then, and watches of every change or of the history, beside ``WATCH``."""
+    """ListHistory, GetPolicy as of an earlier time, and, beside ``WATCH``, watches of every change or of the history."""
     SECRETS = "secrets"
-    """Seeing the credentials of object storages in offload policies, in whatever else may be seen."""
+    """Seeing the credentials of object storages in offload policies, in whatever else the caller may see."""
 
-    __hash__ = object.__hash__  # each is one object; that of enums is a function in Python, and asked for by every call
+    __hash__ = object.__hash__  # each member is one object; the hash of an enum is a Python function, and each call needs one
 
 
 class Authority(Protocol):
-    """Decides. What it has learnt is cached, and bounded; what can't be known is refused."""
+    """Decides what callers may do. The facts that it decides by are cached, and bounded; if they can't be known, calls are refused."""
 
     @property
     def on_basis(self) -> OnBasis | None:
-        """By what it decides, if answers may be remembered as long as that stands."""
+        """The object whose ``basis`` alone decides, so that answers may be remembered as long as that stands; None: there is none."""
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
-        """Whether a caller may, as far as that is known now; None: it has to be asked for (``may``)."""
+        """Whether a caller has a permission, if this is known without waiting; None: ``may`` has to find out."""
 
     async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
-        """Whether a caller may.
+        """Whether a caller has a permission.
 
         Raises:
-            PolicyError: UNAVAILABLE, it can't be known now.
+            PolicyError: UNAVAILABLE: it can't be known now.
         """
 
 
 class Roles(Protocol):
-    """Decides on one role, whoever calls with it."""
+    """Decides about one role, regardless of the caller that has it."""
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
-        """Whether a role may, as far as that is known now; None: it has to be asked for (``may``). Nobody's role is ""."""
+        """Whether a role has a permission, if this is known without waiting; None: ``may`` has to find out. "": there is no principal."""
 
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role may.
+        """Whether a role has a permission.
 
         Raises:
-            PolicyError: UNAVAILABLE, it can't be known now.
+            PolicyError: UNAVAILABLE: it can't be known now.
         """
 
     async def close(self) -> None:
-        """Ends what is being asked."""
+        """Ends the requests under way."""
 
 
 class Basis:
-    """What decides at present, for whoever remembers what follows from it. What decides after a change is another one.
+    """Stands for the facts that decide at present; after each change of the facts there is another ``Basis``.
 
-    So what is remembered is forgotten with what it follows from, whoever remembers it.
+    Answers that follow from the facts are stored in it, by whichever code caches them, and so are dropped together with it.
     """
 
     __slots__ = ("follows",)
 
     def __init__(self) -> None:
-        """Nothing was asked of it yet."""
+        """Creates a basis from which nothing follows yet."""
         self.follows: dict[Hashable, Any] = {}
-        """What is remembered; ``MOST_FOLLOWS`` at most."""
+        """The answers that follow from it, at most ``MOST_FOLLOWS``."""
 
 
 MOST_FOLLOWS = 10_000
@@ -80,31 +80,31 @@ MOST_FOLLOWS = 10_000
 
 @runtime_checkable
 class OnBasis(Protocol):
-    """Decides by something that stands until it is changed as a whole, and by nothing else: no answer that grows old, and no time."""
+    """Decides by facts that change only as a whole; no cached answer that expires, and no clock, is involved."""
 
     basis: Basis
-    """What decides now."""
+    """The facts that decide now."""
 
 
 @runtime_checkable
 class Counting(Protocol):
-    """Decides by answers that it keeps."""
+    """Decides by answers that it caches."""
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+        """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
 
 
 class ByRoles:
-    """Asks for the roles of a caller (``Authority``). A proxy's call needs the permission of both.
+    """Decides by the roles of a caller (``Authority``). A call through a proxy needs the permission of both roles.
 
     Source: ``AuthorizationService.allowTopicPolicyOperationAsync`` with an original role.
     """
 
     def __init__(self, roles: Roles) -> None:
-        """``roles``: decides; it is closed with this."""
+        """``roles``: decides about each role; it is closed with this object."""
         self._roles = roles
         self.on_basis: OnBasis | None = roles if isinstance(roles, OnBasis) else None
-        """By what it decides, if answers may be remembered as long as that stands."""
+        """As ``Authority.on_basis``."""
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
         """As ``Authority.at_once``."""
@@ -125,9 +125,9 @@ class ByRoles:
         return True
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """As ``Counting.kept``; nothing, where nothing is asked."""
+        """As ``Counting.kept``; empty if nothing is cached."""
         return self._roles.kept() if isinstance(self._roles, Counting) else {}
 
     async def close(self) -> None:
-        """Ends what is being asked."""
+        """Closes ``roles``."""
         await self._roles.close()

@@ -1,21 +1,22 @@
-"""Who may do what beside Pulsar: as its brokers decide, by what their admin API tells of roles.
+"""Permissions beside Pulsar: as its brokers decide, from what their admin API says about roles.
 
 ===============================  ==================================================================  ==============================
 role                             source                                                              may
 ===============================  ==================================================================  ==============================
-a superuser                      the option ``superuser_roles``; the brokers' ``superUserRoles``,    everything
+a superuser                      the option ``superuser_roles``; the brokers' ``superUserRoles``,    do everything
                                  if they let this server see their configuration
-an admin role of the tenant      ``GET tenants/TENANT``                                              all but see secrets
+an admin role of the tenant      ``GET tenants/TENANT``                                              do all but see secrets
 a role that may produce,         ``GET namespaces/NAMESPACE/permissions``, if                        read and watch
 consume or the like there        ``namespace_roles_may_read``
-another                                                                                              nothing
+another role                                                                                         do nothing
 ===============================  ==================================================================  ==============================
 
-Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which for reading and changing alike asks for
-``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant. So without ``namespace_roles_may_read`` nobody may
-here what the brokers' admin API would refuse him.
+Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which for reading and changing alike calls
+``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant. So without ``namespace_roles_may_read`` no role may do
+here what the brokers' admin API would refuse.
 
-A role may as soon as one of these is known to let it; it may not only when all of them are known. What can't be known is refused.
+A role has a permission as soon as one of these sources is known to grant it, and lacks it only if all of them are known. While neither is
+certain, the call is refused (``AUTHORIZATION_UNKNOWN``).
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from ..logs.pulsar.admin.answer import names_of, understood
 from .authority import Permission
 
 _HERE = ""
-"""The only key of the question for superusers."""
+"""The only cache key of the superusers."""
 _MOST = 10_000
-"""Tenants, and namespaces, of which answers are kept."""
+"""How many tenants, and how many namespaces, have cached answers at most."""
 _AT_ONCE = 8
-"""Questions at a time: the admin API has other callers, and so has this server's client of it."""
+"""How many requests are sent at a time: the admin API has other clients, and this server's admin client has other users."""
 _SECONDS = 5.0
-"""How long a question is repeated while brokers do not answer."""
+"""How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
 _OF_NAMESPACES = frozenset({Permission.READ, Permission.WATCH})
 
 
 class BrokerRoles:
-    """Decides as brokers do (``authority.Roles``). It belongs to the event loop that it is first used on."""
+    """Decides as brokers do (``authority.Roles``). It is bound to the event loop on which it is first used."""
 
     def __init__(
         self,
@@ -55,14 +56,14 @@ class BrokerRoles:
         namespace_roles: bool = False,
         fresh_seconds: float = 30.0,
     ) -> None:
-        """Asks nothing yet.
+        """Creates the object; sends no request yet.
 
         Args:
-            admin: the brokers' admin API. It is closed with this.
-            now: monotonic seconds.
+            admin: the brokers' admin API. It is closed with this object.
+            now: returns monotonic seconds.
             superusers: roles that may do everything, whatever brokers say.
-            namespace_roles: whether the roles of a namespace may read it.
-            fresh_seconds: how long answers hold. In the second half of that time a use has them asked for anew, beside.
+            namespace_roles: whether roles with a permission in a namespace may read and watch it.
+            fresh_seconds: how long answers are fresh. Their use in the second half of that time starts a refresh.
         """
         self._admin = admin
         self._superusers = superusers - {""}
@@ -73,7 +74,7 @@ class BrokerRoles:
         self._namespaces = Cache(self._ask_namespace, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
-        """Whether a role may, as far as that is known now."""
+        """Whether a role has a permission, if this is known without waiting; None: ``may`` has to find out."""
         if not role:
             return False
         if role in self._superusers:
@@ -88,10 +89,10 @@ class BrokerRoles:
         return None if unknown else False
 
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role may.
+        """Whether a role has a permission.
 
         Raises:
-            PolicyError: UNAVAILABLE (``AUTHORIZATION_UNKNOWN``), the brokers do not tell.
+            PolicyError: UNAVAILABLE (``AUTHORIZATION_UNKNOWN``): the brokers do not answer.
         """
         known = self.at_once(role, namespace, permission)
         if known is not None:
@@ -109,17 +110,17 @@ class BrokerRoles:
         return False
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+        """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
         caches = {"superusers": self._brokers, "roles_of_tenants": self._tenants, "roles_of_namespaces": self._namespaces}
         return {name: (len(cache), cache.most) for name, cache in caches.items()}
 
     async def close(self) -> None:
-        """Ends what is being asked, and closes the connections."""
+        """Ends the requests under way, and closes the connections."""
         await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants, self._namespaces)))
         await self._admin.close()
 
     def _asked(self, namespace: str, permission: Permission) -> list[tuple[Cache[str, frozenset[str]], str]]:
-        """What a permission may come from, the likeliest first."""
+        """Returns the caches and keys that may grant a permission, the likeliest first."""
         asked = [(self._brokers, _HERE)]
         if permission is not Permission.SECRETS:
             asked.insert(0, (self._tenants, namespace.partition("/")[0]))
@@ -129,7 +130,7 @@ class BrokerRoles:
 
     @understood
     async def _ask_superusers(self, _: str) -> frozenset[str]:
-        """The brokers' superusers; none if they do not let this server see their configuration."""
+        """Requests the brokers' superusers; none if they do not let this server see their configuration."""
         try:
             settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
         except LogError as error:
@@ -141,12 +142,12 @@ class BrokerRoles:
 
     @understood
     async def _ask_tenant(self, tenant: str) -> frozenset[str]:
-        """A tenant's admin roles; none if there is no such tenant."""
+        """Requests a tenant's admin roles; none if the tenant does not exist."""
         answer = await self._admin.get("tenants", tenant, seconds=_SECONDS)
         return frozenset(names_of((answer or {}).get("adminRoles")))
 
     @understood
     async def _ask_namespace(self, namespace: str) -> frozenset[str]:
-        """The roles that may do something in a namespace; none if there is no such namespace."""
+        """Requests the roles that have a permission in a namespace; none if the namespace does not exist."""
         answer = await self._admin.get("namespaces", *namespace.split("/"), "permissions", seconds=_SECONDS)
         return frozenset(role for role, actions in (answer or {}).items() if names_of(actions))

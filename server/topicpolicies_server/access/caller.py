@@ -1,4 +1,4 @@
-"""Who calls: the principal that was verified, how, and for whom it speaks."""
+"""The caller: the principal that was verified, how it was verified, and for whom it speaks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 
 class Way(enum.Enum):
-    """How a principal was verified. The values are stable: lines of the log and metrics have them."""
+    """How a principal was verified. The values are stable: log lines and metrics use them."""
 
     NONE = "none"
-    """It was not: nothing was asked for."""
+    """The principal was not verified: the server asks for no credentials."""
     TOKEN = "token"  # noqa: S105 (no secret)
     """A JSON Web Token, as Pulsar's brokers verify it (``AuthenticationProviderToken``)."""
     OIDC = "oidc"
@@ -19,28 +19,28 @@ class Way(enum.Enum):
     CERTIFICATE = "certificate"
     """A client certificate of an authority that the server trusts."""
 
-    __hash__ = object.__hash__  # as that of permissions (``authority``): callers are looked up
+    __hash__ = object.__hash__  # for the reason in ``authority.Permission``: callers are keys of dictionaries
 
 
 class Caller(NamedTuple):
     """Who makes a call."""
 
     principal: str
-    """Whose credentials they are; "": nobody's."""
+    """The principal whose credentials were given; "": there is none."""
     way: Way
-    """How that was verified."""
+    """How the principal was verified."""
     speaks_for: str = ""
-    """For whom a proxy says that it calls; "": for itself. The proxy was verified, this one was not."""
+    """The principal for whom a proxy says that it calls; "": it calls for itself. The proxy was verified, this principal was not."""
     expires_at: float = math.inf
-    """When its credentials do, in seconds since 1970; infinite: they don't."""
+    """When the credentials expire, in seconds since 1970; infinite: never."""
     begins_at: float = -math.inf
-    """From when on its credentials hold: a clock can be set back to before that."""
+    """From when on the credentials are valid, in seconds since 1970: a clock can be set back to before that."""
 
     @property
     def role(self) -> str:
-        """Whose permissions are asked for: the one whom a proxy speaks for, or else the principal."""
+        """The role for which the call is made: the principal for whom a proxy speaks, or else the principal itself."""
         return self.speaks_for or self.principal
 
 
 NOBODY = Caller("", Way.NONE)
-"""Who calls a server that verifies nobody."""
+"""The caller of every call to a server that asks for no credentials."""

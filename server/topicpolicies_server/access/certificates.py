@@ -1,8 +1,8 @@
-"""Client certificates: which role one stands for. TLS has verified it already; here it is only read.
+"""Client certificates: the role that one names. TLS has verified the certificate before; here it is only read.
 
 | the rule | the role |
 |---|---|
-| ``cn`` | the subject's common name, as brokers take it (``AuthenticationProviderTls``); of several the most specific, which stands last |
+| ``cn`` | the subject's common name, as brokers take it (``AuthenticationProviderTls``); of several the most specific, which is the last |
 | ``dns``, ``uri``, ``email`` | the subject's alternative name of that kind; there must be exactly one |
 """
 
@@ -19,13 +19,13 @@ from .refusals import expired, invalid
 from .signed import MOST_ROLE, is_role
 
 RULES = ("cn", "dns", "uri", "email")
-"""Where in a certificate the role stands."""
+"""Where in a certificate the role is."""
 _MOST_KNOWN = 1_024
-"""Certificates of which the role is remembered."""
+"""How many certificates' roles are remembered."""
 
 
 class Certificates:
-    """Reads client certificates by one rule. Those that were read are remembered: connections make many calls."""
+    """Reads client certificates by one rule. The results are remembered, as a connection makes many calls."""
 
     def __init__(self, rule: str) -> None:
         """``rule``: one of ``RULES``."""
@@ -33,14 +33,14 @@ class Certificates:
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
 
     def caller(self, pem: bytes, now: float) -> Caller:
-        """Whose certificate it is.
+        """Returns the caller that a certificate names.
 
         Args:
             pem: the certificate, as TLS has verified it.
             now: the time, in seconds since 1970.
 
         Raises:
-            PolicyError: UNAUTHENTICATED, it names no role, or has expired since.
+            PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.
         """
         found = self._known.get(pem)
         if found is None:
@@ -53,7 +53,7 @@ class Certificates:
         return found
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """What is remembered, and how much at most."""
+        """Returns how many certificates are remembered, and how many at most."""
         return {"certificates": (len(self._known), _MOST_KNOWN)}
 
     def _read(self, pem: bytes) -> Caller:

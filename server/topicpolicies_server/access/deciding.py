@@ -1,4 +1,4 @@
-"""Who decides what callers may do, by a server's configuration."""
+"""Opens the authority that a server's configuration names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .roles_file import RolesFile
 
 
 async def open_authority(config: AuthorizationConfig, log: LogConfig, rereading: Rereading) -> ByRoles | None:
-    """Who decides; None: nobody does, and everybody may do everything.
+    """Opens what decides about permissions; None: nothing does, and every caller may do everything.
 
     Args:
-        config: by what.
+        config: what decides.
         log: where the change logs are: their brokers may decide.
-        rereading: reads the file anew when it changes.
+        rereading: reads the file again when it changes.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.

@@ -1,13 +1,13 @@
-"""Who calls, of everything that a call gives: tokens first, then the certificate of its connection.
+"""Finds out who calls, from the credentials of a call: its token first, then the certificate of its connection.
 
 | a token is given | a certificate is given | who calls |
 |---|---|---|
-| yes, and tokens are taken here | | whom the token names; one that does not hold is refused, whatever else was given |
-| no, or tokens are not taken here | yes, and certificates are taken here | whom the certificate names |
+| yes, and the server takes tokens | | whom the token names; an invalid token is refused, whatever else was given |
+| no, or the server takes no tokens | yes, and the server takes certificates | whom the certificate names |
 | no | no | CREDENTIALS_MISSING |
 
-A token of an issuer that the server knows is that issuer's, every other one Pulsar's. Tokens that were verified are remembered: what has to
-be asked again about one each time is only whether it has expired, and whether its key is still in force.
+A token of an issuer that the server knows is that issuer's, every other one Pulsar's. Verified tokens are remembered: with each further
+call it is only checked whether the token has expired, and whether its key is still in force.
 
 Source: ``AuthenticationProviderList`` and ``AuthenticationService`` of brokers.
 """
@@ -28,23 +28,23 @@ from .tokens import Tokens
 
 
 class Given(NamedTuple):
-    """What a call gives of who makes it."""
+    """The credentials of a call."""
 
     authorization: str | None = None
-    """Its metadata ``authorization``; None: it has none."""
+    """The call's metadata ``authorization``; None: it has none."""
     certificate: bytes | None = None
-    """PEM, as TLS has verified it."""
+    """The client's certificate, PEM, as TLS has verified it; None: there is none."""
     original: str = ""
-    """For whom it says that it speaks."""
+    """The principal for whom the call says that it speaks; "": none."""
 
 
 Answer: TypeAlias = Caller | Awaitable[Caller]
-"""Who calls; or what finds that out, if somebody has to be asked."""
+"""The caller; or an awaitable that finds out, if an issuer's keys are needed."""
 _SCHEME = "bearer"
 
 
 class Identification:
-    """Says who calls."""
+    """Finds out who calls."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class Identification:
         certificates: Certificates | None = None,
         proxy_roles: frozenset[str] = frozenset(),
     ) -> None:
-        """Each way is None where it is not taken."""
+        """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
         self._tokens = tokens
         self._issuers = issuers
         self._certificates = certificates
         self.proxies = proxy_roles
-        """Principals that call for others."""
+        """The principals that call for others."""
         self.callers: Mapping[str, Caller] = tokens.callers if tokens is not None else {}
-        """Who calls, by the metadata ``authorization``: tokens of Pulsar's that were verified with a key that is in force. Where somebody
-        finds nobody in it, or one whose time it is not, or a proxy, he asks ``known``, and then ``caller``."""
+        """Callers by the metadata ``authorization``: Pulsar's tokens that were verified with a key that is in force. A lookup that finds no
+        caller, a caller whose credentials are not valid now, or a proxy, is followed by ``known``, and then by ``caller``."""
         ways = [
             *(["a token (metadata authorization: Bearer TOKEN)"] if tokens is not None or issuers is not None else []),
             *(["a client certificate (TLS)"] if certificates is not None else []),
@@ -71,25 +71,25 @@ class Identification:
 
     @property
     def reads_certificates(self) -> bool:
-        """Whether certificates say anything."""
+        """Whether the server takes certificates."""
         return self._certificates is not None
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """By what it is: how much is remembered, and how much at most; any thread may ask."""
+        """Returns how many tokens and certificates are remembered, and how many at most, by kind. Any thread may call this."""
         found: dict[str, tuple[int, int]] = {}
         for each in (self._tokens, self._issuers, self._certificates):
             found |= each.kept() if each is not None else {}
         return found
 
     def keys(self) -> KeysKnown | None:
-        """What is known of the keys of issuers; None: there are none. Any thread may ask."""
+        """Returns what is known of the issuers' keys; None: there are no issuers. Any thread may call this."""
         return self._issuers.keys() if self._issuers is not None else None
 
     def known(self, authorization: str, now: float, moment: float) -> Caller | None:
-        """Who calls, of a call that gives this and speaks for nobody, if its token was verified before; None: ``caller`` finds it out.
+        """Returns who calls with this ``authorization`` for itself, if its token was verified before; None: ``caller`` has to find out.
 
         Raises:
-            PolicyError: CREDENTIALS_EXPIRED, the token has expired since.
+            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
         """
         if not authorization.startswith(USUAL):
             return None
@@ -100,16 +100,16 @@ class Identification:
         return None if found is None or found.principal in self.proxies else found
 
     def caller(self, given: Given, now: float, moment: float) -> Answer:
-        """Who calls.
+        """Returns who calls.
 
         Args:
-            given: what the call gives.
+            given: the credentials of the call.
             now: the time, in seconds since 1970.
-            moment: seconds of a clock that does not go back.
+            moment: monotonic seconds.
 
         Raises:
-            PolicyError: UNAUTHENTICATED, nobody who can be told; PERMISSION_DENIED, it speaks for another and may not, or has to and does
-                not; UNAVAILABLE, that can't be known now.
+            PolicyError: UNAUTHENTICATED: the credentials name no caller; PERMISSION_DENIED: the caller speaks for another and may not, or
+                has to and does not; UNAVAILABLE: this can't be known now.
         """
         found = self._verified(given, now, moment)
         if not isinstance(found, Caller):

@@ -1,18 +1,18 @@
-"""Tokens of OpenID Connect: verified with keys that their issuers publish, which are asked for, kept, and asked for again.
+"""Verifies tokens of OpenID Connect with the keys that their issuers publish, which are fetched, kept, and fetched again.
 
-The keys of one issuer, by how long ago they came. It is asked at most once in ``ASK_SECONDS``, whatever anybody sends. Keys that were given
-(``take``: they stand in a file) stay FRESH, and their issuer is not asked. At most ``MOST_WAITING`` calls wait for its
-answer; more are told CREDENTIALS_UNVERIFIABLE.
+The states of one issuer's keys, by the time since they came. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers send, and
+at most ``MOST_WAITING`` calls wait for its answer; further ones get CREDENTIALS_UNVERIFIABLE. Keys that were given (``take``: they are in a
+file) stay FRESH, and their issuer is not asked.
 
 | state | age of the keys | a token of a known key | a token of another key |
 |---|---|---|---|
 | NONE | there are none | | waits for an answer; CREDENTIALS_UNVERIFIABLE without one |
 | FRESH | less than ``refresh`` | is verified | waits for an answer, if the issuer may be asked; without one CREDENTIALS_INVALID |
-| AGING | less than twice that | is verified, and the issuer is asked meanwhile | the same |
-| OLD | less than ``LAST_SECONDS`` | waits for an answer, if the issuer may be asked; is verified with what there is then | the same |
+| AGING | less than twice that | is verified, and the issuer is asked meanwhile | as FRESH |
+| OLD | less than ``LAST_SECONDS`` | waits for an answer, if the issuer may be asked; is verified with the keys of then | as FRESH |
 | OUT | more | as NONE | as NONE |
 
-So a key that an issuer has withdrawn is in force for twice ``refresh`` at most, unless the issuer does not answer: then a day.
+So a key that an issuer has withdrawn is in force for twice ``refresh`` at most, unless the issuer does not answer: then for a day.
 
 Source: PIP-257, ``AuthenticationProviderOpenID``.
 """
@@ -36,43 +36,43 @@ from .remembered import MOST, Remembered
 
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
-"""The least between two questions to an issuer."""
+"""The least time between two requests to an issuer."""
 MOST_WAITING = 1_000
-"""Calls that wait for the answer of an issuer. Nobody knows yet who makes them, and each takes the place of another."""
+"""How many calls wait for the answer of an issuer at most. Their callers are not verified yet, so they share one bound."""
 LAST_SECONDS = 86_400.0
-"""How old keys get that can't be had anew."""
+"""How long keys are used while the issuer does not answer."""
 
 
 class Unanswered(Exception):
-    """An issuer gave no keys; the text is a clause that says why."""
+    """Raised if an issuer gave no keys; the text is a clause that says why."""
 
 
 class OidcRules(NamedTuple):
-    """What a token has to say."""
+    """What is required of a token."""
 
     audiences: frozenset[str]
     role_claim: str = "sub"
     leeway: float = 0.0
-    """Seconds by which clocks may differ."""
+    """By how many seconds clocks may differ."""
     refresh: float = 900.0
-    """How old keys get before they are asked for again, in seconds."""
+    """The age at which keys are fetched again, in seconds."""
 
 
 class KeysKnown(NamedTuple):
-    """What is known of the issuers' keys."""
+    """Figures about the issuers' keys."""
 
     oldest_seconds: float
-    """How long ago the oldest of them came; 0: none did, or they stand in a file."""
+    """How long ago the oldest keys came; 0: none did, or they are in a file."""
     unanswered: int
-    """Issuers that gave none when they were asked last."""
+    """How many issuers gave no keys when they were last asked."""
 
 
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
-"""Asks an issuer for its keys; raises ``Unanswered``."""
+"""Fetches the keys of an issuer; raises ``Unanswered``."""
 
 
 class State(enum.Enum):
-    """Of what age the keys of an issuer are."""
+    """The age of an issuer's keys, as in the table above."""
 
     NONE = enum.auto()
     FRESH = enum.auto()
@@ -82,13 +82,13 @@ class State(enum.Enum):
 
 
 class _Issuer:
-    """The keys of one issuer."""
+    """One issuer and its keys."""
 
     def __init__(self, name: str, fetch: Fetch, rules: OidcRules, owned: Owned, steady: Callable[[], float]) -> None:
         self.name = name
         self.remembered = Remembered()
         self.waiting = 0
-        """Calls that wait for its answer."""
+        """How many calls wait for the issuer's answer."""
         self._fetch = fetch
         self._rules = rules
         self._owned = owned
@@ -97,17 +97,17 @@ class _Issuer:
         self._came_at = self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
         self._problem = ""
-        """Why it gave none when it was asked last."""
+        """Why the issuer gave no keys when it was last asked; "": it gave some."""
         self._given = False
-        """Whether its keys were given, so that it is not asked."""
+        """Whether the keys were given, so that the issuer is not asked."""
 
     def take(self, keys: KeySet) -> None:
-        """These are its keys, and it is not asked."""
+        """Sets the keys; the issuer is not asked from now on."""
         self._given, self._keys = True, keys
         self.remembered.clear()
 
     def state(self, moment: float) -> State:
-        """Of what age its keys are."""
+        """Returns the state of the keys."""
         if self._given:
             return State.FRESH
         if self._keys is None:
@@ -120,33 +120,33 @@ class _Issuer:
         return State.OLD if age < LAST_SECONDS else State.OUT
 
     def age(self, moment: float) -> float:
-        """Seconds since its keys came; 0: they did not."""
+        """Returns how many seconds ago the keys came; 0: there are none, or they were given."""
         return moment - self._came_at if self._keys is not None and not self._given else 0.0
 
     @property
     def unanswered(self) -> bool:
-        """Whether it gave no keys when it was asked last."""
+        """Whether the issuer gave no keys when it was last asked."""
         return bool(self._problem) and not self._given
 
     def may_ask(self, moment: float) -> bool:
-        """Whether it may be asked, or is being asked."""
+        """Whether the issuer may be asked now, or is being asked."""
         if self._given:
             return False
         return self._asking is not None or moment >= self._asked_at + ASK_SECONDS
 
     def ask(self, moment: float) -> asyncio.Task[None]:
-        """Asks it, unless that is being done."""
+        """Starts fetching the keys, unless that is under way. Returns the task that fetches them."""
         if self._asking is None:
             self._asked_at = moment
             self._asking = self._owned.begin(self._ask(), f"keys of {self.name}")
         return self._asking
 
     def key(self, said: signed.Look) -> Key | None:
-        """The key of a token, if there is one."""
+        """Returns the key of a token; None: there is none."""
         return self._keys.find(said.key_id, said.algorithm) if self._keys is not None else None
 
     def refusal(self, moment: float) -> Exception:
-        """Why a token can't be verified whose key is not there."""
+        """Returns the error for a token whose key is not there."""
         if self.state(moment) in (State.NONE, State.OUT):
             return unverifiable(f"The keys of {self.name} are not known ({self._problem or 'it was asked a moment ago'}): try again.")
         return invalid(f"The token is signed with a key that {self.name} does not name.")
@@ -170,7 +170,7 @@ class _Issuer:
 
 
 class Issuers:
-    """Verifies tokens of issuers. It belongs to one event loop."""
+    """Verifies tokens of issuers. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -180,14 +180,14 @@ class Issuers:
         wall: Callable[[], float],
         steady: Callable[[], float],
     ) -> None:
-        """Asks nobody yet.
+        """Creates the object; sends no request yet.
 
         Args:
-            names: of the issuers, as their tokens have them.
-            fetch: asks one for its keys.
-            rules: what tokens have to say.
-            wall: tells the time, in seconds since 1970.
-            steady: seconds of a clock that does not go back.
+            names: the issuers' names, as their tokens have them.
+            fetch: fetches the keys of an issuer.
+            rules: what is required of tokens.
+            wall: returns the time, in seconds since 1970.
+            steady: returns monotonic seconds.
         """
         self._owned = Owned("OpenID Connect")
         self._rules = rules
@@ -200,36 +200,36 @@ class Issuers:
         return name in self._issuers
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """What is remembered, and how much at most; any thread may ask."""
+        """Returns how many tokens are remembered, and how many at most. Any thread may call this."""
         remembered = [len(each.remembered) for each in self._issuers.values()]
         return {"tokens_of_issuers": (sum(remembered), MOST * len(remembered))}
 
     def keys(self) -> KeysKnown:
-        """What is known of the keys; any thread may ask."""
+        """Returns the figures about the keys. Any thread may call this."""
         moment = self._steady()
         ages = [each.age(moment) for each in self._issuers.values()]
         return KeysKnown(max(ages, default=0.0), sum(each.unanswered for each in self._issuers.values()))
 
     def start(self) -> None:
-        """Asks all of them, so that the first call need not wait."""
+        """Starts fetching the keys of all issuers, so that the first call need not wait."""
         for each in self._issuers.values():
             if each.may_ask(self._steady()):
                 each.ask(self._steady())
 
     def take(self, keys: KeySet) -> None:
-        """These are the keys of all of them from now on, and nobody is asked."""
+        """Sets the keys of all issuers; none of them is asked from now on."""
         for each in self._issuers.values():
             each.take(keys)
 
     async def close(self) -> None:
-        """Asks nobody any more."""
+        """Cancels the requests under way; no issuer is asked any more."""
         await self._owned.close()
 
     def known(self, token: str, now: float, moment: float) -> Caller | None:
-        """Whose token it is, if it was verified before, with a key that is in force.
+        """Returns the caller of a token that was verified before with a key that is in force; None: ``caller`` has to verify it.
 
         Raises:
-            PolicyError: CREDENTIALS_EXPIRED, it has expired since.
+            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
         """
         for each in self._issuers.values():
             if (caller := each.remembered.get(token, now)) is not None:
@@ -240,10 +240,10 @@ class Issuers:
         return None
 
     def caller(self, token: str, said: signed.Look, now: float, moment: float) -> Caller | Awaitable[Caller]:
-        """Whose token it is; or what finds that out.
+        """Returns the caller that a token names, or an awaitable that finds out.
 
         Raises:
-            PolicyError: UNAUTHENTICATED, nobody's, or not any more; UNAVAILABLE, that can't be known now.
+            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
         """
         issuer = self._issuers.get(said.issuer)
         if issuer is None:
@@ -261,7 +261,7 @@ class Issuers:
     async def _asked(self, issuer: _Issuer, token: str, said: signed.Look, asking: asyncio.Task[None]) -> Caller:
         issuer.waiting += 1
         try:
-            await asyncio.wait([asking])  # whose end does not depend on who waits for it
+            await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
         finally:
             issuer.waiting -= 1
         return self._verified(issuer, token, said, self._wall(), self._steady())

@@ -1,4 +1,4 @@
-"""The keys of an issuer, as it publishes them (JWKS, RFC 7517). What signs no tokens, and what is secret, is left out."""
+"""The keys of an issuer, as it publishes them (JWKS, RFC 7517). Keys that sign no tokens, and secret keys, are left out."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from .keys import Key, KeyUnusable, of_public
 
 MOST_BYTES = 256 * 1024
-"""Of a set of keys."""
+"""The largest size of a set of keys."""
 MOST_KEYS = 64
-"""In a set that are read."""
+"""How many keys of a set are read at most."""
 _KINDS: Mapping[str, Any] = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}
-"""By ``kty``; a secret (``oct``) is none of them."""
+"""The classes that read keys, by ``kty``; that of secrets (``oct``) is left out."""
 
 
 class KeySet(NamedTuple):
-    """The keys."""
+    """The keys of an issuer."""
 
     named: Mapping[str, Key]
-    """By their ids."""
+    """The keys that have an id, by id."""
     unnamed: tuple[Key, ...]
-    """Those without one."""
+    """The keys that have no id."""
 
     def find(self, key_id: str, algorithm: str) -> Key | None:
-        """The key of a token; one that names none can only have been signed with the only one."""
+        """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""
         if key_id:
             found = self.named.get(key_id)
         else:
@@ -38,10 +38,10 @@ class KeySet(NamedTuple):
 
 
 def key_set(content: bytes) -> KeySet:
-    """The keys of the bytes of a JWKS.
+    """Reads the keys in the bytes of a JWKS.
 
     Raises:
-        KeyUnusable: they are none, or none of the keys in them verifies a token.
+        KeyUnusable: the bytes are no JWKS, or no key in it verifies tokens.
     """
     if len(content) > MOST_BYTES:
         raise KeyUnusable(f"it has more than {MOST_BYTES:,} bytes")
@@ -66,12 +66,12 @@ def key_set(content: bytes) -> KeySet:
 
 
 def _key(written: Mapping[str, Any]) -> Key | None:
-    """One key; None if it is not one that tokens are verified with."""
+    """Reads one key; None: it is not one that tokens are verified with."""
     kind = _KINDS.get(str(written.get("kty")))
     if kind is None or written.get("use", "sig") != "sig":
         return None
     try:
-        key = of_public(kind.from_jwk(dict(written)))  # which refuses a private one
+        key = of_public(kind.from_jwk(dict(written)))  # raises for a private key
     except (jwt.PyJWTError, KeyUnusable, ValueError, TypeError, LookupError, ArithmeticError):
         return None
     algorithm = written.get("alg")

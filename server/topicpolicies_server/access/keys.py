@@ -1,16 +1,16 @@
-"""Keys that signatures of tokens are verified with, of the bytes in which brokers have them.
+"""Keys that verify the signatures of tokens, read from the forms in which brokers have them.
 
 | the key | the form | the algorithms of its tokens |
 |---|---|---|
 | secret | the file's bytes, or ``data:;base64,...`` in it | HS256; HS384 and HS512 too if it is long enough for them |
 | public, RSA | DER (X.509), PEM, or ``data:;base64,...`` with one of them | RS256 to RS512, PS256 to PS512 |
-| public, elliptic curve | the same | the one of its curve: ES256, ES384, ES512 |
-| public, Ed25519 | the same | EdDSA |
+| public, elliptic curve | as RSA | the one of its curve: ES256, ES384, ES512 |
+| public, Ed25519 | as RSA | EdDSA |
 
-A file may have several of them, so that one takes the place of another without a moment in which tokens of either do not hold: PEM blocks
-one behind the other, or lines of ``data:;base64,...``. Brokers read one.
+A file may have several keys, so that one can replace another without a moment in which tokens of either are refused: PEM blocks one behind
+the other, or lines of ``data:;base64,...``. Brokers read one key.
 
-The key says which algorithms there are, never the token: a public key is no secret of an HMAC, whatever a token's header says.
+The key decides which algorithms are accepted, never the token: whatever a token's header says, a public key is never the secret of an HMAC.
 
 Source: ``AuthTokenUtils`` of Pulsar's brokers; RFC 7518 for the lengths of secrets.
 """
@@ -33,11 +33,11 @@ from cryptography.x509 import load_der_x509_certificate
 
 Public: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 LEAST_SECRET_BYTES = 32
-"""Of a secret: as many as HS256 makes (RFC 7518, 3.2)."""
+"""The least length of a secret: as many bytes as HS256 makes (RFC 7518, 3.2)."""
 LEAST_RSA_BITS = 2048
-"""Of an RSA key (RFC 7518, 3.3)."""
+"""The least length of an RSA key (RFC 7518, 3.3)."""
 MOST_KEYS = 4
-"""In a file: a token that does not hold is tried with each."""
+"""How many keys a file has at most: a token whose signature does not match is tried with each."""
 _SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
@@ -46,32 +46,32 @@ PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
 _OWN = 8
-"""More line ends than that are not looked for at the end of a public key itself."""
+"""How many line ends, at most, are taken away one by one to find out whether a secret is really a public key."""
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
 
 
 class Key(NamedTuple):
-    """What signatures are verified with."""
+    """A key that verifies signatures."""
 
     material: bytes | Public
     algorithms: tuple[str, ...]
-    """Those of the tokens that it verifies."""
+    """The algorithms of the tokens that it verifies."""
 
 
 class KeyUnusable(ValueError):
-    """Bytes are no key; the text is a clause that says why."""
+    """Raised for bytes that are no usable key; the text is a clause that says why."""
 
 
 def several(content: bytes, read: Callable[[bytes], Key]) -> tuple[Key, ...]:
-    """All keys of a file's bytes; most have one.
+    """Reads all keys of a file's bytes; most files have one.
 
     Args:
         content: the bytes.
-        read: reads one.
+        read: reads one key.
 
     Raises:
-        KeyUnusable: there are too many, or one is none.
+        KeyUnusable: there are too many keys, or one can't be used.
     """
     if content.startswith(_DATA):
         parts = _NEXT_DATA.split(content)
@@ -85,15 +85,15 @@ def several(content: bytes, read: Callable[[bytes], Key]) -> tuple[Key, ...]:
 
 
 def secret_key(content: bytes) -> Key:
-    """The key of a file's bytes, where who verifies can also sign.
+    """Reads a secret key from a file's bytes; its holders can also sign tokens.
 
     Raises:
-        KeyUnusable: it is too short, or no secret.
+        KeyUnusable: the key is too short, or is not secret.
     """
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key in it, which is no secret key")
-    least = len(secret.rstrip(b"\r\n"))  # some of what ends lines may be the key's own last bytes
+    least = len(secret.rstrip(b"\r\n"))  # the file may end with line ends, or these may be the last bytes of a key
     if _is_public(secret) or any(_is_public(secret[:end]) for end in range(least, min(len(secret), least + _OWN))):
         raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
@@ -102,14 +102,14 @@ def secret_key(content: bytes) -> Key:
 
 
 def public_key(content: bytes, algorithm: str) -> Key:
-    """The key of a file's bytes.
+    """Reads a public key from a file's bytes.
 
     Args:
         content: the bytes.
-        algorithm: one that the key must be for.
+        algorithm: an algorithm that the key must be for.
 
     Raises:
-        KeyUnusable: it is none, is too short, or is for other algorithms.
+        KeyUnusable: the bytes are no public key, or one that is too short, or for other algorithms.
     """
     encoded = _unwrapped(content)
     try:
@@ -123,10 +123,10 @@ def public_key(content: bytes, algorithm: str) -> Key:
 
 
 def of_public(loaded: object) -> Key:
-    """A public key with its algorithms.
+    """Returns a public key with its algorithms.
 
     Raises:
-        KeyUnusable: it is too short, or of a kind that signs no tokens.
+        KeyUnusable: the key is too short, or of a kind that signs no tokens.
     """
     if isinstance(loaded, RSAPublicKey):
         if loaded.key_size < LEAST_RSA_BITS:
@@ -143,7 +143,7 @@ def of_public(loaded: object) -> Key:
 
 
 def _is_public(content: bytes) -> bool:
-    """Whether bytes are what its owner shows to everybody: DER, its base64, OpenSSH's line, or JSON (JWK)."""
+    """Whether bytes are a public key or a certificate: DER, its base64, OpenSSH's line, or JSON (JWK)."""
     text = b"".join(content.split())
     if _is_public_der(content) or _is_public_json(content) or content.lstrip().startswith((b"ssh-", b"ecdsa-sha2-")):
         return True
@@ -173,7 +173,7 @@ def _is_public_der(content: bytes) -> bool:
 
 
 def _unwrapped(content: bytes) -> bytes:
-    """The bytes of a key that may stand in a URL with its data (RFC 2397), as in ``broker.conf``."""
+    """Returns the bytes of a key, which may be written as a URL with its data (RFC 2397), as in ``broker.conf``."""
     if not content.startswith(_DATA):
         return content
     kind, comma, data = content.removeprefix(_DATA).partition(b",")

@@ -1,4 +1,4 @@
-"""How callers say who they are, of the configuration: its files are read here for the first time, and are told of who reads them anew."""
+"""Opens the authentication of callers by the configuration: reads its files for the first time, and lists them for rereading."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _T = TypeVar("_T")
 
 
 class Source(NamedTuple):
-    """A file that has something in it that is in force, for whoever reads it anew when it changes."""
+    """A file with keys that are in force, as described to the code that reads it again when it changes."""
 
     name: str
     files: tuple[Path, ...]
     read: Callable[[], Any]
-    """Raises ``OSError`` or ``ValueError``, with a clause that says why it can't be used."""
+    """Reads the file. Raises ``OSError`` or ``ValueError``, with a clause that says why it can't be used."""
     take: Callable[[Any], None]
-    """Puts what was read in force."""
+    """Puts in force what was read."""
     present: Any
-    """What is in force."""
+    """What is in force now."""
 
 
 class Opened:
-    """Who says who calls, with what it has open."""
+    """An open ``Identification``, with the resources that it uses."""
 
     def __init__(self, config: AuthenticationConfig) -> None:
-        """Opens it; issuers are asked from now on, on the running loop.
+        """Opens the files. Issuers are asked from now on, on the running event loop.
 
         Raises:
-            PolicyError: UNAVAILABLE, ``KEY_FILE_UNUSABLE``: a file has no key in it that can be used.
+            PolicyError: UNAVAILABLE, ``KEY_FILE_UNUSABLE``: a file has no key that can be used.
         """
         self.sources: list[Source] = []
         """The files that were read."""
@@ -59,7 +59,7 @@ class Opened:
             self._issuers.start()
 
     async def close(self) -> None:
-        """Gives back what it has."""
+        """Ends requests to issuers and closes their connections."""
         if self._issuers is not None:
             await self._issuers.close()
         if self._asking is not None:
@@ -99,10 +99,10 @@ def _asking(config: OidcConfig) -> AskingIssuers:
 
 
 def _first(name: str, path: Path | None, read: Callable[[bytes], _T]) -> _T:
-    """What a file has in it at the start.
+    """Reads a file at the start.
 
     Raises:
-        PolicyError: it can't be used.
+        PolicyError: the file can't be used.
     """
     try:
         return read(b"" if path is None else regular_file.read(path))

@@ -1,11 +1,11 @@
-"""Proxies: principals that call for others, and must say for whom. Nobody else may say such a thing.
+"""Proxies: principals that call for others, and must say for whom. Other principals must not.
 
-| the principal | says for whom | then |
+| the principal | says that it calls for | then |
 |---|---|---|
-| is a proxy | somebody who is none | it speaks for that one |
-| is a proxy | nobody, or another proxy | PERMISSION_DENIED, ``ORIGINAL_PRINCIPAL_INVALID`` |
-| is none | nobody | it speaks for itself |
-| is none | anybody | PERMISSION_DENIED, ``NOT_A_PROXY`` |
+| is a proxy | a principal that is no proxy | it speaks for that principal |
+| is a proxy | none, or another proxy | PERMISSION_DENIED, ``ORIGINAL_PRINCIPAL_INVALID`` |
+| is no proxy | none | it speaks for itself |
+| is no proxy | any principal | PERMISSION_DENIED, ``NOT_A_PROXY`` |
 
 Source: ``AuthorizationService.isValidOriginalPrincipal``, ``proxyRoles`` of brokers.
 """
@@ -18,19 +18,19 @@ from .caller import Caller
 from .signed import MOST_ROLE, is_role
 
 KEY = "topicpolicies-original-principal"
-"""The metadata in which a proxy says for whom it calls."""
+"""The metadata in which a proxy names the principal for whom it calls."""
 
 
 def speaking(caller: Caller, original: str, proxies: frozenset[str]) -> Caller:
-    """The caller with whom it speaks for.
+    """Returns the caller with the principal for whom it speaks.
 
     Args:
-        caller: the principal that was verified.
-        original: for whom it says that it calls; "": it says nothing.
-        proxies: the principals that may.
+        caller: the caller that was verified.
+        original: the principal for whom the call says that it speaks; "": none.
+        proxies: the principals that are proxies.
 
     Raises:
-        PolicyError: PERMISSION_DENIED, it may not, or has to say it.
+        PolicyError: PERMISSION_DENIED: the caller may not name a principal, has to, or names one that it may not speak for.
     """
     if caller.principal not in proxies:
         if original:

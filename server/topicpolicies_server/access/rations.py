@@ -1,13 +1,13 @@
-"""How much of the server each principal may use: calls, streams and watches at a time, bytes in flight, changes in a second.
+"""How much of the server each principal may use: concurrent calls, streams and watches, bytes in flight, and changes per second.
 
-A call beyond its principal's ration is refused before its request is looked at. A stream of changes is slowed instead: no more of it is
-read until there is room, so that its caller is held back by flow control and nothing of it is lost.
+A call beyond its principal's ration (``Ration``) is refused before its request is looked at. A stream of changes is slowed instead: no more
+of it is read until there is room, so that flow control holds its client back and nothing of it is lost.
 
-Changes are counted by a bucket, which holds a second's tokens, is refilled evenly, and gives one for each change. Streams reserve theirs in
-turn, and wait for them; they leave one in the bucket, so that a call with a single change is not starved by a stream of the same principal.
-Single changes for which there is none can stand in line: each has its turn, one after the other as tokens come, so that those of many
-callers do not come at once in front of other principals'. For the same reason who is refused is told a turn of his own, behind that line.
-All of it costs a few steps of arithmetic, and knows no clock.
+Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. Streams reserve tokens,
+one after the other, and wait for them. They leave one in the bucket, so that they do not starve the same principal's calls with a single
+change. Such calls can wait in a queue for their tokens: each has its turn, one after the other, so that many callers' changes do not come
+at once before those of other principals. For the same reason a call that is refused gets a retry delay of its own, behind that queue. All
+of this costs a few arithmetic operations, and uses no clock: callers pass the time.
 """
 
 from __future__ import annotations
@@ -19,77 +19,78 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MOST_KNOWN = 10_000
-"""Principals of whom it is remembered what they used. The idlest is forgotten for another one."""
+"""How many principals are known at most. The idlest is forgotten for a new one."""
 _LOOKS = 64
-"""Of so many that were seen longest ago one is forgotten that has no call in progress; if all have, newcomers share one ration."""
+"""How many of the principals that were seen longest ago are searched for one without calls in progress, which is forgotten; if there is
+none, new principals share one ration."""
 _KEPT = 1.0
 """Tokens that streams leave in the bucket."""
 _STREAM_SECONDS = 0.1
-"""A stream that has to wait reserves the changes of so much time."""
+"""A stream that has to wait reserves at most as many tokens as come in this time, but at least one."""
 _SPREAD_SECONDS = 2.0
-"""Turns that are told to those who are refused are at most so much later than the first one: it is not known whether they come again."""
+"""By how much retry delays of refused calls are spread at most: it is not known whether their callers come again."""
 _LEAST_CAPACITY = 2.0
 _PASSING_SECONDS = 1.0
-"""When to try again what calls in progress stand against: nobody knows when they end."""
+"""The retry delay of a call that is refused because of calls in progress, whose ends are not known."""
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What each principal may use; 0: without limit."""
+    """The limits of each principal; 0: no limit."""
 
     calls: int = 0
     """Calls in progress, streams and watches included."""
     streams: int = 0
-    """Streams of changes that are open."""
+    """Open streams of changes."""
     watches: int = 0
-    """Watches that are open."""
+    """Open watches."""
     changes_per_second: float = 0.0
     in_flight_bytes: int = 0
-    """Bytes of requests that were received and not answered; one request alone may have more."""
+    """Bytes of requests that were received and not answered; a single request may have more."""
 
     @property
     def limits(self) -> bool:
-        """Whether it limits anything."""
+        """Whether there is any limit."""
         return any((self.calls, self.streams, self.watches, self.changes_per_second, self.in_flight_bytes))
 
 
 class Use(enum.Enum):
-    """What a call is, besides a call."""
+    """The kind of a call, for its limits."""
 
     READ = enum.auto()
     CHANGE = enum.auto()
-    """One change: a token."""
+    """A call with one change, which takes a token."""
     STREAM = enum.auto()
-    """Changes, which are counted as they are read."""
+    """A stream of changes, which are counted as they are read."""
     WATCH = enum.auto()
 
 
 class Beyond(NamedTuple):
-    """A ration that does not suffice."""
+    """A limit that a call exceeds."""
 
     limit: str
-    """Which: the name of a field of ``Allowance``."""
+    """The name of the limit: a field of ``Allowance``."""
     most: float
     seconds: float | None
-    """When to try again; None: that does not pass by itself."""
+    """The seconds after which the caller may try again; None: waiting does not help."""
 
 
 class Bucket:
-    """The changes of one principal."""
+    """The token bucket of one principal's changes."""
 
     __slots__ = ("_at", "_capacity", "_level", "_rate", "_reserved", "_told")
 
     def __init__(self, rate: float, now: float) -> None:
-        """Full. ``rate``: tokens in a second; ``now``: in seconds, as in all methods."""
+        """Creates a full bucket. ``rate``: tokens per second; ``now``: in seconds, as in all methods."""
         self._rate = rate
         self._capacity = self._level = max(_LEAST_CAPACITY, rate)
-        """The level can be below zero: what was reserved is taken out already."""
+        """The tokens in the bucket. Can be below zero: reserved tokens are taken out at once."""
         self._reserved = 0.0
         self._at = self._told = now
 
     def take(self, now: float) -> float:
-        """Takes a token for a change, if there is one: 0; else, and then nothing is taken, the seconds until there is."""
+        """Takes a token for a change and returns 0; if there is none, takes nothing and returns the seconds until there is."""
         self._fill(now)
         short = 1.0 - self._level - self._reserved
         if short > _ROUNDING:
@@ -98,15 +99,19 @@ class Bucket:
         return 0.0
 
     def stand(self) -> None:
-        """A change stands in line, until the time that ``take`` has just named."""
+        """Puts a change into the queue: its turn is at the time that ``take`` has just returned."""
         self._level -= 1.0
 
     def leave(self, count: int = 1) -> None:
-        """Changes leave the line before their turn. Those behind them keep theirs."""
+        """Removes changes from the queue before their turn. Those behind them keep their turns."""
         self._level = min(self._capacity, self._level + count)
 
     def told(self, seconds: float) -> float:
-        """Seconds after which a change that ``take`` has just refused for so many may come again: behind those who were told so before."""
+        """Returns the seconds after which a change that ``take`` has just refused may come again: after those that were refused before.
+
+        Args:
+            seconds: what ``take`` returned.
+        """
         self._told = min(max(self._told + 1.0 / self._rate, self._at + seconds), self._at + seconds + _SPREAD_SECONDS)
         return self._told - self._at
 
@@ -114,8 +119,8 @@ class Bucket:
         """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
 
         Returns:
-            How many, and the seconds after which they may be used; if those are more than 0, ``used`` is to be called then, or, where
-            nobody waits for them any more, ``unused``.
+            How many tokens, and the seconds after which they may be used. If these are more than 0, the caller must call ``used`` then, or
+            ``unused`` if the stream ends before.
         """
         self._fill(now)
         at_hand = int(self._level - _KEPT + _ROUNDING)
@@ -128,11 +133,11 @@ class Bucket:
         return count, short / self._rate
 
     def used(self, count: int) -> None:
-        """The time of what was reserved has come."""
+        """Notes that the time of reserved tokens has come."""
         self._reserved -= count
 
     def unused(self, count: int) -> None:
-        """Nobody waits any more for what was reserved, and its time has not come."""
+        """Gives reserved tokens back, because the stream ended before their time."""
         self._reserved -= count
         self.leave(count)
 
@@ -144,37 +149,37 @@ class Bucket:
 class Ration:
     """What one principal uses.
 
-    The bytes of a stream's message, where those in flight are limited:
+    The bytes of a stream's message, if those in flight are limited:
 
     =========  ========================================  =========  ================================================================
     state      event                                     next       what is done
     =========  ========================================  =========  ================================================================
-    (comes)    nobody is in line, and there is room      IN FLIGHT  they are counted
-    (comes)    else                                      IN LINE    nothing
-    IN LINE    it is the first, and there is room        IN FLIGHT  they are counted, and whoever waits is told
-    IN LINE    ``leave``: its stream has ended           over       those behind it are let in as far as there is room
-    IN FLIGHT  ``give_back``                             over       they are counted no more; the first in line are let in as above
+    (comes)    the queue is empty, and there is room     IN FLIGHT  they are counted
+    (comes)    otherwise                                 IN LINE    they are queued
+    IN LINE    it is the first, and there is room        IN FLIGHT  they are counted, and the stream's callback is called
+    IN LINE    ``leave``: its stream has ended           over       messages behind it are let in as far as there is room
+    IN FLIGHT  ``give_back``                             over       they are counted no more; the first in the queue are let in
     =========  ========================================  =========  ================================================================
 
-    So each message is let in by one step, whatever stands in line: not all of them look whenever there is room for one.
+    So each message is let in by one step, however long the queue is: room for one message does not wake every waiting stream.
     """
 
     __slots__ = ("_allowance", "_line", "bucket", "bytes", "calls", "held", "standing", "streams", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
-        """Nothing."""
+        """Creates a ration of which nothing is used."""
         self._allowance = allowance
         self._line: OrderedDict[Callable[[], None], int] = OrderedDict()
-        """Who is told, and of how many bytes; the first comes first."""
+        """The queue: the callback of each waiting message, with its size in bytes; the first comes first."""
         self.calls = self.streams = self.watches = self.bytes = 0
         self.held = 0
-        """Calls that are refused, and not told so yet."""
+        """How many calls are refused, and have not been answered yet."""
         self.standing = 0
-        """Changes that stand in line; they are among the calls."""
+        """How many single changes wait in the queue of the bucket; they are among the calls."""
         self.bucket = Bucket(allowance.changes_per_second, now) if allowance.changes_per_second else None
 
     def begin(self, use: Use, size: int, now: float) -> Beyond | None:
-        """A call begins, unless that is beyond the ration: then nothing is used. ``size``: bytes of its request."""
+        """Begins a call, and counts it, unless it exceeds a limit: then returns that. ``size``: bytes of the call's request."""
         most = self._allowance
         if most.calls and self.calls >= most.calls:
             return Beyond("calls", most.calls, _PASSING_SECONDS)
@@ -190,7 +195,7 @@ class Ration:
         return None
 
     def stand(self, size: int) -> None:
-        """A single change that was just found beyond the rate begins, and stands in line."""
+        """Begins a single change that has just exceeded the rate, and queues it."""
         assert self.bucket is not None, "there is a rate that it is beyond"
         self.bucket.stand()
         self._begun(Use.CHANGE, size)
@@ -202,19 +207,22 @@ class Ration:
         self.bytes += size
 
     def end(self, use: Use, size: int) -> None:
-        """A call that began has ended."""
+        """Ends a call that began."""
         self.calls -= 1
         self.streams -= use is Use.STREAM
         self.watches -= use is Use.WATCH
         self.give_back(size)
 
     def has_room(self, size: int) -> bool:
-        """Whether so many more bytes may be in flight."""
+        """Whether ``size`` more bytes may be in flight."""
         most = self._allowance.in_flight_bytes
         return not most or not self.bytes or not size or self.bytes + size <= most
 
     def enter(self, size: int, tell: Callable[[], None]) -> bool:
-        """Bytes of a stream come: True, they are in flight; False, they are in line, and it is told, once, when they are in flight."""
+        """Counts the bytes of a stream's message as in flight, and returns True; or queues them, returns False, and calls ``tell`` later.
+
+        ``tell`` is called once, when the bytes are in flight.
+        """
         if (self._line and size) or not self.has_room(size):
             self._line[tell] = size
             return False
@@ -222,19 +230,19 @@ class Ration:
         return True
 
     def leave(self, tell: Callable[[], None]) -> None:
-        """Bytes leave the line: nobody is told of them."""
+        """Removes a message from the queue: its callback is not called."""
         del self._line[tell]
         self._let_in()
 
     def give_back(self, size: int) -> None:
-        """So many bytes are not in flight any more."""
+        """Counts bytes as not in flight any more, and lets in what has room."""
         self.bytes -= size
         if self._line:
             self._let_in()
 
     @property
     def in_line(self) -> int:
-        """Messages of streams that wait for room."""
+        """How many messages of streams wait for room."""
         return len(self._line)
 
     def _let_in(self) -> None:
@@ -248,21 +256,21 @@ class Ration:
 
 
 class Rations:
-    """What all principals use, as far as that is remembered."""
+    """The rations of all principals that are remembered."""
 
     def __init__(self, allowance: Allowance, most: int = MOST_KNOWN) -> None:
-        """``allowance``: of each of them; ``most``: who are remembered."""
+        """``allowance``: the limits of each principal; ``most``: how many principals are remembered."""
         self._allowance = allowance
         self._most = most
         self._known: OrderedDict[Hashable, Ration] = OrderedDict()
-        """Who was seen longest ago comes first."""
+        """By principal; the one that was seen longest ago comes first."""
         self._others: Ration | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def of(self, who: Hashable, now: float) -> Ration:
-        """The ration of a principal, who is seen now."""
+        """Returns the ration of a principal, and marks the principal as seen last."""
         ration = self._known.get(who)
         if ration is not None:
             self._known.move_to_end(who)

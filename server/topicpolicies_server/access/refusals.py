@@ -1,4 +1,4 @@
-"""What callers are told who are not let in. No sentence has anything in it of what they gave: it would stand in their logs."""
+"""The errors for callers whose credentials are not accepted. No message quotes credentials: they would get into the callers' logs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from ..core.reasons import Reason
 
 
 def missing(wanted: str) -> PolicyError:
-    """Nothing was given that says who calls.
+    """Returns the error for a call without credentials.
 
     Args:
-        wanted: what may be given.
+        wanted: the credentials that may be given.
     """
     return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server asks who calls: give {wanted}.")
 
 
 def invalid(why: str) -> PolicyError:
-    """What was given says nothing.
+    """Returns the error for invalid credentials.
 
     Args:
         why: a sentence.
@@ -25,12 +25,12 @@ def invalid(why: str) -> PolicyError:
 
 
 def expired(what: str = "token") -> PolicyError:
-    """What was given held once."""
+    """Returns the error for credentials that have expired."""
     return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_EXPIRED, f"The {what} has expired: call with a new one.")
 
 
 def unverifiable(why: str) -> PolicyError:
-    """Whether what was given holds can't be known now.
+    """Returns the error for credentials that can't be verified now.
 
     Args:
         why: a sentence.

@@ -1,8 +1,8 @@
-"""Tokens that were verified, with whose they are: a caller's calls have the same one for minutes.
+"""Tokens that were verified, with the callers that they name: a caller's calls have the same token for minutes.
 
-A token is kept as a call's metadata have it, so that nothing of that is taken apart to find it.
+A token is stored as it is in the metadata of a call, so that a lookup takes nothing apart.
 
-Only tokens that hold are remembered, so nobody fills the memory who can't sign them.
+Only valid tokens are stored, so callers that can't sign tokens can't fill the memory.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .caller import Caller
 from .refusals import expired
 
 USUAL = "Bearer "
-"""How the metadata ``authorization`` of nearly every caller begins; before the token itself."""
+"""What the metadata ``authorization`` of nearly every call begins with, before the token itself."""
 MOST = 1_024
-"""Tokens that are remembered; the one that was remembered first makes room for another."""
+"""How many tokens are remembered; the one that was stored first makes room for another."""
 
 
 class Remembered:
@@ -23,16 +23,16 @@ class Remembered:
 
     def __init__(self) -> None:
         self.callers: OrderedDict[str, Caller] = OrderedDict()
-        """By ``authorization``, as nearly every caller has it. Whoever looks into it looks at the caller's times, too."""
+        """Callers by the metadata ``authorization``, in its usual form. Code that looks a caller up here must check the caller's times."""
 
     def __len__(self) -> int:
         return len(self.callers)
 
     def get(self, token: str, now: float) -> Caller | None:
-        """Whose token it is, if it is remembered, and its time has come.
+        """Returns the caller of a token; None: it is not remembered, or not valid yet.
 
         Raises:
-            PolicyError: CREDENTIALS_EXPIRED, it has expired since.
+            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
         """
         caller = self.callers.get(USUAL + token)
         if caller is None or caller.begins_at <= now < caller.expires_at:
@@ -43,12 +43,12 @@ class Remembered:
         return None
 
     def put(self, token: str, caller: Caller) -> Caller:
-        """Remembers one; returns its caller."""
+        """Stores a token's caller, and returns the caller."""
         if len(self.callers) >= MOST:
             self.callers.popitem(last=False)
         self.callers[USUAL + token] = caller
         return caller
 
     def clear(self) -> None:
-        """Forgets all: the keys are others."""
+        """Forgets all tokens, because the keys have changed."""
         self.callers.clear()

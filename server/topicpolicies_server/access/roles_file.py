@@ -1,15 +1,15 @@
-"""Who may do what, by a file (TOML), which is read anew when it changes (``rereading``).
+"""Permissions by a file (TOML), which is read again when it changes (``rereading``).
 
 ::
 
     superusers = ["admin"]                                # they may do everything, everywhere
 
     [[grants]]
-    roles = ["reader", "dashboard"]                       # "*" is whoever has shown who he is
+    roles = ["reader", "dashboard"]                       # "*" is every caller whose credentials were verified
     namespaces = ["acme/*", "public/default"]             # "*" stands for any characters but the slash; "*" alone is all
     permissions = ["read", "watch"]                       # of read, watch, change, history, secrets
 
-``change`` and ``watch`` include ``read``: an update's answer, and what a watch begins with, is a document. What nobody granted is denied.
+``change`` and ``watch`` include ``read``: an update's answer, and a watch's beginning, contain documents. What is not granted is denied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_BYTES = 4 << 20
 _EVERYBODY = "*"
 _PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _REMEMBERED = 10_000
-"""Pairs of a role and a namespace whose permissions are remembered."""
+"""How many pairs of a role and a namespace have remembered permissions."""
 _ALL = frozenset(Permission)
 _NONE: frozenset[Permission] = frozenset()
 _INCLUDED = {Permission.CHANGE: Permission.READ, Permission.WATCH: Permission.READ}
@@ -40,7 +40,7 @@ _WORDS = ", ".join(each.value for each in Permission)
 
 
 class Grant(NamedTuple):
-    """What some roles may do in some namespaces."""
+    """The permissions of some roles in some namespaces."""
 
     roles: frozenset[str]
     namespaces: tuple[re.Pattern[str], ...]
@@ -48,10 +48,10 @@ class Grant(NamedTuple):
 
 
 class Contents:
-    """What a file says. It does not change."""
+    """The contents of a file. They do not change."""
 
     def __init__(self, superusers: frozenset[str], grants: tuple[Grant, ...]) -> None:
-        """``superusers``: may do everything."""
+        """``superusers``: the roles that may do everything."""
         self.superusers = superusers
         self.grants = grants
         self._known: dict[tuple[str, str], frozenset[Permission]] = {}
@@ -66,7 +66,7 @@ class Contents:
         return len(self._known)
 
     def permissions(self, role: str, namespace: str) -> frozenset[Permission]:
-        """What a role may do in a namespace."""
+        """Returns the permissions of a role in a namespace."""
         asked = (role, namespace)
         found = self._known.get(asked)
         if found is None:
@@ -89,27 +89,27 @@ class Contents:
 
 
 class RolesFile:
-    """Decides by a file (``authority.Roles``), which ``rereading`` reads anew."""
+    """Decides by a file (``authority.Roles``), which ``rereading`` reads again."""
 
     def __init__(self, path: Path, rereading: Rereading) -> None:
-        """Reads nothing yet.
+        """Creates the object; the file is not read yet.
 
         Args:
-            path: of the file, which ``start`` reads.
-            rereading: reads it anew when it changes; a wrong one leaves in force what was.
+            path: the path of the file, which ``start`` reads.
+            rereading: reads the file again when it changes; if it is wrong then, the former contents stay in force.
         """
         self._path = path
         self._rereading = rereading
         self._contents = Contents(frozenset(), ())
         self.basis = Basis()
-        """The contents, for whoever remembers what follows from them."""
+        """Stands for the present contents: answers that follow from them are stored in it."""
         self._forget: Callable[[], object] | None = None
 
     async def start(self) -> None:
-        """Reads the file, and has it read anew from now on.
+        """Reads the file, and has it read again when it changes.
 
         Raises:
-            LogError: it can't be used; the error says all that is wrong with it.
+            LogError: the file can't be used; the error lists everything that is wrong with it.
         """
         try:
             contents = await asyncio.to_thread(read, self._path)
@@ -119,19 +119,19 @@ class RolesFile:
         self._forget = self._rereading.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role may."""
+        """Whether a role has a permission."""
         return permission in self._contents.permissions(role, namespace)
 
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role may."""
+        """Whether a role has a permission."""
         return self.at_once(role, namespace, permission)
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """Of how many pairs of a role and a namespace it is remembered what they may, and of how many at most; any thread may ask."""
+        """Returns how many permissions of roles, and of callers, are remembered, and how many at most. Any thread may call this."""
         return {"permissions": (len(self._contents), _REMEMBERED), "permissions_of_calls": (len(self.basis.follows), MOST_FOLLOWS)}
 
     async def close(self) -> None:
-        """The file is not read any more."""
+        """Ends the rereading of the file."""
         if self._forget is not None:
             self._forget()
 
@@ -143,8 +143,8 @@ def read(path: Path) -> Contents:
     """Reads a file.
 
     Raises:
-        OSError: it can't be read.
-        ValueError: as ``parse``; or it is too large, or no text.
+        OSError: the file can't be read.
+        ValueError: as ``parse``; or the file is too large, or no text.
     """
     raw = regular_file.read(path, MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
@@ -153,10 +153,10 @@ def read(path: Path) -> Contents:
 
 
 def parse(text: str) -> Contents:
-    """Reads a file's text.
+    """Parses a file's text.
 
     Raises:
-        ValueError: it is no TOML, or something is wrong with it; the error says all of that, each with its place.
+        ValueError: the text is no TOML, or something is wrong with it; the error lists all problems, each with its place.
     """
     document = tomllib.loads(text)
     problems: list[str] = []
@@ -200,7 +200,7 @@ def _known(table: Mapping[str, Any], names: tuple[str, ...], before: str, proble
 
 
 def _texts(table: Mapping[str, Any], name: str, before: str, problems: list[str]) -> list[str]:
-    """A list of texts, none of them empty."""
+    """Returns a list of texts of a table, none of them empty."""
     given = table.get(name, [])
     if not isinstance(given, list):
         problems.append(f"{before}{name} is no list")
@@ -216,6 +216,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     first, *rest = map(re.escape, pattern.split("*"))
     if not rest:
         return re.compile(first)
-    # What a star has stood for once is not tried anew (as in ``fnmatch``): callers choose the names, and everybody waits for the answer.
+    # A star is not matched again once it has matched (atomic groups, as in ``fnmatch``): callers choose the names, and backtracking would
+    # block the event loop.
     between = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
     return re.compile(f"{first}{between}[^/]*{rest[-1]}")

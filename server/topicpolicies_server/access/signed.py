@@ -1,6 +1,6 @@
-"""JSON Web Tokens: what one says of itself, whether its signature holds, and what its claims say (RFC 7515, 7519).
+"""JSON Web Tokens: reading a token, verifying its signature, and checking its claims (RFC 7515, 7519).
 
-``look`` believes nothing: it only tells which key is to be asked. Nothing of a token counts before ``verified`` has returned its claims.
+``look`` verifies nothing: it only finds out which key is needed. Nothing of a token counts before ``verified`` has returned its claims.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from .keys import Key
 from .refusals import expired, invalid
 
 MOST_CHARACTERS = 8_192
-"""Of a token: gRPC takes no more in the metadata of a call."""
+"""The longest token: gRPC accepts no more metadata in a call."""
 MOST_ROLE = 256
-"""Characters of a role."""
+"""The most characters of a role."""
 _PARTS = 3
 _JWS = jwt.PyJWS()
 _UNREADABLE = "The token is no JSON Web Token that is signed."
 
 
 class Look(NamedTuple):
-    """What a token says of itself. Nothing of it is verified."""
+    """What a token says about itself. Nothing of it is verified."""
 
     algorithm: str
     key_id: str
-    """Which key has signed it; "": it does not say."""
+    """The id of the key that is said to have signed the token; "": the token does not say."""
     issuer: str
-    """Who has; "": it does not say."""
+    """The issuer that is said to have signed the token; "": the token does not say."""
 
 
 def look(token: str) -> Look:
-    """What a token says of itself.
+    """Reads what a token says about itself.
 
     Raises:
-        PolicyError: CREDENTIALS_INVALID, it can't be read, or asks for what is not understood here.
+        PolicyError: CREDENTIALS_INVALID: the token can't be read, or requires an extension that is not known here.
     """
     if len(token) > MOST_CHARACTERS:
         raise invalid(f"The token has more than {MOST_CHARACTERS:,} characters.")
@@ -54,10 +54,10 @@ def look(token: str) -> Look:
 
 
 def verified(token: str, key: Key) -> dict[str, Any]:
-    """The claims of a token that a key has signed. Nothing is said of its times.
+    """Returns the claims of a token that a key has signed. Their times are not checked.
 
     Raises:
-        PolicyError: CREDENTIALS_INVALID, it was not.
+        PolicyError: CREDENTIALS_INVALID: the key has not signed the token.
     """
     try:
         payload = _JWS.decode_complete(token, key.material, algorithms=list(key.algorithms))["payload"]
@@ -71,10 +71,10 @@ def verified(token: str, key: Key) -> dict[str, Any]:
 
 
 def times(claims: Mapping[str, Any], now: float, leeway: float) -> tuple[float, float]:
-    """From when on a token of these claims holds, and until when, the leeway included, in seconds since 1970; infinite: it does not say.
+    """Returns from when until when a token with these claims is valid, leeway included, in seconds since 1970; infinite: it does not say.
 
     Raises:
-        PolicyError: CREDENTIALS_EXPIRED, it has; CREDENTIALS_INVALID, its time has not come, or its times are no numbers.
+        PolicyError: CREDENTIALS_EXPIRED: the token has expired; CREDENTIALS_INVALID: it is not valid yet, or its times are no numbers.
     """
     begins, ends = _time(claims, "nbf"), _time(claims, "exp")
     since, until = -math.inf if begins is None else begins - leeway, math.inf if ends is None else ends + leeway
@@ -86,10 +86,10 @@ def times(claims: Mapping[str, Any], now: float, leeway: float) -> tuple[float, 
 
 
 def role(claims: Mapping[str, Any], claim: str) -> str:
-    """The role in a claim; of a list of them the first, as brokers take it (``AuthenticationProviderToken``).
+    """Returns the role in a claim; of a list the first, as brokers take it (``AuthenticationProviderToken``).
 
     Raises:
-        PolicyError: CREDENTIALS_INVALID, there is none that can be told in a line.
+        PolicyError: CREDENTIALS_INVALID: there is no role, or one that ``is_role`` does not accept.
     """
     said = claims.get(claim)
     if isinstance(said, list) and said:
@@ -102,15 +102,15 @@ def role(claims: Mapping[str, Any], claim: str) -> str:
 
 
 def is_role(text: str) -> bool:
-    """Whether a text can be a role: it stands in lines of logs, in metadata and in files."""
+    """Whether a text can be a role, which must fit into log lines, metadata and files."""
     return 0 < len(text) <= MOST_ROLE and text.isprintable() and text == text.strip()
 
 
 def check_audience(claims: Mapping[str, Any], claim: str, wanted: frozenset[str]) -> None:
-    """Checks that a token was made for one of the wanted audiences; its claim is a text or a list of them.
+    """Checks that a token was made for one of the wanted audiences; its claim is a text or a list of texts.
 
     Raises:
-        PolicyError: CREDENTIALS_INVALID, it was not.
+        PolicyError: CREDENTIALS_INVALID: the token was made for other audiences.
     """
     said = claims.get(claim)
     audiences = said if isinstance(said, list) else [said]
@@ -149,5 +149,5 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _text(said: object) -> str:
-    """A text of a header; whatever else stands there is nobody's."""
+    """Returns a field of a token if it is a text, else ""."""
     return said if isinstance(said, str) else ""

@@ -1,6 +1,6 @@
-"""Pulsar's own tokens: signed with a key that the server has, as brokers verify them (``AuthenticationProviderToken``).
+"""Pulsar's own tokens: signed with a key that the server has, and verified as brokers do (``AuthenticationProviderToken``).
 
-While one key takes the place of another there are two, and a token of either holds.
+While one key replaces another there are two, and tokens of either are valid.
 """
 
 from __future__ import annotations
@@ -17,50 +17,51 @@ from .remembered import MOST, Remembered
 
 
 class TokenRules(NamedTuple):
-    """What a token has to say. The defaults are the brokers'."""
+    """What is required of a token. The defaults are the brokers'."""
 
     role_claim: str = "sub"
     audience_claim: str = ""
-    """Where its audience stands; "": it needs none."""
+    """The claim with the audience; "": the token needs no audience."""
     audience: str = ""
     leeway: float = 0.0
-    """Seconds by which clocks may differ."""
+    """By how many seconds clocks may differ."""
 
 
 class Tokens:
-    """Verifies them."""
+    """Verifies Pulsar's tokens."""
 
     def __init__(self, keys: tuple[Key, ...], rules: TokenRules) -> None:
-        """``keys``: those that are in force, until others are (``take``); one at least."""
+        """``keys``: the keys in force until others are set (``take``); at least one."""
         self._keys = keys
         self._rules = rules
         self._remembered = Remembered()
         self.known: Callable[[str, float], Caller | None] = self._remembered.get
-        """Whose token it is, if it was verified before, with a key that is in force: by the token, and the seconds since 1970.
+        """Returns the caller of a token that was verified before with a key that is in force; None: ``caller`` has to verify it. The
+        arguments are the token, and the time in seconds since 1970.
 
         Raises:
-            PolicyError: CREDENTIALS_EXPIRED, it has expired since.
+            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
         """
 
     @property
     def callers(self) -> Mapping[str, Caller]:
-        """Whose tokens were verified with a key that is in force, by the metadata ``authorization``. Not all are in their time."""
+        """Callers whose tokens were verified with a key that is in force, by the metadata ``authorization``. Their times may be over."""
         return self._remembered.callers
 
     def take(self, keys: tuple[Key, ...]) -> None:
-        """Other keys are in force: what was signed with one that is not among them does not hold any more."""
+        """Sets the keys in force: tokens that were signed with other keys are not valid any more."""
         self._keys = keys
         self._remembered.clear()
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """What is remembered, and how much at most."""
+        """Returns how many tokens are remembered, and how many at most."""
         return {"tokens": (len(self._remembered), MOST)}
 
     def caller(self, token: str, now: float) -> Caller:
-        """Whose token it is.
+        """Returns the caller that a token names.
 
         Raises:
-            PolicyError: UNAUTHENTICATED, nobody's, or not any more.
+            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more.
         """
         rules = self._rules
         claims = self._verified(token)

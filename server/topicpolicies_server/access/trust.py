@@ -1,11 +1,11 @@
-"""Whether a client certificate still leads to an authority that is trusted. TLS asks that once, when a connection is made.
+"""Whether a client certificate still leads to a trusted authority. TLS checks this only once, when a connection is made.
 
-A certificate leads to an authority if it is one of those that are trusted, or was signed by one of them, or by one that was shown beside it
-and leads there. Whoever signs has to be an authority (basic constraints, key usage, path length) at this time.
+A certificate leads to an authority if it is a trusted one, or was signed by a trusted one, or by one that the client presented with it and
+that leads to an authority. A certificate that signs must be an authority's (basic constraints, key usage, path length) at this time.
 
-What TLS has looked at when the connection was made is not asked again: the certificate's own time and purpose, and constraints of names.
+What TLS has checked when the connection was made is not checked again: the certificate's own time and purpose, and name constraints.
 
-TLS takes names that this library can't read (a T61String with an umlaut). Such a name is compared by its bytes.
+TLS accepts names that the ``cryptography`` library can't read (a T61String with an umlaut). Such a name is compared by its bytes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 
 _MOST_SIGNATURES = 64
-"""That are verified for one certificate: what a peer shows beside it is his choice."""
+"""How many signatures are verified for one certificate at most: the client chooses what it presents with it."""
 _MOST_KNOWN = 1_024
-"""Certificates of which the answer is remembered."""
+"""How many certificates' answers are remembered."""
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 _UNREADABLE = (ValueError, TypeError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
 
 
 def certificates_of(pem: bytes) -> list[x509.Certificate]:
-    """The certificates of a PEM file.
+    """Reads the certificates of a PEM file.
 
     Raises:
         ValueError: one of them can't be read.
@@ -50,14 +50,14 @@ def _blocks(pem: bytes) -> list[bytes]:
 def _read(block: bytes) -> x509.Certificate | None:
     try:
         found = x509.load_pem_x509_certificate(block)
-        _ = found.extensions  # they are read when they are asked for
+        _ = found.extensions  # extensions are parsed on first access, which may raise
     except _UNREADABLE:
         return None
     return found
 
 
 class _Known(NamedTuple):
-    """An answer, and between which times it is the same: until the time of one that may sign begins or ends."""
+    """A remembered answer, and the time for which it is valid: until the validity of a certificate that may sign begins or ends."""
 
     holds: bool
     since: float
@@ -65,20 +65,20 @@ class _Known(NamedTuple):
 
 
 class Trust:
-    """The authorities of clients. Answers are remembered for each certificate, as long as these are the authorities, at this time."""
+    """The trusted authorities of clients. Answers are remembered for each certificate."""
 
     def __init__(self, authorities: Sequence[x509.Certificate], wall: Callable[[], float] = time.time) -> None:
-        """``authorities``: those that are trusted; ``wall``: tells the time, in seconds since 1970."""
+        """``authorities``: the trusted ones; ``wall``: returns the time, in seconds since 1970."""
         self._authorities = list(authorities)
         self._wall = wall
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
 
     def holds(self, certificate: bytes, beside: bytes) -> bool:
-        """Whether a certificate leads to one of them.
+        """Whether a certificate leads to a trusted authority.
 
         Args:
-            certificate: the client's, PEM.
-            beside: what the client has shown beside it, PEM.
+            certificate: the client's certificate, PEM.
+            beside: the other certificates that the client presented, PEM.
         """
         name = hashlib.sha256(certificate + b"\0" + beside).digest()
         known, now = self._known.get(name), self._wall()
@@ -93,11 +93,11 @@ class Trust:
 
 
 class _Search:
-    """For a way from one certificate to an authority."""
+    """The search for a path from one certificate to a trusted authority."""
 
     def __init__(self, authorities: list[x509.Certificate], others: list[x509.Certificate], now: float) -> None:
         self.since, self.until = -math.inf, math.inf
-        """Between which times it comes to the same."""
+        """The time for which the result is valid, in seconds since 1970."""
         self._authorities = authorities
         self._others = others
         self._left = _MOST_SIGNATURES
@@ -105,7 +105,12 @@ class _Search:
         self._seen: set[x509.Certificate] = set()
 
     def leads(self, certificate: x509.Certificate, below: int) -> bool:
-        """``below``: how many authorities stand between it and the client's certificate, itself included."""
+        """Whether a certificate leads to a trusted authority.
+
+        Args:
+            certificate: the certificate.
+            below: how many authorities there are from this certificate down to the client's, which does not count.
+        """
         if certificate in self._authorities:
             return True
         self._seen.add(certificate)
@@ -123,8 +128,8 @@ class _Search:
         return _signed(certificate, issuer)
 
     def _is_in_its_time(self, issuer: x509.Certificate) -> bool:
-        """Whether an authority is in force now. That it will be, or was, is another answer then."""
-        begins, ends = issuer.not_valid_before_utc.timestamp(), issuer.not_valid_after_utc.timestamp() + 1  # its last second counts
+        """Whether an issuer's certificate is valid now. Limits the time for which the result of the search is valid accordingly."""
+        begins, ends = issuer.not_valid_before_utc.timestamp(), issuer.not_valid_after_utc.timestamp() + 1  # the last second is included
         for edge in (begins, ends):
             if edge <= self._now:
                 self.since = max(self.since, edge)
@@ -134,9 +139,9 @@ class _Search:
 
 
 def _may_sign(issuer: x509.Certificate, below: int) -> bool:
-    """Whether it is an authority, with as many others below it."""
+    """Whether a certificate is an authority's that allows ``below`` other authorities below it."""
     if issuer.version is x509.Version.v1:
-        return _subject(issuer) == _issuer(issuer)  # it has no way to say it
+        return _subject(issuer) == _issuer(issuer)  # version 1 has no extensions that could say so
     said = {type(each.value): each.value for each in issuer.extensions}
     constraints, usage = said.get(x509.BasicConstraints), said.get(x509.KeyUsage)
     if not isinstance(constraints, x509.BasicConstraints) or not constraints.ca:
@@ -181,17 +186,17 @@ def _issuer(certificate: x509.Certificate) -> _Name:
 
 
 def _name(name: x509.Name) -> _Name:
-    """A name for comparing, as TLS libraries do: the case of letters and the number of spaces do not count."""
+    """Returns a name in a form for comparing, as TLS libraries do: without regard to case and the number of spaces."""
     return [(each.oid.dotted_string, " ".join(str(each.value).casefold().split())) for each in name]
 
 
 _ISSUER, _SUBJECT = 2, 4
-"""Which elements of a certificate they are: behind its number and how it is signed, and behind its time (RFC 5280, 4.1)."""
+"""The indexes of issuer and subject among a certificate's elements: after number and algorithm, and after validity (RFC 5280, 4.1)."""
 _VERSION, _LONG = 0xA0, 0x80
 
 
 def _elements(certificate: x509.Certificate) -> list[bytes]:
-    """The elements of a certificate (DER) that was read before, up to its subject; without its version, which some leave out."""
+    """Returns the elements of a certificate (DER) that was read before, up to its subject; without the version, which some leave out."""
     content = certificate.tbs_certificate_bytes
     at, found = _content(content, 0)[0], list[bytes]()
     while len(found) <= _SUBJECT:
@@ -203,7 +208,7 @@ def _elements(certificate: x509.Certificate) -> list[bytes]:
 
 
 def _content(der: bytes, at: int) -> tuple[int, int]:
-    """Where the content of an element begins, and where it ends."""
+    """Returns where the content of an element begins, and where it ends."""
     length, begin = der[at + 1], at + 2
     if length >= _LONG:
         begin += length - _LONG

@@ -1,6 +1,6 @@
-"""Checkpoints: the heads of a namespace with the place of its log that they hold for, in a file: a start reads only what came since.
+"""Checkpoints: the heads of each namespace at a place of its log, in a file, so that a start reads only the events behind that place.
 
-They are a cache. What is wrong with one, or with the file, costs the time of reading the whole log, and nothing else.
+Checkpoints are a cache. A damaged or missing one, or a damaged file, costs the time of reading the whole log, and nothing else.
 """
 
 from .about import About

@@ -1,4 +1,4 @@
-"""What a checkpoint holds for: which log, up to where, and what of a view is not of a single key."""
+"""The header of a checkpoint: of which log it is, at which place, and what a view knows that does not belong to a single key."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from ..sqlite_file import Damaged
 
 
 class About(NamedTuple):
-    """What a checkpoint holds for."""
+    """The header of a checkpoint."""
 
     id: str
-    """Names this very checkpoint: the next one says that it goes on with it."""
+    """Identifies this very checkpoint: the next one names it as its base."""
     made_by: str
-    """What made it (``maker``): another release may make something else of the same log."""
+    """The code that made the checkpoint (``maker``): another release may derive something else from the same log."""
     identity: str
-    """Of the log."""
+    """The log's identity."""
     positions: tuple[Position, ...]
-    """Where the view stood, by partition."""
+    """The place of the view: the position up to which it had read, by partition."""
     anchors: tuple[str, ...]
-    """What stands at each of these positions (``logs.change_log.anchor_of``); "" if that is not known."""
+    """What stands at each of these positions (``logs.change_log.anchor_of``); "" where that is not known."""
     events: tuple[Position, ...]
-    """Where the last event of each partition stands that is told to whoever writes down what is folded; "" if there was none."""
+    """By partition: the position of the last entry that a history records (an event, or an unreadable entry); "" if there was none."""
     complete: tuple[Position | None, ...]
-    """Behind which position of each partition nothing had been compacted away when the view was begun."""
+    """By partition: the position behind which nothing had been compacted away when the view was begun."""
     forgotten: Mapping[int, Position]
-    """Up to where deletions were forgotten, by partition."""
+    """By partition: the position up to which deletions were forgotten."""
     number: int
-    """Of the last change."""
+    """The number of the last change."""
     times: Mapping[int, int]
     """The time of each partition by its events, in milliseconds since 1970 (``core/reading/lately``)."""
     context: FoldContext
     """What the fold knew besides the log."""
     size: int
-    """Bytes of the documents."""
+    """The size of the documents in bytes."""
     unreadable: int
-    """Entries of the log that could not be read."""
+    """How many entries of the log could not be read."""
 
     def to_text(self) -> str:
-        """As it stands in the file."""
+        """Returns the header as it is stored in the file."""
         return json.dumps(self._asdict() | {"context": self.context._asdict()}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> About:
-        """Reads it.
+        """Reads a header.
 
         Raises:
-            Damaged: it is none.
+            Damaged: the text is no header.
         """
         try:
             found = json.loads(text)
@@ -72,12 +72,12 @@ class About(NamedTuple):
 
 _SERVER = Path(__file__).parents[1]
 _MAKERS = ("core", "logs/avro", "checkpoints")
-"""The folders whose sources decide what is made of a log's events, and how that is written."""
+"""The folders whose sources decide what is derived from a log's events, and how it is written."""
 
 
 @cache
 def maker() -> str:
-    """Names what a checkpoint depends on besides its log: the release, its sources as far as they are there, and its documents' form."""
+    """Returns a digest of what a checkpoint depends on besides its log: the release, its sources (if installed), its documents' form."""
     made = hashlib.blake2b(policies_pb2.DESCRIPTOR.serialized_pb, digest_size=8)
     for path in sorted(path for folder in _MAKERS for path in (_SERVER / folder).rglob("*.py")):
         made.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What there is of a key as it stands in the file: frozen, if it is settled, else whole."""
+"""The form in which a key's cell is stored in the file: frozen if the key is settled, else whole."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..core.reading.resumed import Held, Helds
 from .file import Row
 
 LATELY, WHOLE = 1, 2
-"""Of a row's kind: whether the key had events lately, and whether it stands there whole."""
+"""The bits of a row's kind: LATELY, the key had events lately; WHOLE, the cell is stored whole."""
 
 
 class UnreadableRow(ValueError):
-    """A row is none of a key."""
+    """Raised for a row that is no row of a key."""
 
 
 def row_of(held: Held) -> Row:
-    """The row of a key. It must not change meanwhile."""
+    """Makes the row of a key, whose cell must not change meanwhile."""
     name, kept, lately = held
     if isinstance(kept, bytes):
         return Row(name, lately * LATELY, kept)
@@ -30,13 +30,13 @@ def row_of(held: Held) -> Row:
 
 
 def helds_of(names: Sequence[str], kinds: Sequence[int], cells: Sequence[bytes]) -> Helds:
-    """The keys of some rows; those that are frozen stay so, and what is not their beginning is looked at when they are thawed.
+    """Returns the keys of some rows. Frozen cells stay frozen: behind their first bytes they are checked only when they are thawed.
 
     Raises:
-        UnreadableRow: a row is none of a key.
+        UnreadableRow: a row is no row of a key.
     """
     if not any(kinds) and min(map(len, cells), default=SIZE) >= SIZE and {cell[0] for cell in cells} <= {FORMAT}:
-        return Helds(names, cells, ())  # mostly so
+        return Helds(names, cells, ())  # the usual case: all cells are frozen, and no key had events lately
     lately = [name for name, kind in zip(names, kinds, strict=True) if kind & LATELY]
     return Helds(names, list(map(_kept_of, names, kinds, cells)), lately)
 

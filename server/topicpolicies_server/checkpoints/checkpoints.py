@@ -1,26 +1,26 @@
-"""The checkpoints of all namespaces of a server: restored when a namespace is loaded, and moved on behind its log.
+"""The checkpoints of all namespaces of a server: restored when a namespace is loaded, and advanced as its log grows.
 
-Nothing waits for a checkpoint but a namespace that is closed, and that not for long. There is one at a time, so that the file has one
-writer, and it is copied some cells at a time, so that the loop goes on meanwhile.
+Only the closing of a namespace waits for a checkpoint, and that not for long. One checkpoint is made at a time, so that the file has one
+writer, and it is copied some cells at a time, so that the event loop goes on meanwhile.
 
 Who writes the checkpoint of a namespace:
 
 ========  ==========================  ========  ==================================================================================
 state     event                       next      what is done
 ========  ==========================  ========  ==================================================================================
-FREE      ``keep`` a view             KEPT      its keeper writes from now on
-KEPT      ``keep`` the same           KEPT      nothing
-KEPT      ``keep`` another one        KEPT      the former keeper has ended, and that one's writes from now on
+FREE      ``keep`` a keeper           KEPT      that keeper writes from now on
+KEPT      ``keep`` the same one       KEPT      nothing
+KEPT      ``keep`` another one        KEPT      the older keeper has ended, and the other one writes from now on
 KEPT      ``finish``                  LAST      the last checkpoint is begun
-LAST      it is written, or can't     FREE      its keeper has ended
+LAST      it is written, or can't     FREE      the keeper has ended
           be, or its time is over
-any       ``restored``                the same  what was committed last is read, as of one moment
+any       ``restored``                the same  the checkpoint that was committed last is read, in one read transaction
 ========  ==========================  ========  ==================================================================================
 
-A keeper that has ended commits nothing, not even what it had begun: that is asked on the writer's thread, just before. A disk may keep a
-commit itself for longer than anybody waits. So each checkpoint says which one it goes on with, by name (``About.id``): its keeper's last
-one, or that from which its view was restored. If another one stands in the file, it is not written, and the next has everything. So it does
-not matter what is still being written when a checkpoint is read.
+A keeper that has ended commits nothing, not even a checkpoint that it had begun: this is checked on the writer's thread, just before the
+commit. A disk may hold up a commit for longer than anything waits for it. So each checkpoint names its base (``About.id``): the keeper's
+last checkpoint, or the one from which its view was restored. If the file has another checkpoint than the base, nothing is written, and the
+next checkpoint has all keys. So it does not matter what is still being written when a checkpoint is read.
 """
 
 from __future__ import annotations
@@ -50,37 +50,37 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 READERS = 2
-"""Checkpoints that are restored at the same time; the others wait."""
+"""How many checkpoints are restored at the same time; the others wait."""
 _DOUBLINGS = 10
-"""So often the pause after failures in a row is doubled; it has a bound of its own besides (``Pace``)."""
+"""How often the pause after consecutive failures is doubled at most; ``Pace`` bounds the pause too."""
 
 
 class Pace(NamedTuple):
-    """When checkpoints are moved on."""
+    """When, and in what portions, checkpoints are advanced."""
 
     seconds: float = 10.0
-    """How long after the one before, if there is something new."""
+    """How long after the one before the next checkpoint is made, if there is something new."""
     events: int = 20_000
-    """After so many events sooner: that is what has to be read again when the process dies."""
+    """After how many events it is made sooner: so many have to be read again when the process dies."""
     cells_at_once: int = 64
-    """So many cells are copied in one turn of the loop: about a millisecond."""
+    """How many cells are copied in one turn of the event loop: this takes about a millisecond."""
     bytes_at_once: int = 64 << 10
-    """After so many bytes a turn is over sooner: cells that are not settled take longer than others."""
+    """After how many bytes a turn ends sooner: cells that are not settled take longer to copy."""
     looks_seconds: float = 0.5
-    """How often it is considered."""
+    """How often it is checked whether a checkpoint is due, and whether the log's reader has confirmed one."""
     confirmed_seconds: float = 10.0
-    """For so long a checkpoint waits for the log's reader to come to what was taken by proof."""
+    """How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
     last_seconds: float = 5.0
-    """How long closing a namespace waits for its last checkpoint, and closing all of them for the file."""
+    """How long closing a namespace waits for its last checkpoint, and closing the file for what is being written."""
     longest_pause_seconds: float = 300.0
-    """The longest pause after failures in a row."""
+    """The longest pause after consecutive failures."""
 
 
 class Checkpoints:
-    """The checkpoints of all namespaces. All methods belong to the loop that made them."""
+    """The checkpoints of all namespaces. All methods but ``behind_seconds`` are called on the event loop that made the object."""
 
     def __init__(self, store: Store, pace: Pace | None = None) -> None:
-        """``store`` is open."""
+        """Starts advancing checkpoints. ``store`` is open."""
         self._store = store
         self._pace = pace or Pace()
         self._loop = asyncio.get_running_loop()
@@ -88,24 +88,24 @@ class Checkpoints:
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
         self._turn = asyncio.Lock()
         self._keepers: dict[Keeper, float] = {}
-        """Those that are kept, and when the next checkpoint of each is made, by the loop's time."""
+        """The keepers whose views answer, each with the time at which its next checkpoint is due, by the event loop's clock."""
         self._failures = 0
-        """In a row."""
+        """How many attempts to write failed in a row."""
         self.written = 0
-        """Checkpoints that were written."""
+        """How many checkpoints were written."""
         self.failed = 0
-        """Those that could not be."""
+        """How many checkpoints could not be written."""
         self._closed = False
         self._moving = Kept("moving checkpoints on", self._move_on)
         self._moving.start()
 
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
-        """The view of a namespace's checkpoint; None: there is none that is of use.
+        """Restores the view of a namespace's checkpoint; None: there is no checkpoint that can be used, or not in time.
 
         Args:
             namespace: ``tenant/namespace``.
-            context: what the fold knows, before the log is open.
-            seconds: how long it may take.
+            context: what the fold knows before the log is open.
+            seconds: how long restoring may take.
         """
         if self._closed:
             return None
@@ -121,16 +121,16 @@ class Checkpoints:
         return None
 
     def behind_seconds(self) -> float:
-        """The longest time for which something new is in no checkpoint; 0: nothing is. Other threads may ask."""
+        """Returns for how many seconds at most something new has been in no checkpoint; 0: nothing is. Any thread may call this."""
         now = time.monotonic()
         return max((keeper.behind_seconds(now) for keeper in list(self._keepers)), default=0.0)
 
     def keeper(self, namespace: str) -> Keeper:
-        """Whoever notes what changes in one view of a namespace."""
+        """Makes a keeper, which notes what changes in one view of a namespace."""
         return Keeper(namespace)
 
     def keep(self, keeper: Keeper | None, older: Keeper | None = None) -> None:
-        """A view answers, and is kept from now on, in place of an older one if that is another."""
+        """Notes that a view answers: its keeper writes from now on, in place of an older keeper."""
         if older is not None and older is not keeper:
             self._keepers.pop(older, None)
             older.ended = True
@@ -139,7 +139,7 @@ class Checkpoints:
             self._keepers.setdefault(keeper, self._loop.time() + self._pace.seconds)
 
     async def finish(self, keeper: Keeper | None) -> None:
-        """A view has come to its end with its namespace: its last checkpoint is made, if there is time for it."""
+        """Notes that a view has ended because its namespace is closed: makes its last checkpoint, if there is time for it."""
         if keeper is None:
             return
         try:
@@ -151,7 +151,7 @@ class Checkpoints:
             keeper.ended = True
 
     async def close(self) -> None:
-        """Closes the file; takes ``last_seconds`` at the worst."""
+        """Closes the file; takes ``last_seconds`` at most."""
         if self._closed:
             return
         self._closed = True
@@ -166,7 +166,7 @@ class Checkpoints:
         self._writer.shutdown(wait=False)
         self._readers.shutdown(wait=False)
 
-    # --- moving them on -------------------------------------------------------------------------------------------
+    # --- advancing checkpoints ------------------------------------------------------------------------------------
 
     async def _move_on(self) -> None:
         pace, failed_rounds = self._pace, 0
@@ -187,7 +187,7 @@ class Checkpoints:
         return keeper.events >= self._pace.events
 
     async def _move(self, keeper: Keeper) -> None:
-        """Makes the next checkpoint of a view. What goes wrong is told once; nothing of it concerns whoever is served."""
+        """Makes the next checkpoint of a view. A series of failures is logged once, and affects no caller."""
         async with self._turn:
             copy = keeper.begin() if keeper.has_news and not keeper.ended else None
             if copy is None:
@@ -231,10 +231,10 @@ class Checkpoints:
         await self._on_writer(lambda: store.commit(about, ended=lambda: keeper.ended))
 
     async def _confirmed(self, keeper: Keeper, about: About) -> None:
-        """Waits until the log's reader has come to what is claimed, where that was taken by proof.
+        """Waits until the log's reader has read up to the checkpoint's place, as events of it may have been taken by proof.
 
         Raises:
-            Damaged: it does not come there, or has contradicted the proof.
+            sqlite3.OperationalError: the reader does not come there in time, or has contradicted the proof.
         """
         until = self._loop.time() + self._pace.confirmed_seconds
         while (kept := keeper.kept) is not None and kept.trusted:
@@ -252,7 +252,7 @@ class Checkpoints:
         _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
 
     async def _mend(self, error: BaseException) -> None:
-        """The file is as it was; one that can't be, that does not stand where it was opened, or that is not open, is made anew."""
+        """Gives up the transaction. If the file is damaged, was moved, or is not open, it is made anew, and all keepers start over."""
         self._give_up()
         store = self._store
         was_open = store.is_open
@@ -266,8 +266,8 @@ class Checkpoints:
             _log.log(logging.WARNING if was_open else logging.DEBUG, "the checkpoints can't be made anew: %s", failure)
 
     def _give_up(self) -> None:
-        """Has what was begun given up, behind the step that is under way. Nobody waits for that: a disk may keep the step for ever."""
-        with suppress(RuntimeError):  # the file is closed, or about to be
+        """Has the transaction rolled back behind the present step. Nothing waits for this: a disk may hold up that step for ever."""
+        with suppress(RuntimeError):  # raised if the file is closed, or about to be
             self._writer.submit(self._store.give_up).add_done_callback(self._tell_giving_up)
 
     def _tell_giving_up(self, given_up: Future[None]) -> None:
@@ -275,7 +275,7 @@ class Checkpoints:
             _log.error("a checkpoint in %s could not be given up: %s", self._store.path, error, exc_info=error)
 
     async def _on_writer(self, step: Callable[[], _T]) -> _T:
-        """Does something on the writer's thread, behind what was begun before. Whoever is cancelled meanwhile does not wait for it."""
+        """Runs a step on the writer's thread, behind those before. A caller that is cancelled does not wait for the step to end."""
         return await self._loop.run_in_executor(self._writer, step)
 
     def _restore(self, namespace: str, context: FoldContext) -> Restored | None:
@@ -290,16 +290,16 @@ def _add_requests(store: Store, some: requests.Some) -> None:
 
 
 def open_checkpoints(path: Path, pace: Pace | None = None, *, named_here: bool = False) -> Checkpoints | None:
-    """Opens the file of checkpoints, or makes it; None: it can't be used, which is told, and everything goes on without.
+    """Opens the file of checkpoints, or creates it; None: it can't be used, which is logged, and the server runs without checkpoints.
 
     Args:
-        path: of the file.
-        pace: when checkpoints are moved on.
-        named_here: whether this server gave the file its name, and nobody else.
+        path: the file's path.
+        pace: when checkpoints are advanced.
+        named_here: whether this server chose the file's name.
     """
     store = Store(path, named_here=named_here)
     try:
-        maker()  # before anything is folded: the sources on the disk may be those of a later release by the time of the first checkpoint
+        maker()  # called before anything is folded: by the first checkpoint, the sources on disk may be those of a later release
         store.open()
     except (FileError, OSError, ImportError) as error:
         _log.warning("There are no checkpoints, so each start reads the logs from their beginning: %s", error)

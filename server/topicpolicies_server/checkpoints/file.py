@@ -2,17 +2,17 @@
 
 ::
 
-    PRAGMA application_id = "TPCP"   whose file it is
+    PRAGMA application_id = "TPCP"   marks the file as one of checkpoints
     PRAGMA user_version   = 1        the format
-    namespaces  id, name, about (JSON: what its checkpoint holds for), cells, sum: how many cells it has, and the sum of their checksums;
-                requests, requests_sum: the same of its requests; checksum: of all these
+    namespaces  id, name, about (the checkpoint's header, JSON); cells, sum: how many cells it has, and the sum of their checksums;
+                requests, requests_sum: how many rows of requests, and the sum of their checksums; checksum: of all these columns
     cells       namespace, key, kind, cell, checksum: what is known of each policy key
-    requests    namespace, number, requests, checksum: requests that were applied lately, some at a time, the oldest first
+    requests    namespace, number, requests, checksum: requests that were applied lately, some in each row, the oldest first
 
-Every checkpoint is moved on in one transaction: its cells, its requests, and what it holds for. Commits are not synchronous: what a power
-failure takes away, it takes away together.
+A checkpoint is advanced in one transaction: its cells, its requests and its header. Commits are not synchronous: a power failure may undo
+the last transactions, but none of them in part.
 
-Damage shows: what a row holds by its checksum, and that one is missing, or is an older one, by ``cells`` and ``sum``.
+Damage is detected: a changed row by its checksum, a row that is missing or old by ``cells`` and ``sum`` of the namespace.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from ..sqlite_file import prepare as _prepare
 
 APPLICATION_ID = int.from_bytes(b"TPCP", "big")
 FORMAT = 1
-"""The format that is written here, and the only one that is read."""
+"""The format that is written, and the only one that is read."""
 HEADER_BYTES = 100
-"""What an SQLite file begins with."""
+"""The length of an SQLite file's header."""
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 4_096
-"""A page's, which is also what SQLite takes by itself."""
+"""The size of a page, which is also SQLite's default."""
 _ID_AT = 68
 _INDEX, _INDEX_BYTES = b"sqlite_autoindex_namespaces_1namespaces", 64
-"""What SQLite itself writes of our first table behind it, and its length at most, with what says where it is."""
+"""What SQLite itself writes on the first page behind the statement of our first table: the names of its index. ``_INDEX_BYTES`` bounds the
+length of this, including the fields that locate it."""
 _AT_A_TIME = 128
-"""Rows of one statement, so that the interpreter's lock is let go of, and waited for, once for all of them."""
+"""How many rows one statement writes: each statement releases the GIL once, and waits to get it back."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, about TEXT NOT NULL, cells INTEGER NOT NULL,
@@ -52,34 +53,34 @@ _TABLES = (
 
 
 class Row(NamedTuple):
-    """What there is of one key."""
+    """One key as it is stored."""
 
     name: str
-    """The key in one text (``core/reading/cells.name_of``)."""
+    """The key as one text (``core/reading/cells.name_of``)."""
     kind: int
-    """How it is written (``cells``)."""
+    """The form of the cell, as bits (``cells``)."""
     cell: bytes
 
 
 class Counted(NamedTuple):
-    """How many rows there are, and the sum of their checksums."""
+    """A number of rows, and the sum of their checksums."""
 
     rows: int = 0
     sum: int = 0
 
     def __add__(self, other: tuple[object, ...]) -> Counted:
-        """Those and these."""
+        """Returns the sums of both."""
         rows, total = other
         assert isinstance(rows, int) and isinstance(total, int)
         return Counted(self.rows + rows, self.sum + total)
 
     def without(self, other: Counted) -> Counted:
-        """Those but for these."""
+        """Returns the difference of both."""
         return Counted(self.rows - other.rows, self.sum - other.sum)
 
 
 class NamespaceRow(NamedTuple):
-    """A namespace that the file has a checkpoint of."""
+    """A namespace that has a checkpoint in the file."""
 
     id: int
     about: str
@@ -104,31 +105,31 @@ FORM = Format(
 
 
 def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to a file that is there (see ``sqlite_file.connect``)."""
+    """Opens a connection to a file that exists (see ``sqlite_file.connect``)."""
     return _connect(path, FORM, kind, read_only=read_only)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Makes the tables in an empty file, or checks that they are of the format known here (see ``sqlite_file.prepare``)."""
+    """Creates the tables in an empty file, or checks that the file has the format known here (see ``sqlite_file.prepare``)."""
     _prepare(connection, path, FORM)
 
 
 def has_our_id(beginning: bytes) -> bool:
-    """Whether an SQLite file that begins so says that it has checkpoints, of whatever format (SQLite's file format, 1.3)."""
+    """Whether a file that begins with these bytes is an SQLite file with our id, of whatever format (SQLite's file format, 1.3)."""
     return beginning.startswith(MAGIC) and beginning[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def has_our_table(beginning: bytes) -> bool:
-    """Whether a first page ends with our first table, and its index, whatever became of what stands before (SQLite's format, 1.6, 2.6)."""
+    """Whether a first page ends with our first table and its index, even if all before is damaged (SQLite's file format, 1.6, 2.6)."""
     found, table, rest = beginning[:PAGE_BYTES].rpartition(_TABLES[0].encode("ascii"))
     return len(found + table + rest) == PAGE_BYTES and len(rest) < _INDEX_BYTES and _INDEX in rest
 
 
 def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:
-    """A namespace; None: there is no checkpoint of it.
+    """Reads the row of a namespace; None: it has no checkpoint.
 
     Raises:
-        Damaged: its row is not what was written.
+        Damaged: the row is not what was written.
     """
     row = connection.execute(
         "SELECT id, about, cells, sum, requests, requests_sum, checksum FROM namespaces WHERE name = ?", (name,)
@@ -142,13 +143,13 @@ def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:
 
 
 def put_namespace(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> None:
-    """Writes what a namespace's checkpoint holds for, and how much there is of it."""
+    """Writes the row of a namespace: its checkpoint's header and counts."""
     values = (row.id, name, row.about, *row.cells, *row.requests)
     connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, checksum(*values)))
 
 
 def new_id(connection: sqlite3.Connection) -> int:
-    """An id that no namespace has."""
+    """Returns an id that no namespace has, nor a row that was left behind."""
     (number,) = connection.execute(
         "SELECT max(coalesce((SELECT max(id) FROM namespaces), 0), coalesce((SELECT max(namespace) FROM cells), 0),"
         " coalesce((SELECT max(namespace) FROM requests), 0)) + 1"
@@ -157,12 +158,12 @@ def new_id(connection: sqlite3.Connection) -> int:
 
 
 def names(connection: sqlite3.Connection) -> list[str]:
-    """All namespaces that there is a checkpoint of."""
+    """Returns the names of all namespaces that have a checkpoint."""
     return [name for (name,) in connection.execute("SELECT name FROM namespaces ORDER BY id")]
 
 
 def forget(connection: sqlite3.Connection, name: str) -> None:
-    """Removes what there is of a namespace."""
+    """Removes a namespace's checkpoint."""
     ids = [number for (number,) in connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,))]
     for number in ids:
         for table, column in (("cells", "namespace"), ("requests", "namespace"), ("namespaces", "id")):
@@ -170,12 +171,12 @@ def forget(connection: sqlite3.Connection, name: str) -> None:
 
 
 def cell_checksum(name: str, kind: int, cell: bytes) -> int:
-    """What is kept beside a cell to find out whether it is the one that was written, of this key."""
+    """Returns the checksum that is stored beside a cell; it covers the key's name, so a cell of another key does not match."""
     return crc32(cell, crc32(name.encode(), kind))
 
 
 def put_cells(connection: sqlite3.Connection, namespace_id: int, cells: Sequence[Row]) -> Counted:
-    """Writes the cells of some keys, each once, over what there was of them; by how much there is more now."""
+    """Writes the cells of some keys, each key once, in place of their former cells. Returns the change of the namespace's count."""
     more = Counted()
     for at in range(0, len(cells), _AT_A_TIME):
         some = cells[at : at + _AT_A_TIME]
@@ -193,7 +194,7 @@ def put_cells(connection: sqlite3.Connection, namespace_id: int, cells: Sequence
 
 
 def remove_cells(connection: sqlite3.Connection, namespace_id: int, keys: Sequence[str]) -> Counted:
-    """Removes the cells of some keys, as far as there are any; what is gone."""
+    """Removes the cells of some keys, as far as there are any. Returns the count of the removed rows."""
     gone = Counted()
     for at in range(0, len(keys), _AT_A_TIME):
         some = list(keys[at : at + _AT_A_TIME])
@@ -213,21 +214,21 @@ def _count_cells(connection: sqlite3.Connection, namespace_id: int, keys: Sequen
 
 
 def cells(connection: sqlite3.Connection, namespace_id: int, size: int) -> Iterator[list[tuple[str, int, bytes, int]]]:
-    """Names, kinds, cells and checksums, in the order of the names, ``size`` at a time."""
+    """Yields names, kinds, cells and checksums, in the order of the names, ``size`` rows at a time."""
     cursor = connection.execute("SELECT key, kind, cell, checksum FROM cells WHERE namespace = ? ORDER BY key", (namespace_id,))
     while page := cursor.fetchmany(size):
         yield page
 
 
 def add_requests(connection: sqlite3.Connection, namespace_id: int, number: int, requests: bytes) -> Counted:
-    """Writes some requests behind those before; how much that is."""
+    """Writes a row of requests. Returns its count."""
     sure = crc32(requests, number)
     connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (namespace_id, number, requests, sure))
     return Counted(1, sure)
 
 
 def drop_requests(connection: sqlite3.Connection, namespace_id: int, before: int) -> Counted:
-    """Removes the requests below a number; what is gone."""
+    """Removes the rows of requests below a number. Returns the count of the removed rows."""
     row = connection.execute(
         "SELECT count(*), coalesce(sum(checksum), 0) FROM requests WHERE namespace = ? AND number < ?", (namespace_id, before)
     ).fetchone()
@@ -237,10 +238,10 @@ def drop_requests(connection: sqlite3.Connection, namespace_id: int, before: int
 
 
 def requests(connection: sqlite3.Connection, namespace_id: int) -> list[tuple[int, bytes]]:
-    """Numbers and requests, the oldest first.
+    """Returns the numbers and contents of the rows of requests, the oldest first.
 
     Raises:
-        Damaged: some are not what was written.
+        Damaged: a row is not what was written.
     """
     found = []
     rows = connection.execute("SELECT number, requests, checksum FROM requests WHERE namespace = ? ORDER BY number", (namespace_id,))

@@ -1,22 +1,22 @@
-"""One view of which a checkpoint is kept: what has changed since it was written last, and the next one as it is copied.
+"""The keeper of a view: notes which keys have changed since the last checkpoint, and copies the next checkpoint.
 
 =========  ===================================  =========  =========================================================================
 state      event                                next       what is done
 =========  ===================================  =========  =========================================================================
-RESTING    ``took`` events                      RESTING    their keys have changed
-RESTING    ``begin``                            COPYING    the place where the view stands is that of the next checkpoint; every key
-                                                           that has changed is to be copied as it is there
+RESTING    ``took`` events                      RESTING    their keys are noted as changed
+RESTING    ``begin``                            COPYING    the view's present place becomes that of the next checkpoint; every key
+                                                           that has changed is to be copied as it is at that place
 COPYING    ``before`` an event of a key that    COPYING    the key is copied first
            is to be copied
-COPYING    ``took`` events                      COPYING    their keys have changed again, for the checkpoint after this one
-COPYING    ``next_cells``                       COPYING    some more are copied
-COPYING    ``done``: it is written              RESTING    nothing
-COPYING    ``failed``                           RESTING    what was to be copied has changed still
-any        ``start_over``                       RESTING    all keys have changed: nothing that was written is gone on with
+COPYING    ``took`` events                      COPYING    their keys are noted as changed, for the checkpoint after this one
+COPYING    ``next_cells``                       COPYING    some more keys are copied
+COPYING    ``done``: the checkpoint is written  RESTING    nothing
+COPYING    ``failed``                           RESTING    the keys that were to be copied are noted as changed again
+any        ``start_over``                       RESTING    all keys count as changed: the next checkpoint has no base
 =========  ===================================  =========  =========================================================================
 
-So a checkpoint has every key as it was at one place of the log, though copying takes many turns of the loop: what stands there is the view
-of whoever has read up to that place and no further.
+So a checkpoint has every key as it was at one place of the log, although copying takes many turns of the event loop: it is the view of a
+reader that has read exactly up to that place.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from .file import Row
 from .requests import Rows, Some
 
 _NAMES = 1_000
-"""So many names of keys that have changed are kept however few keys there are."""
+"""Up to so many names of changed keys are kept, however few keys the view has."""
 
 
 class KeptView(Protocol):
-    """An opening of a log, and the view that follows it (``namespaces/follower``)."""
+    """What a keeper needs of an opening of a log and its view (``namespaces/follower``)."""
 
     @property
     def view(self) -> View:
-        """The view."""
+        """The view that follows the log."""
 
     @property
     def identity(self) -> str:
-        """Of the log; "" before it is open."""
+        """The log's identity; "" before the log is open."""
 
     @property
     def positions(self) -> Sequence[Position]:
-        """Where the view stands, by partition."""
+        """The position up to which the view has read, by partition."""
 
     @property
     def size(self) -> int:
-        """Bytes of the view's documents."""
+        """The size of the view's documents in bytes."""
 
     @property
     def unreadable(self) -> int:
-        """Entries that could not be read."""
+        """How many entries could not be read."""
 
     @property
     def unfolds(self) -> bool:
@@ -71,16 +71,16 @@ class KeptView(Protocol):
         """Whether the log never contradicted what the view was built from."""
 
     def is_confirmed(self, positions: Sequence[Position]) -> bool:
-        """Whether the log's reader has come to what was taken up to some positions by proof."""
+        """Whether the log's reader has read the events up to these positions that were taken by proof."""
 
 
 class Place(NamedTuple):
-    """Where a view stands."""
+    """The place of a view in its log."""
 
     start: Start
-    """From where on its log has to be read to go on with it."""
+    """The place from which the log is to be read to continue the view."""
     events: tuple[Position, ...]
-    """As ``About.events``."""
+    """Positions as in ``About.events``."""
 
 
 class Copy(NamedTuple):
@@ -88,67 +88,67 @@ class Copy(NamedTuple):
 
     about: About
     base: str
-    """The checkpoint with which it goes on (``About.id``); "": with none."""
+    """The id of the checkpoint before, which this one changes (``About.id``); "": this one has all keys."""
     names: tuple[str, ...]
-    """Those that have changed since the checkpoint before; empty if nothing of that is kept."""
+    """The names of the keys that have changed since the base; empty if there is no base."""
     events: int
-    """Since the checkpoint before."""
+    """How many events came since the checkpoint before."""
     noted: int
-    """How many requests the view had noted by then."""
+    """How many requests the view had noted by the checkpoint before."""
     requests: Sequence[Some]
-    """Those that were applied since the checkpoint before."""
+    """The rows of requests that were applied since the base, or of all that the view remembers."""
     dropped_before: int
-    """Requests with a lower number are not kept any more."""
+    """Rows of requests with a lower number are not kept any more."""
 
     @property
     def anew(self) -> bool:
-        """Whether nothing of the checkpoint before is kept."""
+        """Whether the checkpoint has all keys, and nothing of the one before is kept."""
         return not self.base
 
 
 class Keeper:
-    """What a checkpoint of one view is made of. All methods belong to the loop's thread."""
+    """Notes the changes of one view, and copies its checkpoints. Methods are called on the event loop, ``behind_seconds`` on any thread."""
 
     def __init__(self, namespace: str) -> None:
-        """Nothing is known yet of what is written; ``namespace``: ``tenant/namespace``."""
+        """Creates a keeper that knows of no checkpoint. ``namespace``: ``tenant/namespace``."""
         self.namespace = namespace
         self.to_copy: dict[str, None] = {}
-        """COPYING: the names of the keys that are still to be copied. Whoever folds events calls ``before`` while there are any."""
+        """COPYING: the names of the keys still to be copied. While there are any, ``before`` has to be called before events are folded."""
         self.events = 0
-        """Events since the last checkpoint."""
+        """How many events came since the last checkpoint."""
         self.written_at = time.monotonic()
-        """When the last checkpoint was written, or, before the first one, when this was made; in monotonic seconds."""
+        """When the last checkpoint was written or, before the first one, when the keeper was made; in monotonic seconds."""
         self._news_at = self._copied_news_at = self.written_at
-        """When the first came of what is in no checkpoint; the same of what is being copied."""
+        """When the first event came that is in no checkpoint, and the first of those being copied; in monotonic seconds."""
         self.ended = False
-        """Whether nothing of it is written any more: another keeper may have its namespace's checkpoint (``checkpoints``)."""
+        """Whether the keeper writes no more: another keeper may write the namespace's checkpoint (``checkpoints``)."""
         self._kept: KeptView | None = None
         self._base = ""
-        """The checkpoint that is in the file, or is to be; "": none with which the next one could go on, so every key has changed."""
+        """The id of the checkpoint that is in the file, or is being written; "": the next checkpoint has no base, and so has all keys."""
         self._changed: dict[str, None] = {}
         self._copied: list[tuple[str, Row | None]] = []
         self._bytes = 0
-        """Of those."""
+        """The size of the cells in ``_copied``."""
         self._copy: Copy | None = None
         self._last: dict[int, Placed] = {}
         """The last entry of each partition."""
         self._events: dict[int, Position] = {}
-        """Where the last event of each partition stands, or the last entry that could not be read."""
+        """By partition: the position of the last event, or of the last entry that could not be read (``About.events``)."""
         self._anchors: dict[int, tuple[Position, str]] = {}
-        """Of those partitions from which no event came since the view was restored."""
+        """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
         self._rows = Rows()
         """The rows of requests that are written."""
         self._noted = 0
-        """How many requests the view had noted when they were copied last."""
+        """How many requests the view had noted when they were last copied."""
 
     @property
     def kept(self) -> KeptView | None:
-        """What is kept now."""
+        """The view that is kept now, as its opening."""
         return self._kept
 
     @property
     def place(self) -> Place | None:
-        """Where the view stands; None: it has no log."""
+        """The view's place in its log; None: it has no log."""
         kept = self._kept
         if kept is None or not kept.identity or not kept.positions:
             return None
@@ -163,7 +163,7 @@ class Keeper:
         return not self._base or self.events > 0
 
     def behind_seconds(self, now: float) -> float:
-        """For how long something new is in no checkpoint; 0: nothing is. ``now``: monotonic seconds; other threads may ask."""
+        """Returns for how many seconds something new has been in no checkpoint; 0: nothing is. ``now``: monotonic seconds."""
         if self.copying:
             return now - self._copied_news_at
         return now - self._news_at if self.has_news else 0.0
@@ -174,17 +174,17 @@ class Keeper:
         return self._copy is not None
 
     def keep(self, kept: KeptView) -> None:
-        """Keeps a view from now on, or goes on with the same one, which another opening of the log has continued."""
+        """Keeps a view from now on, or continues with the same one, which another opening of the log has taken over."""
         self._kept = kept
         if kept.view.gone is None and self._base:
             kept.view.gone = {}
 
     def restored(self, about: About, rows: Sequence[tuple[int, int]], noted: int) -> None:
-        """The view is what the checkpoint has.
+        """Notes that the view was restored from a checkpoint, and nothing has changed since.
 
         Args:
-            about: what that holds for.
-            rows: its rows of requests: their numbers, and how many are in each.
+            about: the checkpoint's header.
+            rows: the checkpoint's rows of requests: their numbers, and how many are in each.
             noted: how many requests the view has noted so far.
         """
         self._base = about.id
@@ -194,7 +194,7 @@ class Keeper:
         self._noted = noted
 
     def before(self, events: Sequence[Placed]) -> None:
-        """Events are about to be folded: those of their keys that are to be copied are copied first."""
+        """Copies the keys of events that are about to be folded, if they are still to be copied."""
         for placed in events:
             name = name_of(placed.event.key) if placed.event is not None else ""
             if name in self.to_copy:
@@ -202,7 +202,7 @@ class Keeper:
                 self._take(name)
 
     def took(self, events: Sequence[Placed]) -> None:
-        """Events were folded."""
+        """Notes events that were folded."""
         if not self.events and self._base:
             self._news_at = time.monotonic()
         self.events += len(events)
@@ -217,7 +217,7 @@ class Keeper:
             self._bound()
 
     def took_late(self, placed: Placed) -> None:
-        """An event was folded, perhaps behind some of its partition that came later (``core/reading/unfolded``)."""
+        """Notes an event that was folded late, perhaps after events behind it in its partition (``core/reading/unfolded``)."""
         partition = placed.partition
         last, told = self._last.get(partition), self._events.get(partition, "")
         self.took((placed,))
@@ -226,7 +226,7 @@ class Keeper:
         self._events[partition] = max(told, self._events.get(partition, ""))
 
     def start_over(self) -> None:
-        """Nothing that was written can be gone on with."""
+        """Drops everything that is known of the checkpoint in the file: the next one has all keys."""
         if not self.has_news:
             self._news_at = time.monotonic()
         self._base = ""
@@ -238,9 +238,10 @@ class Keeper:
     # --- the next checkpoint ---------------------------------------------------------------------------------------
 
     def begin(self) -> Copy | None:
-        """The place where the view stands now is that of the next checkpoint.
+        """Begins the next checkpoint at the view's present place.
 
-        None: there is no log, or it is not to be relied on, or not all of it is in the view.
+        Returns:
+            The checkpoint to be written; None: the view has no log, is not trusted, or does not have all that was read.
         """
         kept, place = self._kept, self.place
         assert self._copy is None, "resting"
@@ -275,9 +276,9 @@ class Keeper:
         return self._copy
 
     def next_cells(self, most: int, most_bytes: int) -> list[tuple[str, Row | None]]:
-        """Some more cells, None where there is none any more; an empty list at the end.
+        """Copies some more keys. Returns their names and rows, with None for keys that are gone; an empty list at the end.
 
-        It ends with the cell that makes it ``most_bytes`` large: making them of cells that are not frozen takes its time.
+        The list ends with the cell that brings it to ``most_bytes``: cells that are not frozen take time to copy.
         """
         names = self.to_copy
         while names and len(self._copied) < most and self._bytes < most_bytes:
@@ -286,16 +287,16 @@ class Keeper:
         return copied
 
     def forgotten(self) -> dict[int, Position]:
-        """Up to where deletions were forgotten by now, by partition: such keys may have gone before they were copied."""
+        """Returns, by partition, up to where deletions are forgotten by now: such keys may have gone before they were copied."""
         assert self._kept is not None, "kept"
         return dict(self._kept.view.forgotten)
 
     def done(self) -> None:
-        """The checkpoint is written."""
+        """Notes that the checkpoint is written."""
         self._copy = None
 
     def failed(self) -> None:
-        """It is not; the one before is there still."""
+        """Notes that the checkpoint is not written, so the one before is still in the file."""
         copy = self._copy
         if copy is None:
             return
@@ -312,7 +313,7 @@ class Keeper:
         self._bound()
 
     def _bound(self) -> None:
-        """More names than twice the view's are of keys that have gone: copying every key that there is costs less than keeping them."""
+        """Starts over if there are many more changed names than keys: most are of keys that have gone, so copying all keys costs less."""
         if self._kept is not None and len(self._changed) > max(2 * len(self._kept.view), _NAMES):
             self.start_over()
 
@@ -325,7 +326,7 @@ class Keeper:
             self._bytes += len(row.cell)
 
     def _anchor(self, partition: int, position: Position) -> str:
-        """What stands where a partition was read up to, if an event does."""
+        """Returns the anchor of the entry at the position up to which a partition was read; "": no known entry stands exactly there."""
         last = self._last.get(partition)
         if last is not None:
             return anchor_of(last) if last.position == position else ""

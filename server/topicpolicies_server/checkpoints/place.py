@@ -1,22 +1,22 @@
-"""Where the file of checkpoints stands, and whose the file is that is found there. Nobody else's is ever removed, or written to.
+"""Where the file of checkpoints is, and whether a file that is found there is ours. A foreign file is never removed or written to.
 
-An SQLite file says by its ``application_id`` whose it is; that stands in the first hundred bytes, which may be damaged as any others are:
+An SQLite file names its application by its ``application_id``, which is in the first hundred bytes. These may be damaged, too:
 
 ==========================================  ====================  =================================================================
-how the file begins                         by whom it is named   whose it is
+how the file begins                         who named the file    whose it is
 ==========================================  ====================  =================================================================
-there is none, or it is empty               anybody               FREE: a new one is made
+there is no file, or it is empty            anybody               FREE: a new file is made
 with SQLite's header, and our id            anybody               OURS, of whatever format, and however damaged behind that
-with anything; the first page ends with     anybody               OURS: no page of another file ends so
+with anything; the first page ends with     anybody               OURS: no page of another file ends like this
 the statement that made our first table,
 and the name of its index
-with a page of nothing but zeros            this server           OURS: nobody's content is there
-with SQLite's name, and ends within the     this server           OURS: it is too short to be anybody's database
-header
-otherwise                                   anybody               FOREIGN, or not to be told from such a file: it is left alone
+with a page of nothing but zeros            this server           OURS: it has no content that could be somebody else's
+with SQLite's magic string, and ends        this server           OURS: it is too short to be a database
+within the header
+otherwise                                   anybody               FOREIGN, or not to be told from a foreign file: it is left alone
 ==========================================  ====================  =================================================================
 
-This server names the file beside ``data`` unless it is told otherwise.
+This server names the file, beside ``data``, unless an option names another one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ..sqlite_file import Damaged, FileError, Problem
 from . import file
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""What the names of SQLite's files end with."""
+"""What SQLite appends to the file's name for the database and the files beside it."""
 
 
 class Whose(enum.Enum):
-    """Whose a file is."""
+    """Whose a file is: FREE, there is none; OURS, checkpoints of this software; FOREIGN, somebody else's, or not known."""
 
     FREE = enum.auto()
     OURS = enum.auto()
@@ -42,11 +42,11 @@ class Whose(enum.Enum):
 
 
 def whose(beginning: bytes, *, named_here: bool) -> Whose:
-    """Whose a file is (see above).
+    """Decides whose a file is (see the table above).
 
     Args:
-        beginning: its first ``file.PAGE_BYTES`` bytes, or all of them.
-        named_here: whether this server gave it its name.
+        beginning: the first ``file.PAGE_BYTES`` bytes of the file, or all of them.
+        named_here: whether this server chose the file's name.
     """
     if not beginning:
         return Whose.FREE
@@ -57,17 +57,17 @@ def whose(beginning: bytes, *, named_here: bool) -> Whose:
 
 
 class FilePlace:
-    """Where the file stands."""
+    """The path of the file, and the files that are found there."""
 
     def __init__(self, path: Path, *, named_here: bool = False) -> None:
-        """``named_here``: whether this server gave it its name."""
+        """``named_here``: whether this server chose the file's name."""
         self.path = path
         self._named_here = named_here
         self._opened: dict[str, tuple[int, int]] = {}
-        """Which files they were as they were opened, by the endings of their names."""
+        """Device and inode of the files when they were opened, by what is appended to their names."""
 
     def whose(self) -> Whose:
-        """Whose the file is that stands there.
+        """Returns whose the file at this path is.
 
         Raises:
             FileError: it can't be read.
@@ -82,37 +82,37 @@ class FilePlace:
 
     @property
     def is_replaceable(self) -> bool:
-        """Whether what stands there, and can't be used, may be removed."""
+        """Whether the file at this path, which can't be used, may be removed."""
         with suppress(FileError):
             return self.whose() is not Whose.FOREIGN
         return False
 
     def opened(self) -> None:
-        """What stands there now was opened."""
+        """Notes that the files that are there now have been opened."""
         self._opened = self._there()
 
     def still_there(self) -> list[str]:
-        """The endings of the names at which still stands what was opened."""
+        """Returns the endings of the names at which the opened files still are."""
         return [ending for ending, found in self._there().items() if self._opened.get(ending) == found]
 
     def check(self) -> None:
-        """Makes sure that the file stands where it was opened.
+        """Checks that the file is still where it was opened.
 
         Raises:
-            Damaged: it does not.
+            Damaged: it is not there, or another one is.
         """
         found = self._there().get("")
         if found is None or found != self._opened.get(""):
             raise Damaged(f"{self.path} was moved, deleted or replaced")
 
     def clear(self, endings: Sequence[str] = _BESIDE) -> None:
-        """Removes the files whose names end so.
+        """Removes the files whose names have these endings.
 
         Raises:
             FileError: they can't be removed.
         """
         try:
-            for ending in sorted(endings, reverse=True):  # the file itself goes last
+            for ending in sorted(endings, reverse=True):  # the database itself is removed last
                 self._beside(ending).unlink(missing_ok=True)
         except OSError as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be removed: {error.strerror}.") from error
@@ -121,7 +121,7 @@ class FilePlace:
         return self.path.with_name(self.path.name + ending)
 
     def _there(self) -> dict[str, tuple[int, int]]:
-        """Which files stand there now, by the endings of their names."""
+        """Returns device and inode of the files that are there now, by what is appended to their names."""
         there = {}
         for ending in _BESIDE:
             with suppress(OSError):

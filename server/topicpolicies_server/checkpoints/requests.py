@@ -1,6 +1,6 @@
-"""The requests that a view remembers, as they stand in the file: in rows of some each, so that none keeps the interpreter for long.
+"""The requests that a view remembers, as they are stored in the file: several in each row, so that no row holds the interpreter for long.
 
-A row has each request as the view keeps it (``core/fold/recent``), in two texts: nothing is made of them before somebody asks.
+A row has each request as the view keeps it (``core/fold/recent``), in two texts, which are parsed only when a request is looked up.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import NamedTuple, TypeAlias
 from ..core.fold.recent import Texts
 
 A_ROW = 256
-"""So many requests are in a row at most: about a millisecond of JSON, in which no other thread runs."""
+"""The most requests in a row: about a millisecond of JSON, in which no other thread runs."""
 Requests: TypeAlias = Sequence[Texts]
-"""The oldest first."""
+"""Requests, the oldest first."""
 
 
 class Some(NamedTuple):
-    """A row of requests."""
+    """A row of requests, with its number."""
 
     number: int
     requests: Requests
 
 
 class Rows:
-    """Which rows of requests the file has: their numbers, and how many are in each. None is empty."""
+    """The rows of requests that the file has: their numbers, and how many requests are in each. None is empty."""
 
     def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
-        """``rows``: those that are there, the oldest first."""
+        """``rows``: the number and size of each row that is there, the oldest first."""
         self._rows = deque(rows)
         self._next = self._rows[-1][0] + 1 if self._rows else 1
         self._count = sum(count for _, count in self._rows)
@@ -39,7 +39,7 @@ class Rows:
         return len(self._rows)
 
     def add(self, requests: Requests) -> list[Some]:
-        """The rows of more requests, which come behind those that are there."""
+        """Returns the rows of further requests, which come behind the present ones, and counts them as present."""
         added = []
         for at in range(0, len(requests), A_ROW):
             some = requests[at : at + A_ROW]
@@ -50,7 +50,7 @@ class Rows:
         return added
 
     def first(self, most: int) -> int:
-        """The number of the first row that is still kept; of those before, a view would not remember any.
+        """Returns the number of the first row that is still needed; a view would remember no request of the rows before it.
 
         Args:
             most: how many requests a view remembers.
@@ -61,26 +61,26 @@ class Rows:
         return rows[0][0] if rows else self._next
 
     def take_back(self, added: Sequence[Some]) -> None:
-        """Rows that were to be added are not there."""
+        """Removes the last rows again, because they were not written."""
         while added and self._rows and self._rows[-1][0] >= added[0].number:
             self._count -= self._rows.pop()[1]
 
     def clear(self) -> None:
-        """None of them counts any more."""
+        """Removes all rows."""
         self._rows.clear()
         self._count = 0
 
 
 def to_bytes(requests: Requests) -> bytes:
-    """Requests as they stand in a row."""
+    """Returns requests as they are stored in a row."""
     return json.dumps(requests, separators=(",", ":")).encode("ascii")
 
 
 def from_bytes(data: bytes) -> Requests:
-    """Reads them.
+    """Reads the requests of a row.
 
     Raises:
-        ValueError, TypeError: they are none.
+        ValueError, TypeError: the row has no requests.
     """
     found: Requests = json.loads(data)
     if not set(map(type, chain.from_iterable(found))) <= {str}:

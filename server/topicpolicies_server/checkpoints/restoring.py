@@ -1,4 +1,4 @@
-"""A view is made of a checkpoint again: as it was, at the place where it stood."""
+"""Restores a view from a checkpoint: as it was, at the place where it stood."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from .store import Stored
 
 
 class Restored(NamedTuple):
-    """A view from a checkpoint."""
+    """A view that was restored from a checkpoint."""
 
     about: About
     view: View
     rows: Sequence[tuple[int, int]]
-    """Its rows of requests: their numbers, and how many are in each."""
+    """The checkpoint's rows of requests: the number of each, and how many requests it has."""
 
     @property
     def start(self) -> Start:
-        """From where on a log has to be read."""
+        """The place from which the log is to be read."""
         return Start(self.about.identity, self.about.positions, self.about.anchors, self.about.context.in_place)
 
     @property
     def positions(self) -> tuple[Position, ...]:
-        """Where the view stands, by partition."""
+        """The position up to which the view has read, by partition."""
         return self.about.positions
 
 
 def is_of_use(about: About, context: FoldContext) -> bool:
-    """Whether a log that is opened now would be folded as it was then, by who made the checkpoint.
+    """Whether this release would fold a log that is opened now as it was folded for the checkpoint.
 
     Args:
-        about: what the checkpoint holds for.
+        about: the checkpoint's header.
         context: what the fold knows now, before the log is open.
     """
     then = about.context
@@ -47,10 +47,10 @@ def is_of_use(about: About, context: FoldContext) -> bool:
 
 
 def restore(stored: Stored) -> Restored:
-    """The view of a checkpoint.
+    """Makes the view of a checkpoint.
 
     Raises:
-        Damaged: it is not what was written.
+        Damaged: the checkpoint is not what was written.
         sqlite3.Error: it can't be read.
     """
     about = stored.about

@@ -1,16 +1,16 @@
-"""The file of checkpoints, opened. It is a cache: one that can't be read is replaced, and one that can't be written is done without.
+"""The store: the opened file of checkpoints. It is a cache: a file that can't be read is replaced, and a server can do without one.
 
-Whose the file is that is found in its place, ``place`` says.
+``place`` decides whose the file is that is found.
 
 ==========================================  ====================================================================================
-what is found in its place                  what follows
+what is found                               what is done
 ==========================================  ====================================================================================
-nothing, or an empty file                   it is made
-a file of checkpoints in good order         it is used
-ours, of another format, or damaged         it is removed, and made anew, also while it is used (``make_anew``)
-somebody else's                             it is left alone: ``FileError``
-a file that another process has             it is left alone: ``FileError``
-one that can't be written                   ``FileError``
+nothing, or an empty file                   the file is created
+a file of checkpoints in good order         the file is used
+ours, of another format, or damaged         the file is removed and made anew, also while it is used (``make_anew``)
+somebody else's file                        the file is left alone: ``FileError``
+a file that another process uses            the file is left alone: ``FileError``
+a file that can't be written                ``FileError``
 ==========================================  ====================================================================================
 """
 
@@ -34,11 +34,11 @@ from .place import FilePlace, Whose
 
 _log = logging.getLogger(__name__)
 PAGE = 1_000
-"""Cells that are read at a time."""
+"""How many cells are read at a time."""
 
 
 class Overtaken(Exception):
-    """What was to be written is of no use: another checkpoint stands where the one did that it goes on with, or another keeper writes."""
+    """Raised if a checkpoint must not be written: the file has another one than its base, or another keeper writes."""
 
 
 class Stored(NamedTuple):
@@ -46,21 +46,21 @@ class Stored(NamedTuple):
 
     about: About
     cells: Iterator[Helds]
-    """All keys, in the order of their names; ``Damaged`` if they are not those that were written."""
+    """All keys, in the order of their names. Iterating raises ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
-    """Numbers and requests, the oldest first."""
+    """The numbers and contents of the rows of requests, the oldest first."""
 
 
 class Store:
-    """An open file. What writes is called on one thread at a time; ``read`` on any."""
+    """The file of checkpoints. Methods that write are called on one thread at a time, ``read`` on any."""
 
     def __init__(self, path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection, *, named_here: bool = False) -> None:
-        """Names the file.
+        """Creates a store whose file is not open.
 
         Args:
-            path: of it.
-            kind: the class of the connection that writes: tests put faults in it.
-            named_here: whether this server gave it its name, and nobody else.
+            path: the file's path.
+            kind: the class of the connection that writes: tests inject faults with it.
+            named_here: whether this server chose the file's name.
         """
         self.path = path
         self._kind = kind
@@ -68,14 +68,14 @@ class Store:
         self._lock = FileLock(path)
         self._connection: sqlite3.Connection | None = None
         self._row: NamespaceRow | None = None
-        """Of what is being written."""
+        """The row of the namespace whose checkpoint is being written; None: none is."""
         self._name = ""
 
     def open(self) -> None:
-        """Opens the file, makes it, or replaces it (see above).
+        """Opens, creates or replaces the file (see the table above).
 
         Raises:
-            FileError: it can't be used.
+            FileError: the file can't be used.
         """
         self._lock.acquire()
         try:
@@ -95,18 +95,18 @@ class Store:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a file to write to."""
+        """Whether the file is open, and can be written."""
         return self._connection is not None
 
     def make_anew(self) -> None:
-        """Removes the file that was opened, or what says that it has checkpoints, and makes a new one. Something else is left alone.
+        """Removes the file that was opened, or a file of ours in its place, and makes a new one. A foreign file in its place is left alone.
 
         Raises:
-            FileError: it can't be made; nothing is open.
+            FileError: no new file can be made; nothing is open then.
         """
-        opened = self._place.still_there() if self.is_open else []  # while they are open no others have their numbers
+        opened = self._place.still_there() if self.is_open else []  # while they are open, no other file gets their inode numbers
         self.close()
-        self._lock.acquire()  # another process may have taken it
+        self._lock.acquire()  # raises if another process has taken the file
         try:
             if self._place.is_replaceable:
                 self._place.clear()
@@ -119,13 +119,13 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Closes it, and gives up its lock."""
+        """Closes the file, and releases its lock."""
         self._let_go()
         self._lock.release()
 
     @contextmanager
     def read(self, name: str) -> Iterator[Stored | None]:
-        """A namespace's checkpoint; None: there is none.
+        """Reads a namespace's checkpoint, for as long as the context lasts; None: there is none.
 
         Raises:
             sqlite3.Error: it can't be read, or is damaged.
@@ -144,14 +144,18 @@ class Store:
         finally:
             connection.close()
 
-    # --- one checkpoint is moved on --------------------------------------------------------------------------------
+    # --- writing a checkpoint --------------------------------------------------------------------------------------
 
     def begin(self, name: str, base: str) -> None:
-        """Begins to write a namespace's checkpoint, which goes on with another one (``About.id``); "": nothing of what there was is kept.
+        """Begins to write a namespace's checkpoint.
+
+        Args:
+            name: the namespace.
+            base: the checkpoint that is changed (``About.id``); "": nothing of the former one is kept.
 
         Raises:
-            Overtaken: that is not there.
-            sqlite3.Error: it can't be written.
+            Overtaken: the file has another checkpoint than ``base``.
+            sqlite3.Error: the file can't be written.
         """
         connection = self._writer()
         connection.execute("BEGIN IMMEDIATE")
@@ -164,14 +168,14 @@ class Store:
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
 
     def add(self, rows: Sequence[Row], gone_keys: Sequence[str]) -> None:
-        """Writes what there is of some keys, each once, and removes others."""
+        """Writes the rows of some keys, each key once, and removes other keys."""
         connection, row = self._writing()
         counted = row.cells + file.put_cells(connection, row.id, rows)
         gone = file.remove_cells(connection, row.id, gone_keys)
         self._row = row._replace(cells=counted.without(gone))
 
     def add_requests(self, number: int, requests: bytes) -> None:
-        """Writes a row of requests behind those before."""
+        """Writes a row of requests, behind those before."""
         connection, row = self._writing()
         self._row = row._replace(requests=row.requests + file.add_requests(connection, row.id, number, requests))
 
@@ -181,11 +185,15 @@ class Store:
         self._row = row._replace(requests=row.requests.without(file.drop_requests(connection, row.id, before)))
 
     def commit(self, about: About, *, ended: Callable[[], bool] = lambda: False) -> None:
-        """The checkpoint holds for this from now on; ``ended``: asked last, whether it is not to be.
+        """Commits the checkpoint.
+
+        Args:
+            about: the checkpoint's header.
+            ended: called just before the commit: whether the keeper has ended, so that nothing may be committed.
 
         Raises:
-            Overtaken: it is not to be.
-            sqlite3.Error: it is as it was before.
+            Overtaken: the keeper has ended.
+            sqlite3.Error: the commit failed; the former checkpoint is still there.
         """
         connection, row = self._writing()
         self._place.check()
@@ -196,7 +204,7 @@ class Store:
         self._row = None
 
     def give_up(self) -> None:
-        """It is as it was before."""
+        """Gives up the checkpoint that is being written: the former one stays."""
         self._row = None
         if self._connection is not None and self._connection.in_transaction:
             with suppress(sqlite3.Error):
@@ -221,7 +229,7 @@ class Store:
 
     def _open(self) -> None:
         create_private(self.path)
-        if self._place.whose() is Whose.FOREIGN:  # what was left beside it by the file that stood there is not written into it
+        if self._place.whose() is Whose.FOREIGN:  # a journal that its predecessor left must not be written into it
             raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)

@@ -1,10 +1,12 @@
-"""The command line: ``topicpolicies``. What concerns the server is imported only by the commands that run one.
+"""The command line: ``topicpolicies``. Only the commands that run a server import the server's modules.
 
-- ``app``: the application, its global options (``settings``) and its commands
-- ``calls``: the commands that call a server; ``declaring``: plan, apply and export
-- ``serving``: the commands that run a server or a guard, and the one that shows with which options
+- ``app``: the application and its global options; ``settings``: the values of those; ``commands``: where each command is
+- ``calls``: the commands that call a server; ``declaring``: plan, apply and export; ``version``
+- ``doctor``: the command that looks for what is wrong
+- ``serving``: the commands that run a server or a guard, and the one that shows their options
 - ``showing``: documents, changes and entries for people and for programs
-- ``arguments``, ``files``, ``interrupts``, ``writing``, ``exits``: what is read, what is written, and how commands end
+- ``arguments``, ``files``: checks of what is read; ``writing``: output that can't be written
+- ``interrupts``, ``exits``: how commands are interrupted, and how they end
 """
 
 from importlib.util import find_spec

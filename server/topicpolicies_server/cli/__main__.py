@@ -1,4 +1,4 @@
-"""``python -m topicpolicies_server.cli`` is ``topicpolicies``."""
+"""Lets ``python -m topicpolicies_server.cli`` run ``topicpolicies``."""
 
 from .app import main
 

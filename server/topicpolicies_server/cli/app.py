@@ -1,4 +1,4 @@
-"""The application: global options, and the commands. They may stand before or after the command."""
+"""The application: its commands, and the global options, which may stand before or after the command."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _ANYWHERE = {
 
 
 class Application(TyperGroup):
-    """The group of the commands. Its own options are understood behind the command as well."""
+    """The group of all commands. The global options are accepted behind the command as well."""
 
     def __init__(self, **settings: Any) -> None:
-        """Typer gives the settings."""
+        """``settings``: passed by Typer."""
         super().__init__(**settings)
-        self.commands = cast("dict[str, Any]", Commands())  # which nobody adds to
+        self.commands = cast("dict[str, Any]", Commands())  # a Mapping suffices: none is ever added
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Moves the global options to the front."""
+        """Parses the arguments, once the global options are moved before the command."""
         rest = super().parse_args(ctx, hoist(args))
         check(ctx)
         return rest
@@ -64,7 +64,7 @@ class Application(TyperGroup):
         self.format_commands(ctx, formatter)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command; with ``--output json`` wrong usage is told as JSON too."""
+        """Runs a command and exits. With ``--output json`` errors of usage are reported as JSON too."""
         given = sys.argv[1:] if args is None else args
         if not wants_json(given):
             with writing(Output.TABLE), _telling_the_signal():
@@ -89,11 +89,11 @@ def _telling_the_signal() -> Iterator[None]:
 
 
 _UsageError: Any = typer.BadParameter.__bases__[0]
-"""What Typer raises for wrong usage; it does not export the class itself."""
+"""The base class of Typer's errors of usage, which Typer does not export."""
 
 
 def hoist(args: Sequence[str]) -> list[str]:
-    """The arguments with the global options first; what follows ``--`` stays where it is. ``--version`` is the command of that name."""
+    """Returns the arguments with the global options first; what follows ``--`` stays. A leading ``--version`` becomes ``version``."""
     first: list[str] = []
     others: list[str] = []
     at = 0
@@ -117,7 +117,7 @@ def hoist(args: Sequence[str]) -> list[str]:
 
 
 def wants_json(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the arguments, or else the environment, ask for JSON. The last argument that says it goes before the others."""
+    """Whether the arguments, or else the environment, select JSON. If an argument is repeated, the last one counts."""
     wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
     for option, value in pairwise([*hoist(args), ""]):
         if option in ("--output", "-o"):
@@ -140,7 +140,7 @@ app = typer.Typer(
 
 
 def _default_actor() -> str:
-    """The login name; empty if there is none."""
+    """Returns the login name; empty: there is none."""
     try:
         return getpass.getuser().encode(errors="replace").decode()
     except (OSError, KeyError, ImportError):
@@ -198,5 +198,5 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
 
 def main() -> None:
-    """The program ``topicpolicies``, under this name however it was started."""
+    """Runs the program, under the name ``topicpolicies`` however it was started."""
     app(prog_name="topicpolicies")

@@ -1,4 +1,4 @@
-"""What arguments and options must be, whatever they mean: Unicode."""
+"""What all commands have in common: arguments and options that are Unicode, and help with its options under headings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be sent: bytes that are not UTF-8, and halves of characters, can't."""
+    """Whether a text can be encoded and sent. Bytes that are not UTF-8 arrive as surrogates, which can't be."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -20,10 +20,10 @@ def is_unicode(text: str) -> bool:
 
 
 def check(context: Any) -> None:
-    """Looks at the values of a command's arguments and options. Paths of files may have any bytes.
+    """Checks the values of a command's arguments and options. Paths of files may have any bytes.
 
     Raises:
-        typer.BadParameter: one is not Unicode.
+        typer.BadParameter: a value is not Unicode.
     """
     for parameter in context.command.params:
         if not all(map(is_unicode, _texts(context.params.get(parameter.name)))):
@@ -37,26 +37,26 @@ def _texts(value: object) -> Iterable[str]:
 
 
 class Command(TyperCommand):
-    """A command whose arguments are Unicode, and whose help shows its options under their headings."""
+    """A command whose arguments and options must be Unicode, and whose help shows options under headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads and checks them."""
+        """Parses and checks the arguments."""
         rest = super().parse_args(ctx, args)
         check(ctx)
         return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What stands behind the command's name: ``TOPIC``, ``[PATH=VALUE]...``."""
+        """Returns what follows the command's name in its usage: ``TOPIC``, ``[PATH=VALUE]...``."""
         arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
         return [self.options_metavar or "", *map(_usage, arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the arguments and the options."""
+        """Writes the arguments and the options of the command."""
         write_options(self, ctx, formatter)
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes the arguments of a command, then the options that have no heading, then the others under theirs."""
+    """Writes a command's arguments, then the options without a heading, then the other options under their headings."""
     shown: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
@@ -73,12 +73,12 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 _PYTHON_WORDS = re.compile(r"<([^<>]+)>")
 _FIELD_WORDS = {"str": "TEXT", "path": "FILE", "file": "FILE", "int range": "N", "float range": "N"}
-"""What stands for a value that has no name of its own."""
+"""The placeholders of values without a ``metavar``, in place of Typer's names of Python types."""
 _RANGE = re.compile(r"([\d.]+)<=x<=([\d.]+)")
 
 
 def _name(argument: Any) -> str:
-    """An argument's name, without what says that it may be given again or left out."""
+    """Returns an argument's name without the marks of optional and repeated ones."""
     return str(argument.metavar or argument.name.upper()).strip("[].")
 
 

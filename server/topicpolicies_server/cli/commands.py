@@ -1,4 +1,4 @@
-"""The commands, each imported when it is asked for: a server starts without what the others need."""
+"""The commands. Each is imported when it is looked up, so that a server starts without what other commands need."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ WHERE = {
     "demo": "serving.demo:demo",
     "version": "version:version",
 }
-"""The function of each command, in the order in which help shows them."""
+"""The module and function of each command, in the order in which help shows them."""
 
 
 class Commands(Mapping[str, Any]):
-    """Commands by name. Who looks one up has its module imported."""
+    """The commands by name. A lookup imports the command's module."""
 
     def __init__(self) -> None:
-        """None is imported."""
+        """Begins with no command imported."""
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and errors told to people or programs."""
+"""How commands end: exit codes, and errors on standard error, for people or for programs."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class ExitCode(enum.IntEnum):
 
     OK = 0
     ERROR = 1
-    """Everything that has no code of its own."""
+    """Any error that has no code of its own."""
     USAGE = 2
     """The command line, or the request, is wrong."""
     CONFLICT = 3
-    """The document has another version than --etag says (ABORTED), or there is one, in spite of --must-not-exist (ALREADY_EXISTS)."""
+    """The document has another version than ``--etag`` (ABORTED), or it exists despite ``--must-not-exist`` (ALREADY_EXISTS)."""
     NOT_FOUND = 4
     """There is no such topic or namespace, or, for ``get``, no document."""
     UNAVAILABLE = 5
     """The server, or the log behind it, can't be reached, or did not answer a read in time."""
     OUTCOME_UNKNOWN = 6
-    """A change was sent and not answered in time: repeat it with the --request-id that the error names."""
+    """A change was sent and not answered in time. It can be repeated with the ``--request-id`` that the error names."""
     DIFFERENT = 7
     """``plan`` and ``diff``: there are differences."""
     HALF_DONE = 8
-    """``apply``: a part was done before the rest failed."""
+    """``apply``: some changes were made before one failed, or it is unknown whether any were."""
     NOT_STARTED = 9
     """``serve``, ``guard`` and ``demo``: an address or a file is in use, or can't be used."""
     UNWELL = 10
@@ -48,12 +48,12 @@ or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id t
 10 a check failed (doctor)."""
 
 _UNRESOLVED = "errors resolving "
-"""In what gRPC says of a host that has no address."""
+"""A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _MISNAMED = "Hostname Verification Check failed"
 _NO_TLS = "WRONG_VERSION_NUMBER"
 _BROKEN_OFF = ("recvmsg:Connection reset", "Socket closed")
-"""In what gRPC says of a server that takes the connection and ends it, as one that wants TLS does."""
+"""A server accepted the connection and closed it, as one does that expects TLS."""
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
@@ -65,20 +65,20 @@ _CODES = {
 
 
 def exit_code(error: TopicPoliciesError) -> ExitCode:
-    """How a command ends that failed like this."""
+    """Returns the exit code of a command that failed with this error."""
     return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code, ExitCode.ERROR)
 
 
 @contextmanager
 def reporting(output: Output, server: str = "") -> Iterator[None]:
-    """Tells errors on standard error, and ends the command with their exit code.
+    """Reports an error of the body on standard error, and ends the command with its exit code.
 
     Args:
-        output: how.
-        server: where the server was looked for.
+        output: the form of the report.
+        server: the server's address, for an error about the connection.
 
     Raises:
-        typer.Exit: the body failed with an error of the client's, or with a file that can't be read or written.
+        typer.Exit: the body failed with an error of the client, or a file can't be read or written.
     """
     try:
         yield
@@ -86,14 +86,14 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
         tell(error, output, server)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
-        if error.filename is None:  # no file's, but the output's
+        if error.filename is None:  # an error of the output, which ``writing`` reports
             raise
         tell_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
 
 
 def error_json(error: TopicPoliciesError) -> dict[str, Any]:
-    """An error as JSON."""
+    """Returns an error as JSON."""
     told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": error.message}
     if error.metadata:
         told["metadata"] = error.metadata
@@ -105,7 +105,7 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
 
 
 def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
-    """Tells an error on standard error: a sentence and the violations, or one JSON document."""
+    """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     unknown = _UNRESOLVED in error.message
     if server and (error.never_sent or unknown):
         error = type(error)(_unreached(error.message, server, unknown=unknown), code=error.code)
@@ -121,7 +121,7 @@ def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
 
 
 def _unreached(told: str, server: str, *, unknown: bool) -> str:
-    """What is said of a server to which there is no connection; ``told`` is what gRPC says."""
+    """Returns the message about a server that can't be connected to. ``told``: gRPC's message; ``unknown``: the host has no address."""
     if _UNTRUSTED in told:
         return f"The server at {server} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."
     if _MISNAMED in told:
@@ -135,7 +135,7 @@ def _unreached(told: str, server: str, *, unknown: bool) -> str:
 
 
 def tell_other(reason: str, message: str, output: Output) -> None:
-    """Tells an error that is not the service's on standard error."""
+    """Reports an error that is not of the service on standard error."""
     if output is Output.JSON:
         typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)
     else:

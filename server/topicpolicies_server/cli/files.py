@@ -1,4 +1,4 @@
-"""Files that the command line names, and standard input: texts in UTF-8, and errors that say which file it was."""
+"""Files that the command line names, and standard input: reads and writes UTF-8, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDARD_INPUT = Path("-")
 
 @contextmanager
 def naming(name: object) -> Iterator[None]:
-    """Lets errors of reading and writing say of what; without a name they are errors of the output."""
+    """Adds a name to an OSError of the body that has none. An OSError without a name counts as one of the output (``writing``)."""
     try:
         yield
     except OSError as error:
@@ -27,30 +27,30 @@ def naming(name: object) -> Iterator[None]:
 
 
 def name_of(path: Path) -> str:
-    """How errors name a file."""
+    """Returns the name of a file in errors."""
     return "standard input" if path == STANDARD_INPUT else path.name
 
 
 def check_there(path: Path | None, option: str) -> None:
-    """Looks for a file that an option names.
+    """Checks that the file of an option exists.
 
     Raises:
-        typer.BadParameter: it is not there.
+        typer.BadParameter: the file does not exist.
     """
     if path is not None and path != STANDARD_INPUT and not path.exists():
         raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)
 
 
 def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
-    """The text of a file, or of standard input.
+    """Returns the text of a file, or of standard input.
 
     Args:
         path: the file; ``-``: standard input.
-        reason: the reason of an error about its bytes.
+        reason: the error's reason if the content is not UTF-8.
 
     Raises:
-        InvalidArgument: it is not UTF-8; the error names the line.
-        OSError: it can't be read.
+        InvalidArgument: the content is not UTF-8; the error names the line.
+        OSError: the file can't be read.
     """
     name = name_of(path)
     with naming(name):
@@ -64,16 +64,16 @@ def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
 
 
 def wrong(reason: str, *violations: Violation) -> InvalidArgument:
-    """An error about a file; its message says where each problem is."""
+    """Returns an error about the content of a file; the message has the place of each problem."""
     message = " ".join(f"{violation.field}: {violation.description}" for violation in violations)
     return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason=reason, violations=violations)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file.
+    """Writes a text to a file.
 
     Raises:
-        OSError: it can't be written.
+        OSError: the file can't be written.
     """
     with naming(path):
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: commands end alike by both, what must not be cut in two is not, and only the exit code tells which it was."""
+"""Ctrl-C and SIGTERM end commands alike, but for the exit code; sections that must not be cut in two can defer them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 _Code: TypeAlias = str | int | None
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended, as shells have it."""
+"""The exit code of a command that Ctrl-C ended, by the convention of shells: 128 and the number of the signal."""
 TERMINATED = 143
-"""The same of SIGTERM."""
+"""The exit code of a command that SIGTERM ended."""
 _WIND_UP_SECONDS = 2.0
-"""How long a command may take to end in order."""
+"""How long a command may take to end in order after an interrupt (``winding_up``)."""
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _heard: set[int] = set()
-"""The signals that were handled here."""
+"""The signals that were handled here since the command began."""
 
 
 def _interrupt(number: int, _frame: object) -> None:
@@ -27,7 +27,7 @@ def _interrupt(number: int, _frame: object) -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM ends the body as Ctrl-C does, and not without a word."""
+    """Makes SIGTERM raise KeyboardInterrupt in the body, as Ctrl-C does, instead of killing the process."""
     _heard.clear()
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -40,13 +40,13 @@ def terminable() -> Iterator[None]:
 
 
 def code_of(code: _Code) -> _Code:
-    """The exit code of a command; that of one that was interrupted tells by what."""
+    """Returns the exit code of a command: ``code``, but ``TERMINATED`` for ``INTERRUPTED`` if the signal was SIGTERM."""
     return TERMINATED if code == INTERRUPTED and signal.SIGTERM in _heard else code
 
 
 @contextmanager
 def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Both signals have this handler meanwhile; but those that are ignored, or that another one handles."""
+    """Sets the handler of SIGINT and SIGTERM during the body, except where the signal is ignored or has a handler of others."""
     usual = {}
     if threading.current_thread() is threading.main_thread():
         present = {number: signal.getsignal(number) for number in _ENDING}
@@ -62,12 +62,12 @@ def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 @contextmanager
 def _heeding(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
-    """The first interrupt of the body only does something; a second one, for a body that is stuck, ends it.
+    """Calls ``first`` at the first interrupt of the body, which goes on. A second interrupt ends the body, in case it is stuck.
 
-    It is given what tells whether there was one.
+    Yields a function that returns whether there was an interrupt.
 
     Raises:
-        KeyboardInterrupt: there was a second one.
+        KeyboardInterrupt: there was a second interrupt.
     """
     asked = False
 
@@ -85,10 +85,10 @@ def _heeding(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """An interrupt waits until the body is done; a second one, for a body that is stuck, does not.
+    """Defers an interrupt until the body is done. A second interrupt ends the body at once, in case it is stuck.
 
     Raises:
-        KeyboardInterrupt: there was one.
+        KeyboardInterrupt: there was an interrupt.
     """
     with _heeding(lambda: None) as asked:
         yield
@@ -98,10 +98,10 @@ def whole() -> Iterator[None]:
 
 @contextmanager
 def winding_up() -> Iterator[Callable[[], bool]]:
-    """An interrupt asks the body to end in order; it is given what tells whether there was one.
+    """Lets the body end in order after an interrupt, within ``_WIND_UP_SECONDS``. Yields a function that returns whether there was one.
 
     Raises:
-        KeyboardInterrupt: it was interrupted again, or took too long.
+        KeyboardInterrupt: there was a second interrupt, or the body took too long.
     """
 
     def limit() -> None:

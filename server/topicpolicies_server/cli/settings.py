@@ -1,4 +1,4 @@
-"""What all commands are told: where the server is, how to reach it, and how to answer."""
+"""The global options: where the server is, how it is reached, and how results are printed."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from .files import check_there
 
 
 class Output(enum.Enum):
-    """How results are told."""
+    """The form of results and errors."""
 
     TABLE = "table"
-    """For people."""
+    """Text for people."""
     JSON = "json"
-    """For programs: one document, or, of a watch, one per line."""
+    """JSON for programs: one document; of ``watch``, ``top`` and ``history`` one per line."""
 
 
 class ScopeName(enum.Enum):
-    """A scope on the command line."""
+    """The choices of an option that takes one scope."""
 
     LOCAL = "local"
     GLOBAL = "global"
 
     @property
     def scope(self) -> Scope:
-        """The scope itself."""
+        """The scope of the choice."""
         return Scope[self.name]
 
 
 class ScopeNames(enum.Enum):
-    """One scope or both, on the command line."""
+    """The choices of an option that takes one scope or both."""
 
     LOCAL = "local"
     GLOBAL = "global"
@@ -44,23 +44,23 @@ class ScopeNames(enum.Enum):
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes themselves."""
+        """The scopes of the choice."""
         return tuple(Scope) if self is ScopeNames.BOTH else (Scope[self.name],)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFlags:
-    """The global options about TLS: of the connection to a server; certificate and key are the server's own where one is run."""
+    """The global options of TLS for the connection to a server. For ``serve`` the certificate and key are the server's own."""
 
     use: bool | None = None
-    """Whether TLS is wanted; None: on other machines only."""
+    """Whether to use TLS; None: only to other machines."""
     ca_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
     server_name: str | None = None
 
     def of_client(self) -> bool | Tls | None:
-        """The TLS of a connection to a server.
+        """Returns the TLS of a connection to a server, as ``Client`` takes it.
 
         Raises:
             typer.BadParameter: the options contradict each other.
@@ -76,31 +76,31 @@ class TlsFlags:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The global options."""
+    """The values of the global options."""
 
     server: str
     output: Output = Output.TABLE
     timeout_seconds: float = 30.0
     tls_flags: TlsFlags = TlsFlags()
     actor: str = ""
-    """Who asks for a change."""
+    """Who requests a change, for the log; empty: unknown."""
     reason: str = ""
-    """Why."""
+    """Why a change is requested, for the log."""
     token_file: Path | None = None
-    """A file with the bearer token of every call."""
+    """The file of the bearer token that every call sends; None: there is no token."""
 
     @property
     def tls(self) -> bool | Tls | None:
-        """The TLS of a connection to the server (see ``TlsFlags.of_client``)."""
+        """The TLS of a connection to the server (``TlsFlags.of_client``)."""
         return self.tls_flags.of_client()
 
     def client(self) -> Client:
-        """A client of the server.
+        """Returns a new client of the server.
 
         Raises:
-            OSError: a file of the TLS options, or the token's, can't be read.
-            InvalidArgument: there is no token in it, or it would be sent in the clear.
-            typer.BadParameter: the TLS options contradict each other, a file is not there, or the address is none.
+            OSError: a file of the TLS options or the token file can't be read.
+            InvalidArgument: the token file has no token, or the token would be sent without TLS.
+            typer.BadParameter: the TLS options contradict each other, a file does not exist, or the address is invalid.
         """
         self.check()
         token = TokenFile(self.token_file) if self.token_file is not None else None
@@ -125,16 +125,16 @@ class Settings:
 
     @property
     def json(self) -> bool:
-        """Whether programs read the answers."""
+        """Whether results are printed as JSON."""
         return self.output is Output.JSON
 
 
 def check_target(server: str) -> None:
-    """Looks at where the server is said to be: gRPC tells of a wrong port that the connection was refused.
+    """Checks the address of the server, because gRPC reports an invalid port only as a refused connection.
 
     Raises:
-        InvalidArgument: it is a URL.
-        typer.BadParameter: it is no address.
+        InvalidArgument: the address is a URL.
+        typer.BadParameter: the address is invalid.
     """
     try:
         for address in addresses_of(server):
@@ -146,7 +146,7 @@ def check_target(server: str) -> None:
 
 
 def settings(context: typer.Context) -> Settings:
-    """The global options of the running command."""
+    """Returns the global options of the running command."""
     found = context.find_object(Settings)
     assert found is not None  # the application's callback has run
     return found

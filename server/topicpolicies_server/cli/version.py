@@ -1,4 +1,4 @@
-"""Which version of the program it is."""
+"""The version command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output that can't be written: how a command ends whose disk is full or whose terminal is gone."""
+"""Output that can't be written: how a command ends when the disk is full or the terminal is gone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .settings import Output
 
 @contextmanager
 def writing(output: Output) -> Iterator[None]:
-    """Tells on standard error that the output can't be written, and ends the command. Errors of files have a name, and pass.
+    """Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
 
     Raises:
-        SystemExit: it can't be.
+        SystemExit: the output can't be written.
     """
     try:
         yield
@@ -30,7 +30,7 @@ def writing(output: Output) -> Iterator[None]:
 
 
 def _give_up() -> None:
-    """Lets what is still to be written, which Python would try again at its end, go nowhere."""
+    """Discards output that is still buffered, which Python would try to write again when it exits."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

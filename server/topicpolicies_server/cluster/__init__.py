@@ -1,1 +1,1 @@
-"""What is known about the cluster: from a broker's admin API, or from a file; and what follows for a request before it is sequenced."""
+"""Facts about the cluster, from a broker's admin API or from a file, and what they mean for a request before it is sequenced."""

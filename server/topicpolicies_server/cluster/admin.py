@@ -1,4 +1,4 @@
-"""Facts from a broker's admin API."""
+"""Facts about the cluster from a broker's admin API."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .listing import Lists, TopicQuestions
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _SECONDS = 5.0
-"""How long a question is repeated while brokers do not answer."""
+"""How long a request is repeated while brokers do not answer."""
 _PSEUDO_CLUSTER = "global"
 
 
 class AdminSource:
-    """What brokers answer (``source.ClusterSource``). It belongs to the event loop that it is first used on."""
+    """A source of facts that asks brokers (``source.ClusterSource``). It is bound to the event loop on which it is first used."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class AdminSource:
         missing_topics: bool = False,
         refuses: Callable[[], PolicyError | None] = lambda: None,
     ) -> None:
-        """Asks nothing yet.
+        """Creates the source; sends no request yet.
 
         Args:
             admin: the brokers' admin API. It is closed with the source.
-            service_url: where brokers are reached, which may tell which of several clusters they are.
-            missing_topics: whether it does not matter that a topic does not exist (yet).
-            refuses: the error of whoever would ask now; None: it can be asked.
+            service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
+            missing_topics: whether topics that do not exist (yet) are accepted.
+            refuses: returns the error with which requests are refused now; None: they can be sent.
         """
         self._admin = admin
         self._service_url = service_url
@@ -49,7 +49,7 @@ class AdminSource:
         self._questions = TopicQuestions(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
 
     async def cluster(self) -> ClusterFacts:
-        """The cluster and its brokers; of the brokers nothing, if they do not let the sidecar see their configuration."""
+        """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
         self._name = (await learn(self._admin, self._service_url)).name
         try:
             settings = await self._ask("brokers", "configuration", "runtime")
@@ -66,19 +66,19 @@ class AdminSource:
 
     @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
-        """The clusters that exist, each with its peer clusters."""
+        """Returns the clusters that exist, each with its peer clusters."""
         names = [name for name in names_of(await self._ask("clusters")) if name != _PSEUDO_CLUSTER]
         found = await asyncio.gather(*(self._ask("clusters", name) for name in names))
         return {name: frozenset(names_of((data or {}).get("peerClusterNames"))) for name, data in zip(names, found, strict=True)}
 
     @understood
     async def tenant(self, tenant: str) -> frozenset[str] | None:
-        """The clusters that a tenant may use."""
+        """Returns the clusters that a tenant may use."""
         return frozenset(names_of((await self._ask("tenants", tenant) or {}).get("allowedClusters")))
 
     @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
-        """A namespace (see ``source.ClusterSource.namespace``)."""
+        """Returns the facts of a namespace (see ``source.ClusterSource.namespace``)."""
         if not self._name:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))
@@ -88,15 +88,15 @@ class AdminSource:
 
     @understood
     async def partitioned(self, namespace: str) -> frozenset[str]:
-        """The partitioned topics of a namespace; others have no metadata that could have properties."""
+        """Returns the partitioned topics of a namespace; other topics have no metadata that could have properties."""
         return frozenset(names_of(await self._ask("persistent", *namespace.split("/"), "partitioned")))
 
     async def topic(self, topic: str) -> TopicFacts:
-        """A topic. The question looks into the metadata only, and loads nothing; many at once are answered by lists."""
+        """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
         return await self._questions.topic(topic)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Ends the requests under way and closes the connections."""
         await self._questions.close()
         await self._admin.close()
 

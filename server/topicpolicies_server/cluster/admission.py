@@ -1,7 +1,7 @@
-"""Before a request is sequenced: the facts that its rules need, and whether the topic has policies at all.
+"""The admission of a request before it is sequenced: the facts that its rules need, and whether the topic has policies at all.
 
-Everything that is asked of the cluster is asked here, and travels with the request; nothing behind it awaits for facts. What was asked
-lately is remembered, so that most requests pass at once. Updates need fresh facts and are refused without; reads go on with older ones.
+All requests to the cluster are sent here, and their answers travel with the request; no later step awaits facts. Recent answers are cached,
+so that most requests pass at once. Updates need fresh facts and are refused without them; reads accept older ones.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .disabling import PROPERTY, Switches
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
 
 _HERE = ""
-"""The only key of questions about the cluster as a whole."""
+"""The only cache key of facts about the cluster as a whole."""
 _MOST_SMALL = 1_000
 _Facts = TypeVar("_Facts")
 
 
 class Freshness(NamedTuple):
-    """How long answers hold, in seconds."""
+    """How long cached facts are fresh, in seconds."""
 
     cluster: float = 60.0
-    """About the cluster, its brokers and tenants."""
+    """Facts about the cluster, its brokers and tenants."""
     namespace: float = 10.0
     topic: float = 60.0
 
@@ -43,34 +43,34 @@ FROM_FILE = Freshness(1.0, 1.0, 1.0)
 
 
 class Levels(NamedTuple):
-    """What holds for a topic besides its own policies."""
+    """What applies to a topic besides its own policies."""
 
     disabled: bool
-    """Whether the topic has no policies of its own."""
+    """Whether the topic's own policies are disabled."""
     namespace: TopicPolicies | None
     broker: BrokerFacts | None
 
 
 class Admits(Protocol):
-    """Admits requests before they are sequenced."""
+    """Admits requests before they are sequenced; implemented by ``Admission``."""
 
     def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if all that it needs is known; else False.
+        """Admits a request and returns True if all that it needs is known; else returns False.
 
         Raises:
-            PolicyError: it can't be admitted.
+            PolicyError: the request can't be admitted.
         """
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request.
+        """Admits a request, once all that it needs is known.
 
         Raises:
-            PolicyError: it can't be admitted.
+            PolicyError: the request can't be admitted.
         """
 
 
 class Admission:
-    """Gathers facts. It belongs to one event loop."""
+    """Gathers the facts that requests need. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -81,17 +81,17 @@ class Admission:
         most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
-        """Asks nothing yet.
+        """Creates an admission; sends no request yet.
 
         Args:
-            source: where facts come from; it is closed with this.
-            now: monotonic seconds.
-            freshness: how long answers hold.
-            most: topics, and namespaces, of which answers are kept.
-            missing_topics: whether updates of topics that do not exist are taken.
+            source: where facts come from; it is closed with the admission.
+            now: returns monotonic seconds.
+            freshness: how long facts are fresh.
+            most: how many topics, and how many namespaces, facts are kept of.
+            missing_topics: whether updates of topics that do not exist are accepted.
         """
         self.topic_seconds = freshness.topic
-        """How long answers about topics hold."""
+        """How long facts about topics are fresh, in seconds."""
         self._source = source
         self._missing_topics = missing_topics
         self._switches = Switches()
@@ -116,20 +116,20 @@ class Admission:
         }
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """By what it is about: how many answers are kept, and how many at most; any thread may ask."""
+        """Returns how many facts are cached, and how many at most, by the name of the cache. Any thread may call this."""
         return {f"facts_of_{name}": (len(cache), cache.most) for name, cache in self._caches.items()}
 
     @property
     def cluster_name(self) -> str:
-        """The cluster's name, if it was asked for lately; "" if not."""
+        """The cluster's name, if it was looked up lately; else ""."""
         known = self._cluster.peek(_HERE)
         return known.name or "" if known is not None else ""
 
     def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if all that it needs is known; else False.
+        """Admits a request and returns True if all that it needs is known; else returns False.
 
         Raises:
-            PolicyError: it can't be admitted (see ``admit``).
+            PolicyError: the request can't be admitted (see ``admit``).
         """
         needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
         cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
@@ -142,12 +142,12 @@ class Admission:
         return True
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Gives a request the facts that it needs.
+        """Admits a request, and sets the facts that it needs.
 
         Raises:
-            PolicyError: the cluster can't be asked in time (UNAVAILABLE); the topic (``TOPIC_NOT_FOUND``) or its namespace does not exist
-                (NOT_FOUND); topic policies are off for all topics (``TOPIC_POLICIES_OFF``) or for this one (``TOPIC_POLICIES_DISABLED``;
-                both FAILED_PRECONDITION).
+            PolicyError: the cluster does not answer in time, or refuses the brokers' configuration (UNAVAILABLE); the topic
+                (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
+                (FAILED_PRECONDITION, ``TOPIC_POLICIES_OFF``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(request.key.topic))
         self._check(namespace, request, cluster, around, topic)
@@ -166,10 +166,10 @@ class Admission:
         request.facts = facts
 
     async def disabled(self, namespace: str, topic: str) -> bool:
-        """Whether a topic has no policies of its own, for reads.
+        """Whether a topic's own policies are disabled; for reads, which accept old facts.
 
         Raises:
-            PolicyError: it is not known and can't be asked for.
+            PolicyError: this is not known, and can't be found out.
         """
         around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
         if around is None or own is None:
@@ -177,42 +177,42 @@ class Admission:
         return self._disabled(namespace, topic, around, own)
 
     async def namespace_disabled(self, namespace: str) -> bool:
-        """Whether a namespace's topics have no policies of their own, unless they say otherwise.
+        """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
 
         Raises:
-            PolicyError: it is not known and can't be asked for.
+            PolicyError: this is not known, and can't be found out.
         """
         return bool(self._switches.disabled(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
 
     async def said(self, topic: str) -> bool | None:
-        """What a topic's own property says, or said when it could be asked for last; None is nothing, which leaves it to the namespace.
+        """Returns what a topic's own property says: fresh if possible, else what was last known; None: nothing, so the namespace's counts.
 
         Raises:
-            PolicyError: it is not known and can't be asked for.
+            PolicyError: this is not known, and can't be found out.
         """
         return self._switches.disabled(topic, (await _newest(self._topics, topic)).properties)
 
     async def may_say(self, namespace: str) -> frozenset[str]:
-        """The topics of a namespace that may say something of their own; the others are not worth asking about.
+        """Returns the topics of a namespace that can have a property of their own; other topics need not be looked up.
 
         Raises:
-            PolicyError: it is not known and can't be asked for.
+            PolicyError: this is not known, and can't be found out.
         """
         return await _newest(self._partitioned, namespace)
 
     async def namespace_said(self, namespace: str) -> bool:
-        """Whether a namespace's property disables its topics, or did when it could be asked for last.
+        """Whether a namespace's property disables its topics: fresh if possible, else what was last known.
 
         Raises:
-            PolicyError: it is not known and can't be asked for.
+            PolicyError: this is not known, and can't be found out.
         """
         return bool(self._switches.disabled(namespace, (await _newest(self._namespaces, namespace)).properties))
 
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
-        """What holds for a topic besides its own policies.
+        """Returns what applies to a topic besides its own policies.
 
         Raises:
-            PolicyError: the cluster can't be asked (UNAVAILABLE), or there is no such topic or namespace (NOT_FOUND).
+            PolicyError: the cluster does not answer (UNAVAILABLE), or the topic or namespace does not exist (NOT_FOUND).
         """
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(key.topic))
         if topic.exists is False and not self._missing_topics:
@@ -220,7 +220,7 @@ class Admission:
         return Levels(self._disabled(namespace, key.topic, around, topic), around.policies, cluster.broker)
 
     async def close(self) -> None:
-        """Ends what is being asked, and closes the source."""
+        """Ends the requests under way, and closes the source."""
         await asyncio.gather(*(cache.close() for cache in self._caches.values()))
         await self._source.close()
 
@@ -247,27 +247,29 @@ class Admission:
 
 
 class KeyOrder:
-    """Keeps the order of a stream's requests of one key, although a later one may be admitted first.
+    """Keeps a stream's requests of one key in order, although a later one could be admitted first.
 
-    A request that is not admitted at once has its place in the order from then on, so that none that comes before it is admitted passes it.
+    A request that is not admitted at once takes its place in the order then, so that no later request of its key passes it.
     """
 
     def __init__(self, admission: Admits) -> None:
-        """``admission``: what admits them."""
+        """``admission``: admits the requests."""
         self._admission = admission
         self._last: dict[PolicyKey, asyncio.Future[None]] = {}
         self._places: dict[Request, tuple[asyncio.Future[None] | None, asyncio.Future[None]]] = {}
-        """Of those that were not admitted at once, and for which nobody waits yet: whom they are behind, and who is behind them."""
+        """The places of requests for which ``admit`` has yet to be called: the future of the request before, and the request's own."""
 
     def waits(self) -> bool:
         """Whether a request waits."""
         return bool(self._last)
 
     def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if nobody of its key waits, and all that it needs is known; else False: it is to ``admit`` or to ``leave``.
+        """Admits a request and returns True if no request of its key waits and all that it needs is known.
+
+        Otherwise returns False; then the caller must call ``admit`` or ``leave``.
 
         Raises:
-            PolicyError: it can't be admitted.
+            PolicyError: the request can't be admitted.
         """
         if request.key not in self._last and self._admission.at_once(namespace, request):
             return True
@@ -275,14 +277,14 @@ class KeyOrder:
         return False
 
     def leave(self, request: Request) -> bool:
-        """A request is not waited for any more; whether nobody had begun to wait for it."""
+        """Gives up a request's place, because the caller does not want it any more. Returns whether ``admit`` had not been called yet."""
         place = self._places.pop(request, None)
         if place is not None:
             self._over(request.key, place[1])
         return place is not None
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request after those of its key that came before. Whoever returns from this first must submit before awaiting.
+        """Admits a request after the earlier ones of its key. A caller must submit the request before it awaits anything else.
 
         Raises:
             PolicyError: as ``Admission.admit``.
@@ -310,14 +312,14 @@ class KeyOrder:
 
 
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
-    """What is known of the cluster, the brokers and the namespace."""
+    """Returns the facts of the cluster, the brokers and the namespace that rules need."""
     if cluster.refused and needs & Need.BROKER:
         raise PolicyError(Kind.UNAVAILABLE, Reason.BROKER_FACTS_REFUSED, cluster.refused)
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
 async def _newest(cache: Cache[str, _Facts], key: str) -> _Facts:
-    """A fresh answer; where there is none, the last one."""
+    """Returns a fresh fact or, if there is none, the last one."""
     try:
         return await cache.get(key)
     except PolicyError:
@@ -325,7 +327,7 @@ async def _newest(cache: Cache[str, _Facts], key: str) -> _Facts:
 
 
 def policies_disabled(of: str) -> PolicyError:
-    """What is told of topics whose policies are disabled."""
+    """Returns the error for topics whose policies are disabled."""
     problem = f'The topic policies of {of} are disabled: set the property {PROPERTY} to "false" on the topic or its namespace.'
     return PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
 
@@ -336,5 +338,5 @@ def _no_topic(topic: str) -> PolicyError:
 
 
 async def _all(*questions: Any) -> tuple[Any, ...]:
-    """The answers to questions that are asked at once."""
+    """Awaits several facts at once."""
     return tuple(await asyncio.gather(*questions))

@@ -1,10 +1,10 @@
-"""One watched namespace: which of its topics have their policies disabled (``disabling``), as far as was looked.
+"""The board of one watched namespace: which of its topics have their policies disabled (``disabling``), as far as they were looked up.
 
-A topic is told of only when it was looked at. Where there are many, it is asked first which of them can have properties at all. The one
-exception are namespaces of so many such topics that their first look takes longer than ``_PATIENCE_SECONDS``: those that are left count
-as the namespace says until their turn comes.
+A watch or listing includes a topic only after its property was looked up. If there are many topics, the board first asks which of them can
+have properties at all. The one exception are namespaces with so many such topics that the first lookup takes longer than
+``_PATIENCE_SECONDS``: the topics that remain count as their namespace says until their turn comes.
 
-A look that fails in a way that nobody foresaw is told of as ``problem``, to whoever watches; the next one that does not ends it.
+If a lookup fails unexpectedly, all watchers of the namespace get ``problem``; the next lookup that succeeds ends it.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from .admission import Admission
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0
 _FEW = 8
-"""So many topics are asked about one by one; more are not worth as many requests, where one lists those that can have properties."""
+"""Up to so many topics are looked up one by one; for more, it costs fewer requests to list the topics that can have properties first."""
 _AT_ONCE = 16
-"""Topics that are asked about at the same time in a first look."""
+"""How many topics are looked up at the same time at first."""
 _T = TypeVar("_T")
 
 
 class Board:
-    """One watched namespace."""
+    """One watched namespace and the state of its topics' properties."""
 
     def __init__(self, namespace: str, admission: Admission, queue: Callable[[Board, str, bool], None]) -> None:
-        """Nothing is known yet.
+        """Creates a board that knows nothing yet.
 
         Args:
             namespace: ``tenant/namespace``.
-            admission: tells what the properties say.
-            queue: has a topic looked at again; at once, or when its turn comes.
+            admission: looks up what the properties say.
+            queue: has a topic looked up again: soon if its last argument is true, else when its turn comes.
         """
         self.namespace = namespace
         self.switched: list[str | None] = []
-        """The topics whose policies were disabled or enabled since somebody watches; None: the namespace's."""
+        """The topics whose policies were disabled or enabled since the first watch, in order; None: the namespace's property changed."""
         self.watching: dict[object, Callable[[], None]] = {}
-        """How to wake who watches."""
+        """The callback that wakes each watcher."""
         self._admission = admission
         self._queue = queue
         self._disabled = False
         self._own: dict[str, bool | None] = {}
-        """What the topics that were looked at say themselves."""
+        """What the properties of topics say, by topic, as far as they were looked up; None: nothing."""
         self._off: set[str] = set()
         self._marked: str | None = None
         self._may_say: frozenset[str] | None = None
-        """The topics that can have properties; None: it was not asked."""
+        """The topics that can have properties; None: they were not listed."""
         self._list_at = 0.0
-        """When that is to be asked again."""
+        """When they are to be listed again, by the event loop's clock."""
         self._failing: set[str] = set()
-        """What can't be looked at, because that failed in a way that nobody foresaw."""
+        """The topics and namespaces whose last lookup failed unexpectedly; "": a lookup as a whole."""
         self.problem: PolicyError | None = None
-        """Why it can't be looked at, if that failed in a way that nobody foresaw."""
+        """The error for watchers while lookups fail unexpectedly; None: they do not."""
 
     def knows(self, topic: str) -> bool:
-        """Whether a topic was looked at."""
+        """Whether a topic was looked up."""
         return topic in self._own
 
     def disabled(self, topic: str) -> bool:
-        """Whether a topic is left out."""
+        """Whether a topic's policies are disabled."""
         own = self._own.get(topic)
         return self._disabled if own is None else own
 
     def everything(self, topics: frozenset[str] | None) -> bool:
-        """Whether all of a selection is disabled; None is the namespace."""
+        """Whether all topics of a selection are disabled; None: the selection is the namespace."""
         return self._disabled if topics is None else all(map(self.disabled, topics))
 
     def mark(self, topics: frozenset[str] | None) -> str:
-        """Names the disabled topics of a selection; "" if there are none."""
+        """Returns a digest of the disabled topics of a selection; "": there are none. None: the selection is the namespace."""
         if topics is not None:
             return _mark(filter(self.disabled, topics))
         if self._marked is None:
@@ -82,17 +82,17 @@ class Board:
         return self._marked
 
     def concerns(self, since: int, topics: frozenset[str] | None) -> bool:
-        """Whether anything of a selection was switched after the first ``since`` of ``switched``."""
+        """Whether a topic of a selection was switched after the first ``since`` entries of ``switched``."""
         for topic in self.switched[since:]:
             if topics is None or topic in topics or (topic is None and any(self._own.get(each) is None for each in topics)):
                 return True
         return False
 
     async def look(self, topics: Iterable[str]) -> None:
-        """Looks at topics, and at the namespace, for the first time. Returns in bounded time; whoever has not answered says nothing.
+        """Looks up the namespace, and topics that are not known yet, in bounded time. A topic without an answer counts as saying nothing.
 
         Raises:
-            PolicyError: nobody can tell what the namespace says.
+            PolicyError: what the namespace's property says can't be found out.
         """
         self._say_all(await self._admission.namespace_said(self.namespace))
         unknown = [topic for topic in topics if topic not in self._own]
@@ -118,7 +118,7 @@ class Board:
                 self._queue(self, topic, True)
 
     async def ask(self, topic: str) -> None:
-        """Looks at a topic. Where nobody answers it goes on saying what it said. Whatever goes wrong, it is looked at again."""
+        """Looks up a topic, and queues it for the next time. If there is no answer, the last one stays valid. Does not raise."""
         try:
             said = await self._attempt(topic, self._admission.said(topic), self._own.get(topic))
         except Exception as error:  # noqa: BLE001 (whoever watches is told, the log why)
@@ -133,7 +133,7 @@ class Board:
         self._queue(self, topic, False)
 
     async def ask_namespace(self) -> None:
-        """Looks at the namespace, as above."""
+        """Looks up the namespace, like ``ask``."""
         try:
             self._say_all(await self._attempt(self.namespace, self._admission.namespace_disabled(self.namespace), self._disabled))
             if self._may_say is not None and asyncio.get_running_loop().time() >= self._list_at:
@@ -142,11 +142,11 @@ class Board:
             self.failed(self.namespace, error)
 
     def failed(self, of: str, error: BaseException) -> None:
-        """A look failed in a way that nobody foresaw: whoever watches is told, until it succeeds.
+        """Notes that a lookup failed unexpectedly: watchers get an error until it succeeds.
 
         Args:
-            of: the topic or the namespace that was looked at; "" is all that are watched.
-            error: why.
+            of: the topic or the namespace that was looked up; "": all that are watched.
+            error: the cause.
         """
         level = logging.DEBUG if of in self._failing else logging.ERROR
         about = of or "what is watched"
@@ -158,7 +158,7 @@ class Board:
             self._wake()
 
     def goes_on(self, *of: str) -> None:
-        """What had failed did not fail this time."""
+        """Notes that lookups of these topics or namespaces succeeded."""
         if self._failing:
             self._failing.difference_update(of)
             if not self._failing:
@@ -166,7 +166,7 @@ class Board:
                 self._wake()
 
     async def _attempt(self, of: str, answer: Awaitable[_T], known: _T) -> _T:
-        """What is answered of a topic or the namespace; where nobody answers, what is known."""
+        """Returns the answer about a topic or the namespace; where there is none, what is known."""
         try:
             said = await answer
         except PolicyError as error:
@@ -176,7 +176,7 @@ class Board:
         return said
 
     async def _list(self) -> None:
-        """Asks which topics can have properties. Those that could not before are looked at soon."""
+        """Lists the topics that can have properties. Topics that could not before are looked up soon."""
         before = self._may_say
         try:
             self._may_say = await self._admission.may_say(self.namespace)

@@ -1,4 +1,4 @@
-"""What a broker's configuration says: maxima for the rules, and defaults for topics, the lowest of the four levels."""
+"""A broker's configuration: maxima for the rules, and the defaults for topics, which are the lowest of the four levels."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ DEFAULTS: Mapping[str, Any] = {
     "topicLevelPoliciesEnabled": True,
     "ttlDurationDefaultInSeconds": 0,
 }
-"""The settings of ``ServiceConfiguration`` (Pulsar 4.2.4) that matter here, with their defaults."""
+"""The settings of ``ServiceConfiguration`` (Pulsar 4.2.4) that are used here, with their defaults."""
 _OFFLOAD = {
     "managedLedgerOffloadDriver": ("managed_ledger_offload_driver", ""),
     "managedLedgerOffloadMaxThreads": ("managed_ledger_offload_max_threads", 2),
@@ -74,8 +74,8 @@ _OFFLOAD = {
     "managedLedgerOffloadDeletionLagMs": ("managed_ledger_offload_deletion_lag_in_millis", 14_400_000),
     "offloadersDirectory": ("offloaders_directory", "./offloaders"),
 }
-"""Offload settings of the configuration, and their defaults. Brokers read these from their file, and the API does not tell what is in the
-file from what is default; so a default says nothing here, as it does in a file that leaves it out."""
+"""Offload settings of the configuration, with their fields and defaults. Brokers read these from their file, but the API does not show
+which values are in the file; so a default counts as not set, as it does in a file that leaves it out."""
 _SCALARS = {
     "brokerDeduplicationEnabled": "deduplication_enabled",
     "brokerDeduplicationSnapshotIntervalSeconds": "deduplication_snapshot_interval_seconds",
@@ -101,37 +101,37 @@ _GIGABYTE = 1024**3
 
 
 class Configuration:
-    """A broker's settings, typed by their defaults."""
+    """A broker's settings, converted to the types of their defaults."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """``settings``: values or texts, by name; what is missing has Pulsar's default."""
+        """``settings``: values or their texts, by name; a missing setting has Pulsar's default."""
         self._settings = settings
 
     def __getitem__(self, name: str) -> Any:
-        """A setting; texts are read by the type of the default.
+        """Returns a setting; a text is converted to the type of the default.
 
         Raises:
-            ValueError: it is nothing of the kind.
+            ValueError: the text is no value of that type.
         """
         return _typed(self._settings.get(name), DEFAULTS[name])
 
     def offload(self) -> Mapping[str, Any]:
-        """The offload settings that differ from their defaults, by our names."""
+        """Returns the offload settings that differ from their defaults, by the names of our fields."""
         found = {field: _typed(self._settings.get(name), default) for name, (field, default) in _OFFLOAD.items()}
         defaults = dict(_OFFLOAD.values())
         return {field: value for field, value in found.items() if value != defaults[field]}
 
     def installed_filters(self) -> frozenset[str] | None:
-        """The entry filters that are installed, where somebody says so; brokers don't."""
+        """Returns the names of the installed entry filters; None: not known. A cluster file may name them; brokers do not report them."""
         names = self._settings.get("installedEntryFilters")
         return frozenset(names) if names is not None else None
 
 
 def broker_facts(configuration: Configuration) -> BrokerFacts:
-    """What the rules and the effective policies need of a broker's configuration.
+    """Returns what the rules and the effective policies need of a broker's configuration.
 
     Raises:
-        ValueError: a setting is nothing of its kind.
+        ValueError: a setting is no value of its type.
     """
     return BrokerFacts(
         broker_level(configuration),
@@ -145,7 +145,7 @@ def broker_facts(configuration: Configuration) -> BrokerFacts:
 
 
 def broker_level(settings: Configuration) -> TopicPolicies:
-    """A broker's defaults for topics as a document (``AbstractTopic.updateTopicPolicyByBrokerConfig``)."""
+    """Returns a broker's defaults for topics as a document (``AbstractTopic.updateTopicPolicyByBrokerConfig``)."""
     level = TopicPolicies()
     for name, field in _SCALARS.items():
         setattr(level, field, settings[name])
@@ -189,7 +189,7 @@ def broker_level(settings: Configuration) -> TopicPolicies:
 
 
 def _typed(value: Any, default: Any) -> Any:
-    """A setting by the type of its default: a value, or the text that brokers answer with."""
+    """Converts a setting, a value or the text that brokers answer with, to the type of its default."""
     if value is None or (value == "" and not isinstance(default, str)):
         return default
     if not isinstance(value, str) or isinstance(default, str):

@@ -1,28 +1,28 @@
-"""Remembers answers for a while: bounded, one question at a time for each key, refreshed before it is needed.
+"""A cache of answers: bounded, with one request at a time for each key, refreshed before an answer expires.
 
-An answer that is used in the second half of its time is asked for anew while it still holds, and so is an old one that will do. Nobody
-waits for these questions. Where questions wait for places no more than ``MOST_BESIDE`` of them are asked at a time: a newcomer's question
-stands behind few of them, and a later use asks what was left out.
+An answer that is used in the second half of its time is requested anew while it is still fresh, and so is a stale answer that a caller
+accepts. No caller waits for these refreshes. Where requests wait for places (``places``), at most ``MOST_BESIDE`` refreshes run at a time:
+so few of them stand before a new caller's request, and a later use makes up for a refresh that was left out.
 
-Whoever asks for what is being asked already shares the question, which is a task of the cache's own: a caller that is cancelled ends only
-its waiting. A question that waits for its place is given up with the last of those who wait for it, so that callers who go away leave
-nothing in the line. One that has its place goes on, and so does one that nobody had to wait for (it refreshes what is known): callers
-with little time would learn nothing otherwise. But no more than ``MOST_LEFT`` that everybody has left go on, those that were left last. A
-question ends in one of these ways:
+Callers that want the same key share one request, which is a task of the cache: a caller that is cancelled ends only its own waiting. A
+request that waits for its place is given up when its last caller goes away, so that such callers leave nothing in the queue. A request that
+has its place goes on, and so does a refresh: callers with short deadlines would never get an answer otherwise. But of the requests without
+callers at most ``MOST_LEFT`` go on, those that were left last. A request ends in one of these ways:
 
 =====================================  =======================================  ===================================
-what it comes to                       what is remembered                       what those who wait have
+how the request ends                   what is cached                           what its callers get
 =====================================  =======================================  ===================================
-an answer that is worth keeping        it; the oldest answer goes for room      it
-another answer                         nothing about the key                    it
-a ``PolicyError`` of kind NOT_FOUND    nothing about the key                    the error
-another ``PolicyError``                what was, as an older answer             the error
-an error that nobody foresaw, or that  what was, as an older answer; a line     the error
-what it awaited was cancelled          stands in the log
-its last caller goes away before it    what was                                 (nobody)
-has its place, or ``MOST_LEFT`` are
-left by theirs after it
-``close`` ends it                      what was                                 ``PolicyError``: SHUTTING_DOWN
+an answer that is worth keeping        the answer; the oldest one is evicted    the answer
+                                       if the cache is full
+another answer                         nothing for the key                      the answer
+a ``PolicyError`` of kind NOT_FOUND    nothing for the key                      the error
+another ``PolicyError``                what was before, which becomes stale     the error
+an unexpected error, or what it        what was before, which becomes stale;    the error
+awaited was cancelled                  the error is logged
+its last caller goes away before it    what was before                          (no callers)
+has its place, or ``MOST_LEFT`` later
+requests are left by their callers
+``close`` ends it                      what was before                          ``PolicyError``: SHUTTING_DOWN
 =====================================  =======================================  ===================================
 """
 
@@ -40,64 +40,64 @@ from ..core.errors import PolicyError, stopping
 from ..tasks import asked_to_end
 
 MOST_LEFT = 64
-"""So many questions that nobody waits for any more are asked on."""
+"""How many requests without callers go on at most."""
 MOST_BESIDE = 8
-"""So many questions are asked beside, for what is known to stay known."""
+"""How many refreshes run at a time at most, if the cache has ``places``."""
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
 class Known(NamedTuple, Generic[_Value]):
-    """What was answered."""
+    """A cached answer."""
 
     value: _Value
     at: float
-    """When it was asked, in monotonic seconds."""
+    """When the answer was requested, in monotonic seconds."""
 
 
 class NewestAnswers(Generic[_Key, _Value]):
     """The newest answers by key, of a bounded number of keys."""
 
     def __init__(self, most: int) -> None:
-        """``most``: keys whose answers are kept; the oldest go."""
+        """``most``: how many keys have answers; the oldest answers are evicted."""
         self.most = most
-        self._kept: OrderedDict[_Key, Known[_Value]] = OrderedDict()  # a dict is slow to find its first entry
+        self._kept: OrderedDict[_Key, Known[_Value]] = OrderedDict()  # popping the first entry of a plain dict is slow
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def of(self, key: _Key) -> Known[_Value] | None:
-        """The answer about a key; None if there is none."""
+        """Returns the answer for a key; None: there is none."""
         return self._kept.get(key)
 
     def put(self, key: _Key, answer: Known[_Value]) -> None:
-        """Keeps an answer in place of an older one."""
+        """Stores an answer, in place of an older one."""
         self._kept[key] = answer
         self._kept.move_to_end(key)
         while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def drop(self, key: _Key) -> None:
-        """Forgets what was answered about a key."""
+        """Removes the answer for a key."""
         self._kept.pop(key, None)
 
 
 @dataclass(slots=True, eq=False)
 class _Question(Generic[_Value]):
-    """Something that is being asked."""
+    """A request under way."""
 
     task: asyncio.Task[_Value]
     waiting: int = 0
-    """How many wait for its answer."""
+    """How many callers wait for its answer."""
     beside: bool = False
-    """Whether it is asked although nobody waits: for what is known to stay known."""
+    """Whether it is a refresh, which runs although no caller waits for it."""
     placed: bool = False
     """Whether it has its place."""
 
 
 class Cache(Generic[_Key, _Value]):
-    """Answers by key. It belongs to one event loop."""
+    """A cache of answers by key. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -109,16 +109,15 @@ class Cache(Generic[_Key, _Value]):
         keep: Callable[[_Value], bool] = lambda _: True,
         places: asyncio.Semaphore | None = None,
     ) -> None:
-        """Begins empty.
+        """Creates an empty cache.
 
         Args:
-            ask: gets an answer; it is bounded in time.
-            fresh_seconds: how long an answer holds. In the second half of that time a use has it asked for anew, beside.
-            most: answers that are kept; the oldest go.
-            now: monotonic seconds.
+            ask: requests an answer; it must return in bounded time.
+            fresh_seconds: how long an answer is fresh. Its use in the second half of that time starts a refresh.
+            most: how many answers are kept; the oldest are evicted.
+            now: returns monotonic seconds.
             keep: whether an answer is worth keeping.
-            places: each question takes one while it is asked, in the order in which they came; caches can share them. None: there is always
-                one.
+            places: each request takes one while it runs, in order of arrival; caches can share them. None: there is always one.
         """
         self._ask = ask
         self._fresh = fresh_seconds
@@ -128,11 +127,11 @@ class Cache(Generic[_Key, _Value]):
         self._places = places
         self._asking: dict[_Key, _Question[_Value]] = {}
         self._left: OrderedDict[_Key, _Question[_Value]] = OrderedDict()
-        """Those of them in their places that nobody waits for any more; the first was left first."""
+        """The requests that have their places and no callers any more, in the order in which their last callers left."""
         self._beside = 0
-        """How many of them are asked for what is known to stay known."""
+        """How many requests under way are refreshes."""
         self._failing = False
-        """Whether the last question failed in a way that nobody foresaw: that is logged once."""
+        """Whether the last request failed unexpectedly: a series of such failures is logged once."""
         self._closed = False
 
     def __len__(self) -> int:
@@ -144,7 +143,7 @@ class Cache(Generic[_Key, _Value]):
         return self._answers.most
 
     def peek(self, key: _Key) -> _Value | None:
-        """A fresh answer, at once; None if there is none."""
+        """Returns a fresh answer, without waiting; None: there is none."""
         answer = self._answers.of(key)
         if answer is None:
             return None
@@ -156,14 +155,14 @@ class Cache(Generic[_Key, _Value]):
         return answer.value
 
     async def get(self, key: _Key, *, stale: bool = False) -> _Value:
-        """An answer, asked for if need be.
+        """Returns an answer, which is requested if necessary.
 
         Args:
-            key: the question.
-            stale: whether an answer that is too old will do: then it is asked for beside, and nobody waits or fails.
+            key: the key.
+            stale: whether a stale answer is accepted: then the caller does not wait or fail, and a refresh is started.
 
         Raises:
-            PolicyError: there is no answer; or there will be none, because the cache was closed (SHUTTING_DOWN).
+            PolicyError: the request failed; or there is no answer because the cache was closed (SHUTTING_DOWN).
         """
         fresh = self.peek(key)
         if fresh is not None:
@@ -184,14 +183,14 @@ class Cache(Generic[_Key, _Value]):
         except asyncio.CancelledError as error:
             if asked_to_end(error):
                 raise
-            raise stopping() from None  # nobody but ``close`` cancels a question that somebody waits for
+            raise stopping() from None  # only ``close`` cancels a request that has callers
         finally:
             question.waiting -= 1
             if not (question.waiting or question.beside or question.task.done()):
                 self._leave(key, question)
 
     async def close(self) -> None:
-        """Ends what is being asked. Nothing is asked from now on."""
+        """Cancels the requests under way. No request is sent from now on."""
         self._closed = True
         asking = [question.task for question in self._asking.values()]
         for task in asking:
@@ -205,7 +204,7 @@ class Cache(Generic[_Key, _Value]):
         return question
 
     def _refresh(self, key: _Key) -> None:
-        """Has it asked anew what is known, if that can be now."""
+        """Refreshes an answer, unless too many refreshes run or the cache is closed."""
         question = self._asking.get(key)
         if question is None:
             if self._closed or (self._places is not None and self._beside >= MOST_BESIDE):
@@ -217,7 +216,7 @@ class Cache(Generic[_Key, _Value]):
             self._left.pop(key, None)
 
     def _leave(self, key: _Key, question: _Question[_Value]) -> None:
-        """The last of those who waited for a question has gone away."""
+        """Notes that the last caller of a request has gone away."""
         if not question.placed:
             self._give_up(key, question)
         elif self._asking.get(key) is question:
@@ -226,14 +225,14 @@ class Cache(Generic[_Key, _Value]):
                 self._give_up(*self._left.popitem(last=False))
 
     def _give_up(self, key: _Key, question: _Question[_Value]) -> None:
-        """Nobody waits for a question: whoever asks from now on has another one."""
+        """Gives up a request without callers; the next caller starts another one."""
         if self._asking.get(key) is question:
             del self._asking[key]
         question.task.cancel()
 
     async def _answer(self, key: _Key) -> _Value:
         async with self._places or contextlib.nullcontext():
-            self._asking[key].placed = True  # a question that was given up comes to no place
+            self._asking[key].placed = True  # this very request's: one that was given up gets no place
             return await self._asked(key)
 
     async def _asked(self, key: _Key) -> _Value:
@@ -257,7 +256,7 @@ class Cache(Generic[_Key, _Value]):
             self._left.pop(key, None)
         task = question.task
         if not task.cancelled():
-            error = task.exception()  # whoever waits has it; nobody may
+            error = task.exception()  # retrieved, as there may be no caller that does; otherwise asyncio logs it
             if isinstance(error, PolicyError) and error.kind.value == "NOT_FOUND":
                 self._answers.drop(key)
             unforeseen = error is not None and not isinstance(error, PolicyError)

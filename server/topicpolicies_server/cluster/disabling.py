@@ -1,6 +1,6 @@
-"""``__topic_policies_disabled``: a property of a namespace, or of a partitioned topic's metadata, that switches topic policies off.
+"""``__topic_policies_disabled``: a property of a namespace, or of a partitioned topic's metadata, that disables topic policies.
 
-The topic's value wins over its namespace's. ``true`` disables, ``false`` enables; anything else says nothing, and is warned of once.
+A topic's property takes precedence over its namespace's. ``true`` disables, ``false`` enables; other values are ignored, and logged once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _MOST_WARNINGS = 10_000
 
 
 class Switches:
-    """Reads the property, and remembers what was warned of."""
+    """Reads the property, and remembers which values were logged."""
 
     def __init__(self) -> None:
         self._warned: dict[str, str] = {}
 
     def disabled(self, of: str, properties: Mapping[str, str]) -> bool | None:
-        """What the properties of a topic or a namespace say; None is nothing.
+        """Returns what the property of a topic or a namespace says; None: nothing.
 
         Args:
             of: the topic or namespace.

@@ -1,4 +1,4 @@
-"""Facts from a file, beside the embedded log: TOML, read again when it changes.
+"""Facts about the cluster from a file, beside the embedded log: TOML, read again when it changes.
 
 ::
 
@@ -56,43 +56,43 @@ class _Contents(NamedTuple):
 
 
 class FileSource:
-    """What a file says (``source.ClusterSource``)."""
+    """A source of facts that reads a file (``source.ClusterSource``)."""
 
     def __init__(self, path: Path) -> None:
-        """``path``: of the file, which is read when it is first needed."""
+        """``path``: the path of the file, which is read when it is first needed."""
         self._path = path
         self._stamp: regular_file.Signature | None = None
         self._contents: _Contents | None = None
 
     async def cluster(self) -> ClusterFacts:
-        """The cluster and its brokers."""
+        """Returns the facts of the cluster and its brokers."""
         contents = await self._read()
         return ClusterFacts(contents.name, contents.broker, contents.enabled)
 
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
-        """The clusters that exist, each with its peer clusters."""
+        """Returns the clusters that exist, each with its peer clusters."""
         return (await self._read()).clusters
 
     async def tenant(self, tenant: str) -> frozenset[str] | None:
-        """The clusters that a tenant may use."""
+        """Returns the clusters that a tenant may use."""
         return (await self._read()).tenants.get(tenant)
 
     async def namespace(self, namespace: str) -> NamespaceFacts:
-        """A namespace."""
+        """Returns the facts of a namespace."""
         return (await self._read()).namespaces.get(namespace) or NamespaceFacts(None, {})
 
     async def partitioned(self, namespace: str) -> frozenset[str]:
-        """The topics of a namespace that have properties."""
+        """Returns the topics of a namespace that have properties."""
         topics = (await self._read()).topics
         return frozenset(name for name, facts in topics.items() if facts.properties and f"://{namespace}/" in name)
 
     async def topic(self, topic: str) -> TopicFacts:
-        """A topic."""
+        """Returns the facts of a topic."""
         contents = await self._read()
         return contents.topics.get(topic) or TopicFacts(False if contents.all_topics else None, {})
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the source holds no resources."""
 
     async def _read(self) -> _Contents:
         return await asyncio.to_thread(self._contents_now)
@@ -108,10 +108,10 @@ class FileSource:
 
 
 def parse(text: str) -> _Contents:
-    """Reads a cluster file's text.
+    """Parses the text of a cluster file.
 
     Raises:
-        ValueError: it is no TOML, or something in it is of the wrong kind.
+        ValueError: the text is no TOML, or something in it has the wrong type.
     """
     document = tomllib.loads(text)
     unknown = sorted(set(document) - {"cluster", "all_topics", *_TABLES})

@@ -1,4 +1,4 @@
-"""Pulsar's JSON as Protobuf: the members of its objects by their Java names, which are our definition's JSON names."""
+"""Conversion of Pulsar's JSON to Protobuf: objects have their members by Java names, which are our definition's JSON names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topicpolicies.values import map_value
 
 
 def fill(message: Message, members: Mapping[str, Any]) -> None:
-    """Puts an object's members into a message; what is null or unknown is left out."""
+    """Sets a message's fields from an object's members; members that are null or unknown are left out."""
     fields = _by_java_name(message.DESCRIPTOR)
     for name, value in members.items():
         field = fields.get(name)
@@ -23,7 +23,7 @@ def fill(message: Message, members: Mapping[str, Any]) -> None:
 
 
 def enum_number(enum: EnumDescriptor, symbol: str) -> int:
-    """The number of a Java enum's symbol, in whatever case; 0 (UNSPECIFIED) if it is unknown."""
+    """Returns the number of a Java enum's symbol, in upper or lower case; 0 (UNSPECIFIED): it is unknown."""
     prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper()
     value = enum.values_by_name.get(f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', symbol).upper()}")
     return int(value.number) if value is not None else 0

@@ -1,7 +1,7 @@
-"""What namespaces and brokers say about topics, as documents: the lower two of the four levels that make a topic's effective policies.
+"""A namespace's policies as a document: one of the four levels that make a topic's effective policies.
 
-A document of these levels holds what the level says, raw: what counts as unset is for ``resolution``. The names on the left of the
-tables are those of ``org.apache.pulsar.common.policies.data.Policies`` and of ``ServiceConfiguration``.
+The document has what the namespace says, as it is: ``core/policies/resolution`` decides what counts as unset. The names on the left of the
+tables are those of ``org.apache.pulsar.common.policies.data.Policies``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMESPACE_RATES = {
     "clusterSubscribeRate": "subscribe_rate",
     "publishMaxMessageRate": "publish_rate",
 }
-"""By cluster."""
+"""Rates that a namespace has by cluster."""
 _OLD_DISPATCH_RATE = "clusterDispatchRate"
 """Where brokers look for a dispatch rate that is not in ``topicDispatchRate``."""
 _NAMESPACE_DELAYED = {
@@ -56,7 +56,8 @@ _OLD_OFFLOAD = {
     "offload_threshold_in_seconds": ("managed_ledger_offload_threshold_in_seconds", -1),
     "offload_deletion_lag_ms": ("managed_ledger_offload_deletion_lag_in_millis", None),
 }
-"""Offload settings outside of the offload policies, and what says nothing (``OffloadPoliciesImpl.oldPoliciesCompatible``)."""
+"""Offload settings outside of the offload policies: the field, and the value that counts as unset
+(``OffloadPoliciesImpl.oldPoliciesCompatible``)."""
 _AUTO_UPDATE = {
     "Backward": "BACKWARD",
     "Forward": "FORWARD",
@@ -66,17 +67,17 @@ _AUTO_UPDATE = {
     "BackwardTransitive": "BACKWARD_TRANSITIVE",
     "FullTransitive": "FULL_TRANSITIVE",
 }
-"""The older way to say a strategy (``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``); others mean ALWAYS_INCOMPATIBLE."""
+"""The older form of a strategy (``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``); other values mean ALWAYS_INCOMPATIBLE."""
 _STRATEGY = SchemaCompatibilityStrategy.DESCRIPTOR
 _TYPES = SubscriptionType.DESCRIPTOR
 
 
 def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
-    """A namespace's policies as a document.
+    """Returns a namespace's policies as a document.
 
     Args:
-        policies: as ``GET /admin/v2/namespaces/{tenant}/{namespace}`` answers them.
-        cluster: the local cluster, of which the rates are taken.
+        policies: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
+        cluster: the local cluster, whose rates are taken.
     """
     level = TopicPolicies()
     for name, field in _NAMESPACE_SCALARS.items():
@@ -102,7 +103,7 @@ def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
 
 
 def _put_together(level: TopicPolicies, policies: Mapping[str, Any]) -> None:
-    """What is said in several places, or in several ways."""
+    """Sets the fields that Pulsar keeps in several places, or in several forms."""
     for member, field in _NAMESPACE_DELAYED.items():
         value = (policies.get("delayed_delivery_policies") or {}).get(member)
         if value is not None:

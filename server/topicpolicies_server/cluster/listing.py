@@ -1,11 +1,11 @@
-"""Facts of many topics at once: a namespace's lists in place of a question for each topic.
+"""Facts of many topics at once: a namespace's lists in place of a request for each topic.
 
-Whoever changes the policies of thousands of topics one after the other would wait for as many answers of brokers, which takes longer than
-the changes. So questions are counted: when ``_MANY`` about one namespace are unanswered, its topics are listed, and what the lists tell
-needs no question. They tell of topics that exist and have no metadata of their own, and, where topics need not exist, of those that do
-not; all others are asked about as before, because they may have been created since.
+A client that changes the policies of thousands of topics in turn would wait for as many answers of brokers, which takes longer than the
+changes. So unanswered requests are counted: once there are ``_MANY`` for one namespace, its topics are listed, and the lists answer in
+place of further requests. The lists answer for topics that exist and have no metadata of their own and, where topics need not exist, for
+those that do not; all others are requested one by one as before, because they may have been created since.
 
-A list that can't be had, because brokers refuse it or are too slow, is not tried again for a while.
+A list that can't be had, because brokers refuse it or are too slow, is not tried again for ``_TRY_AGAIN_SECONDS``.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from .source import TopicFacts
 
 _LOG = logging.getLogger(__name__)
 _MANY = 16
-"""So many unanswered questions about a namespace make it worth listing."""
+"""How many unanswered requests for topics of a namespace make it worth listing."""
 _HOLDS_SECONDS = 5.0
-"""How long lists hold. What they tell is remembered for longer by whoever asked (``cache``)."""
+"""How long lists are used. The cache of the caller keeps the facts that were taken from them for longer (``cache``)."""
 _TRY_AGAIN_SECONDS = 60.0
 _KEPT = 8
-"""Namespaces whose lists are kept; each can be long."""
+"""How many namespaces' lists are kept; each can be long."""
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 _LISTED = PERSISTENT
-"""The lists have topics of this domain only."""
+"""The domain of the listed topics: the lists have no others."""
 
 
 class Lists(NamedTuple):
     """A namespace's topics, by their full names."""
 
     topics: frozenset[str]
-    """Those that exist and hold messages; of partitioned ones the partitions."""
+    """The topics that exist and hold messages; of a partitioned topic, its partitions."""
     partitioned: frozenset[str]
 
 
 class _Listed(NamedTuple):
     at: float
     lists: Lists | None
-    """None: they can't be had."""
+    """The lists; None: they can't be had."""
 
 
 class TopicQuestions:
-    """Answers questions about topics. It belongs to one event loop."""
+    """Answers requests for facts of topics. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class TopicQuestions:
         *,
         missing_topics: bool = False,
     ) -> None:
-        """Asks nothing yet.
+        """Creates an object that has no lists; sends no request yet.
 
         Args:
-            ask: about one topic.
-            list_all: of a namespace, ``tenant/namespace``.
-            now: monotonic seconds.
-            missing_topics: whether it does not matter that a topic does not exist (yet).
+            ask: requests the facts of one topic.
+            list_all: requests the lists of a namespace, ``tenant/namespace``.
+            now: returns monotonic seconds.
+            missing_topics: whether topics that do not exist (yet) are accepted.
         """
         self._ask = ask
         self._list_all = list_all
@@ -76,7 +76,7 @@ class TopicQuestions:
         self._listing: dict[str, asyncio.Task[None]] = {}
 
     async def topic(self, topic: str) -> TopicFacts:
-        """What is known of a topic.
+        """Returns the facts of a topic.
 
         Raises:
             PolicyError: there is no answer.
@@ -97,14 +97,14 @@ class TopicQuestions:
                 del self._unanswered[namespace]
 
     async def close(self) -> None:
-        """Ends what is being listed."""
+        """Cancels listings that are under way."""
         listing = list(self._listing.values())
         for task in listing:
             task.cancel()
         await asyncio.gather(*listing, return_exceptions=True)
 
     def _told(self, topic: str, lists: Lists) -> TopicFacts | None:
-        """What the lists tell of a topic; None if it has to be asked about."""
+        """Returns what the lists say about a topic; None: the topic has to be requested."""
         if topic in lists.partitioned:
             return None
         if topic in lists.topics:

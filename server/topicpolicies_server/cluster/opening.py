@@ -1,4 +1,4 @@
-"""Where a server's facts come from, by its configuration."""
+"""Opens the admission of a server, with the source of facts that its configuration names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .admission import FROM_BROKERS, FROM_FILE, Admission
 async def open_admission(
     config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
 ) -> Admission | None:
-    """What admits requests: with Pulsar's log on the brokers' word, with the embedded one on a file's, if there is one.
+    """Returns what admits requests: with Pulsar's log it asks the brokers, with the embedded log it reads a file, if one is configured.
 
     Args:
         config: where the change logs are.
-        missing_topics: whether updates of topics that do not exist are taken.
-        refuses: the error of whoever would ask the brokers now; None: they can be asked.
+        missing_topics: whether updates of topics that do not exist are accepted.
+        refuses: returns the error with which requests to brokers are refused now; None: they can be sent.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
@@ -43,5 +43,5 @@ async def open_admission(
     from .file import FileSource  # noqa: PLC0415
 
     source = FileSource(config.cluster_file)
-    await source.cluster()  # a file that can't be read is said at once
+    await source.cluster()  # reports a file that can't be read now, before the first request
     return Admission(source, now, FROM_FILE, missing_topics=missing_topics)

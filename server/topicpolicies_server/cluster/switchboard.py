@@ -1,10 +1,10 @@
 """Which topics of the watched namespaces have their policies disabled: watches leave them out, and so do listings.
 
-What a watch has told of a namespace holds for one set of such topics. When a topic leaves or enters it, what was told of the topic's
-namespace is reset, and a snapshot follows; and tokens name the set (``Board.mark``), so that nobody resumes where another one held.
+What a watch has sent of a namespace is valid for one set of disabled topics. When a topic leaves or enters the set, the watch sends a reset
+of the topic's namespace, and a snapshot; and tokens name the set (``Board.mark``), so that no watch resumes where another set was valid.
 
-Nobody tells when the property changes, so it is looked at again and again while somebody watches: as often as its facts are refreshed,
-but at no more than ``_PER_SECOND`` topics a second in all namespaces together.
+Pulsar does not notify anyone when the property changes, so it is looked up again and again while its namespace is watched: as often as its
+facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class _Due(NamedTuple):
 
 
 class Switchboard:
-    """The namespaces that are watched. It belongs to one event loop."""
+    """The boards of the watched namespaces. It is bound to one event loop."""
 
     def __init__(self, admission: Admission) -> None:
-        """``admission``: tells what the properties say."""
+        """``admission``: looks up what the properties say."""
         self._admission = admission
         self._boards: dict[str, Board] = {}
         self._soon: deque[tuple[Board, str]] = deque()
         self._later: deque[_Due] = deque()
-        """In the order of their times: all wait equally long."""
+        """Lookups in the order of their times: all wait equally long."""
         self._looking = Kept("the looking for disabled topics", self._look, failed=self._failed)
 
     def join(self, namespace: str, watcher: object, wake: Callable[[], None]) -> Board:
-        """Somebody watches a namespace, until ``leave``; ``wake`` is called when something was switched."""
+        """Adds a watcher to a namespace, until ``leave``. ``wake`` is called when something was switched, or when lookups fail."""
         board = self._boards.get(namespace)
         if board is None:
             board = self._boards[namespace] = Board(namespace, self._admission, self._queue)
@@ -50,7 +50,7 @@ class Switchboard:
         return board
 
     def leave(self, namespace: str, watcher: object) -> None:
-        """Ends a ``join``. What nobody watches is not looked at."""
+        """Removes a watcher. Namespaces without watchers are not looked up."""
         board = self._boards[namespace]
         del board.watching[watcher]
         if not board.watching:
@@ -80,14 +80,14 @@ class Switchboard:
                     _, board, topic = self._later.popleft()
                 else:
                     break
-                if self._boards.get(board.namespace) is board:  # those that nobody watches any more take nobody's turn
+                if self._boards.get(board.namespace) is board:  # a board without watchers must not take the turn of another one
                     turn.append(board.ask(topic))
             await asyncio.gather(*turn)
             for board in boards:
                 board.goes_on("")
 
     def _failed(self, error: BaseException) -> None:
-        """Looking failed as a whole: all who watch are told, until it goes on."""
+        """Reports a failure of the lookups as a whole to all watchers, until they succeed again."""
         for board in self._boards.values():
             board.failed("", error)
 
@@ -100,10 +100,10 @@ class LeftOut(NamedTuple):
 
 
 async def left_out_of(admission: Admission, namespace: str, topics: Collection[str]) -> LeftOut:
-    """Which of a namespace's topics are disabled.
+    """Returns which of a namespace's topics are disabled.
 
     Raises:
-        PolicyError: nobody can tell what the namespace says.
+        PolicyError: what the namespace's property says can't be found out.
     """
     board = Board(namespace, admission, lambda _board, _topic, _soon: None)
     await board.look(topics)

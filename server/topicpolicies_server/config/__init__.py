@@ -1,16 +1,17 @@
-"""What a server is told before it starts: where it listens, where its log is, and every limit, each with its bounds.
+"""The configuration of a server or a guard: where it listens, where its log is, and every limit, each with its bounds.
 
-All of it is checked when it is made, so that a configuration that exists is a valid one; everything that is wrong is said at once.
-The defaults are safe: loopback only, and a server that others can reach must be given TLS or be told that it is to do without.
+A configuration is validated when it is made, so one that exists is valid; all problems are reported at once. The defaults are safe: a
+server listens on loopback only, and one that other machines can reach needs TLS, or has to be told explicitly to do without.
 
-- ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``, ``checkpoints``, ``call_record``,
-  ``telemetry``, ``server``: what is configured
-- ``errors``, ``files``: what is wrong with it; ``insecure``: what is allowed, and told of
-- ``table``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
-- ``sources``: what flags, the environment and a file say, and what is therefore in force
+- ``server``: all of it; ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``,
+  ``checkpoints``, ``call_record``, ``telemetry``: its parts
+- ``errors``: the error of a wrong configuration; ``files``: what is wrong with files that a configuration names
+- ``insecure``, ``exposed``: what is allowed but unsafe, and warned of
+- ``table``, ``declared``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
+- ``sources``: merges what flags, the environment and a file set into the values in force
 - ``settling``: values that follow from others; ``places``: the user's data folder
-- ``making``: the configuration of what is in force
-- ``telling``: the options for people: a sample file, and the reference
+- ``making``: makes the configuration from the values in force
+- ``telling``: shows options to people: values, a sample file, and the reference
 """
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address

@@ -1,4 +1,4 @@
-"""Where a server listens."""
+"""The address that a server listens on."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import NamedTuple
 from .errors import ConfigError
 
 DEFAULT_PORT = 6680
-"""Where a server listens unless it is told otherwise; none of Pulsar's own ports."""
+"""The default port; none of Pulsar's own ports."""
 DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
 _UNIX = "unix:"
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """An address to listen on: TCP, or a Unix socket."""
 
     host: str
     """A host name or IP address, without brackets; empty for a Unix socket."""
     port: int
     """0 lets the system choose."""
     path: str = ""
-    """Of a Unix socket."""
+    """The path of a Unix socket; empty for TCP."""
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         if self.path or self.host == "localhost":
             return True
         try:
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
     @property
     def unspecified(self) -> bool:
-        """Whether it stands for every address of this machine, which tells nobody where that is."""
+        """Whether the address is a wildcard (``0.0.0.0``, ``::``): all addresses of this machine, so that no client can connect to it."""
         try:
             return not self.path and ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -51,7 +51,7 @@ def parse_address(text: str) -> Address:
     """Reads ``host:port``, ``[IPv6 address]:port`` or ``unix:/path``.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: the text is none of these.
     """
     if text.startswith(_UNIX) and len(text) > len(_UNIX):
         return Address("", 0, text.removeprefix(_UNIX))

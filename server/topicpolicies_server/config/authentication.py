@@ -1,4 +1,4 @@
-"""How a server verifies who calls: brokers' ``authenticationProviders``, by the names that they have there where there is one."""
+"""How a server authenticates callers. Options are named as in the brokers' configuration, where they have an equivalent there."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from .address import Address
 from .files import unreadable
 
 PROVIDERS = ("token", "oidc", "certificate")
-"""The ways in which callers can say who they are."""
+"""The ways in which callers can be authenticated."""
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Those of tokens that are signed with a private key."""
+"""The algorithms of tokens that are signed with a private key."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
-"""Where a client certificate can have the role."""
+"""The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
 MOST_LEEWAY_SECONDS = 300.0
-"""By how much the clocks of those who sign tokens may differ at most."""
+"""By how much the clocks of those who sign tokens may be allowed to differ from this machine's (``leeway_seconds``)."""
 OIDC_REFRESH_SECONDS = 900.0
 _MOST_ISSUERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenConfig:
-    """Pulsar's own tokens. Just one of the two keys is given."""
+    """Authentication by Pulsar's own tokens (JWT). Exactly one of the two keys is given."""
 
     secret_key_file: Path | None = None
     public_key_file: Path | None = None
     public_algorithm: str = "RS256"
-    """What the public key is for."""
+    """The algorithm of the public key."""
     role_claim: str = "sub"
     audience_claim: str = ""
     audience: str = ""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         found = []
         if (self.secret_key_file is None) is (self.public_key_file is None):
             found.append("Tokens are verified with one key: say either --token-secret-key FILE or --token-public-key FILE.")
@@ -51,21 +51,21 @@ class TokenConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcConfig:
-    """Tokens of OpenID Connect."""
+    """Authentication by tokens of OpenID Connect."""
 
     issuers: tuple[str, ...]
-    """As their tokens have them."""
+    """The URLs of the issuers, exactly as their tokens have them in ``iss``."""
     audiences: tuple[str, ...]
     role_claim: str = "sub"
     jwks_file: Path | None = None
-    """The keys of the one issuer; None: it is asked."""
+    """The file of the only issuer's keys (JWKS); None: each issuer is asked for its keys."""
     jwks_url: str = ""
-    """Where the one issuer has its keys; "": it tells that itself."""
+    """The URL of the only issuer's keys (JWKS); "": each issuer publishes it in ``.well-known/openid-configuration``."""
     trust_certs_file: Path | None = None
     refresh_seconds: float = OIDC_REFRESH_SECONDS
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         found = []
         if not self.issuers:
             found.append("Tokens of OpenID Connect need --oidc-issuers: whose they are.")
@@ -90,26 +90,26 @@ class OidcConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticationConfig:
-    """Who calls, and how that is verified. Without any way nobody is asked."""
+    """How callers are authenticated: by tokens, OpenID Connect, client certificates, several of these, or not at all."""
 
     token: TokenConfig | None = None
     oidc: OidcConfig | None = None
     certificate: str = ""
-    """Where a client certificate has the role; "": certificates say nothing."""
+    """The part of a client certificate that has the role, one of ``CERTIFICATE_ROLES``; "": certificates do not authenticate."""
     proxy_roles: tuple[str, ...] = ()
-    """Principals that call for others."""
+    """The principals that call on behalf of others."""
     leeway_seconds: float = 0.0
 
     @property
     def asks(self) -> bool:
-        """Whether callers are asked who they are."""
+        """Whether callers are authenticated."""
         return self.token is not None or self.oidc is not None or bool(self.certificate)
 
     def problems(self, *, mutual: bool) -> list[str]:
-        """What is wrong with it.
+        """Returns what is wrong, a sentence each.
 
         Args:
-            mutual: whether clients are asked for certificates.
+            mutual: whether TLS requests certificates of clients.
         """
         found = [] if self.token is None else self.token.problems()
         found += [] if self.oidc is None else self.oidc.problems()
@@ -130,7 +130,7 @@ _WANTED = "write https://host, or http:// for one on this machine."
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can change what a URL answers: it is https, or on this machine."""
+    """Whether the answer of a URL can't be changed on its way: the URL is https, or its host is this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -9,7 +9,7 @@ from .files import unreadable
 from .logs import LogConfig, PulsarLogConfig
 
 CACHE_SECONDS = 30.0
-"""How long brokers' answers hold, unless it is said."""
+"""The default of ``AuthorizationConfig.cache_seconds``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,30 +17,31 @@ class AuthorizationConfig:
     """Who decides what callers may do in a namespace."""
 
     file: Path | None = None
-    """A file of roles and what they may do."""
+    """The file of roles and their permissions; None: there is none."""
     brokers: bool = False
     """Whether Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
     superuser_roles: tuple[str, ...] = ()
-    """Beside brokers: roles that may do everything, also if brokers do not say so."""
+    """Where brokers decide: roles that may do everything, in addition to the brokers' superusers."""
     namespace_roles_may_read: bool = False
-    """Beside brokers: whether the roles of a namespace may read and watch it, which brokers' admin API does not let them."""
+    """Where brokers decide: whether roles that may produce or consume in a namespace may read and watch its policies, which the brokers'
+    admin API does not allow."""
     cache_seconds: float = CACHE_SECONDS
-    """How long brokers' answers hold."""
+    """How long a broker's answer about a role is used, in seconds."""
     allow_authenticated: bool = False
-    """Whether everybody who has shown who he is may do everything."""
+    """Whether every authenticated caller may do everything."""
 
     @property
     def decided(self) -> bool:
-        """Whether somebody decides."""
+        """Whether there is authorization: by a file, or by brokers."""
         return self.file is not None or self.brokers
 
     def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
-        """What is wrong with it.
+        """Returns what is wrong, a sentence each.
 
         Args:
             log: where the change logs are.
-            authenticated: whether callers have to show who they are.
-            show_secrets: whether everybody who may read is to see secrets.
+            authenticated: whether callers are authenticated.
+            show_secrets: ``ServerConfig.show_secrets``.
         """
         problems = unreadable("authorization", self.file) if self.file is not None else []
         if self.file is not None and self.brokers:

@@ -1,4 +1,4 @@
-"""The record of calls: which, and where."""
+"""The record of calls: which calls it has, and where it is written."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Recorded(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecordConfig:
-    """What is recorded of calls, and where."""
+    """Which calls are recorded, and where."""
 
     which: Recorded = Recorded.CHANGES
     path: Path | None = None
-    """A file, which is made if there is none; None: standard error."""
+    """The file, which is created if there is none; None: standard error."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         if self.path is None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""Where views are kept, so that a start reads only what came since."""
+"""Where checkpoints of views are kept, so that a start reads only the part of the logs behind them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class CheckpointsConfig:
     """The checkpoints of all namespaces. They are a cache: without the file a start takes longer."""
 
     path: Path
-    """The SQLite file; it is created if need be. It belongs to one server."""
+    """The SQLite file, which is created if there is none. It belongs to one server."""
     make_folder: bool = False
-    """As with the embedded log."""
+    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.make_folder``)."""
     named_here: bool = False
-    """Whether its name was not given, but follows from that of the log: then nobody else's file has it."""
+    """Whether the path was not set, but follows from that of the log: a file that is found there is this server's own."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         return misplaced("checkpoint", self.path, make_folder=self.make_folder)
 
 
 def checkpoints_beside(log: Path) -> Path:
-    """Where checkpoints are kept unless it is said: beside the embedded log's file."""
+    """Returns the default path of the checkpoints: beside the embedded log's file."""
     return log.with_name(f"{log.stem}.checkpoints{log.suffix}")

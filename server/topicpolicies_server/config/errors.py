@@ -7,7 +7,7 @@ class ConfigError(ValueError):
     """A configuration is wrong.
 
     Attributes:
-        problems: everything that is wrong, a sentence each.
+        problems: all problems, a sentence each.
     """
 
     def __init__(self, problems: tuple[str, ...]) -> None:

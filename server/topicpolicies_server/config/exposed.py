@@ -1,7 +1,7 @@
-"""Files that other users of the machine may read or change, and should not: keys and tokens, and whatever says who may do what.
+"""Finds files that other users of the machine may read or change, and should not: keys, tokens, certificates and the file of roles.
 
-Other users are those who are neither a file's owner nor of its group: it is usual that a group may read a secret that is mounted for it.
-A file in a directory that they can't look into is out of their reach, whatever its own mode is.
+Other users are those who are neither a file's owner nor of its group: that a group may read a secret which is mounted for it is usual. A
+file below a directory that other users can't search is out of their reach, whatever its own mode is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _File(NamedTuple):
 
 
 def exposed(config: ServerConfig | GuardConfig) -> list[str]:
-    """A sentence for each file, and for each thing that others may do with it."""
+    """Returns a sentence for each file and each access, reading or writing, that other users should not have."""
     found = []
     for option, path, secret in (*_of_callers(config), *_of_log(config.log)):
         if path is None:
@@ -64,12 +64,12 @@ def _of_log(log: LogConfig) -> Iterator[_File]:
 
 
 def _open_to_others(path: Path) -> tuple[bool, bool]:
-    """Whether others may read a file, and whether they may change what is read at its place."""
+    """Whether other users may read a file, and whether they may change it or put another one in its place."""
     try:
         place = path.resolve()
         mode, folders = place.stat().st_mode, [each.stat().st_mode for each in place.parents]
     except (OSError, RuntimeError, ValueError):
-        return False, False  # whoever needs it says what is wrong with it
+        return False, False  # the check of the option that names it reports what is wrong
     if not stat.S_ISREG(mode):
         return False, False
     reached = all(each & stat.S_IXOTH for each in folders)

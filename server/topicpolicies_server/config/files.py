@@ -1,4 +1,4 @@
-"""What is wrong with files that a configuration names."""
+"""Checks the files that a configuration names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import regular_file
 
 
 def unreadable(what: str, path: Path) -> list[str]:
-    """Why a file can't be read; empty if it can."""
+    """Returns why a file can't be read, as a sentence; empty: it can be."""
     try:
         regular_file.read(path, 0)
     except (OSError, ValueError) as error:
@@ -17,18 +17,18 @@ def unreadable(what: str, path: Path) -> list[str]:
 
 
 def misplaced(what: str, path: Path, *, make_folder: bool) -> list[str]:
-    """Why a file can't be made, or used if it is there; empty if it seems that it can.
+    """Returns why a file can't be made or used, as a sentence; empty: nothing speaks against it.
 
     Args:
-        what: the subject of the sentence.
-        path: the file.
-        make_folder: whether its directory need not be there yet.
+        what: what the file is, for the sentence.
+        path: the file, which need not exist.
+        make_folder: whether its directory need not exist either.
     """
     try:
         if path.is_dir():
             return [f'The {what} "{path}" is a directory: name a file in it.']
         if not make_folder and not path.absolute().parent.is_dir():
             return [f'The directory of the {what} "{path}" does not exist: create it first.']
-    except (OSError, ValueError) as error:  # a directory above it may not be looked into, or its name can't be one
+    except (OSError, ValueError) as error:  # a directory above it can't be searched, or the name is no possible one
         return [f'The {what} "{path}" can\'t be used ({getattr(error, "strerror", None) or error}): name another file.']
     return []

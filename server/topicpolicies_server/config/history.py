@@ -1,4 +1,4 @@
-"""The server's own record of every event."""
+"""Where the server keeps its own record of every event, and how much of it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class HistoryConfig:
     """The server's own record of every event that it reads."""
 
     path: Path
-    """The SQLite file; it is created if need be. It belongs to one server."""
+    """The SQLite file, which is created if there is none. It belongs to one server."""
     max_age_seconds: float = 366 * 86_400.0
-    """What is older is dropped."""
+    """The age in seconds beyond which an entry is dropped."""
     max_bytes: int = 1 << 30
-    """Bytes of the file in use; beyond them what was recorded first is dropped."""
+    """How many bytes of the file may be in use; beyond them the entries that were recorded first are dropped."""
     make_folder: bool = False
-    """As with the embedded log."""
+    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.make_folder``)."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         found = misplaced("history", self.path, make_folder=self.make_folder)
         if not 60 <= self.max_age_seconds <= 100 * 366 * 86_400:
             found.append(f"The history must keep entries for a minute at least, a hundred years at most, not {self.max_age_seconds:g} s.")
@@ -32,5 +32,5 @@ class HistoryConfig:
 
 
 def history_beside(log: Path) -> Path:
-    """Where a history is kept unless it is said: beside the embedded log's file."""
+    """Returns the default path of the history: beside the embedded log's file."""
     return log.with_name(f"{log.stem}.history{log.suffix}")

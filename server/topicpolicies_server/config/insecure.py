@@ -1,4 +1,4 @@
-"""Choices that make a server or a guard less safe than it could be. They are allowed, and each is told once, when it starts."""
+"""Finds choices that make a server or a guard less safe than it could be. They are allowed; each is logged once, at the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .server import GuardConfig, ServerConfig
 
 
 def insecure(config: ServerConfig | GuardConfig) -> list[str]:
-    """A sentence for each."""
+    """Returns a sentence for each such choice, and for each file that other users of the machine should not have access to."""
     found = _of_server(config) if isinstance(config, ServerConfig) else []
     if config.metrics_listen is not None and not config.metrics_listen.loopback:
         found.append(f"metrics_listen: whoever reaches {config.metrics_listen} sees the metrics, without TLS.")
@@ -51,7 +51,7 @@ def _towards_brokers(log: LogConfig) -> list[str]:
 
 
 def _is_plain_to_others(url: str, plain: str) -> bool:
-    """Whether a URL leads to another machine without TLS; there may be several hosts in it."""
+    """Whether a URL, perhaps of several hosts, leads to another machine without TLS."""
     scheme, _, hosts = url.partition("://")
     return scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(","))
 

@@ -1,4 +1,4 @@
-"""Every limit of a server, each with its bounds. A field of ``Limits`` is an option by itself (``table``), and its docstring the help."""
+"""Every limit of a server, each with its bounds. A field of ``Limits`` is an option, and its docstring the help (``declared/limits``)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 
 def _bounded(default: float, least: float, most: float, *, serving: bool = False) -> Any:
-    """A field with its bounds, both included. The type is the field's own.
+    """Returns a dataclass field with bounds, both included, whose type is that of its annotation.
 
     Args:
-        default: its value unless another is said.
-        least: the least that it may be.
-        most: the most that it may be.
-        serving: whether it is a limit of calls, which a guard without a server has none of.
+        default: the default value.
+        least: the least value.
+        most: the greatest value.
+        serving: whether only a server has this limit, and a guard without a server has not.
     """
     return field(default=default, metadata={"least": least, "most": most, "serving": serving})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Every limit of a server. The names carry the units; ``bounds`` tells what each may be."""
+    """Every limit of a server. The names include the units; ``bounds`` returns the bounds."""
 
     max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20, serving=True)
     """Largest request that is accepted."""
@@ -107,7 +107,7 @@ class Limits:
     """How long calls in progress may take to end when the server stops."""
 
     def problems(self) -> list[str]:
-        """What is wrong with them."""
+        """Returns the values that are out of bounds or of a wrong type, a sentence each."""
         found = []
         for name, (least, most) in bounds().items():
             value = getattr(self, name)
@@ -120,5 +120,5 @@ class Limits:
 
 
 def bounds() -> dict[str, tuple[float, float]]:
-    """The least and the most of every limit, both included, by its name."""
+    """Returns the least and the greatest value of every limit, both included, by its name."""
     return {each.name: (each.metadata["least"], each.metadata["most"]) for each in dataclasses.fields(Limits)}

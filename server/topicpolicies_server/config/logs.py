@@ -1,4 +1,4 @@
-"""Where the change logs are."""
+"""The change logs: the embedded one, or Pulsar's own, and how Pulsar is reached."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _CREDENTIALS = re.compile(r"(?<=//).*(?=@)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedLogConfig:
-    """The embedded durable log: no broker is needed."""
+    """The embedded durable log, which needs no broker."""
 
     path: Path | None
-    """The SQLite file; it is created if need be. None keeps the log in memory: it ends with the process."""
+    """The SQLite file, which is created if there is none. None: the log is in memory, and ends with the process."""
     cluster_file: Path | None = None
-    """What is known of the cluster (``cluster/file``); None: nothing, and only rules that need nothing are judged."""
+    """The file of facts about the cluster (``cluster/file``); None: no facts, and only rules that need none are checked."""
     make_folder: bool = False
-    """Whether the file's directory is made before the server starts: the user's data folder, which nobody has named."""
+    """Whether the file's directory is made before the server starts: it is the user's data folder, because no path was set."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong with the files, a sentence each."""
         found = [] if self.path is None else misplaced("embedded log", self.path, make_folder=self.make_folder)
         return found + (unreadable("cluster", self.cluster_file) if self.cluster_file is not None else [])
 
@@ -40,9 +40,9 @@ class Writer(enum.Enum):
     """Who may write Pulsar's change logs."""
 
     SHARED = "shared"
-    """Everybody: brokers, and any number of sidecars."""
+    """Brokers and any number of sidecars write."""
     EXCLUSIVE = "exclusive"
-    """Of each, one sidecar at a time (PIP-68), and no broker."""
+    """One sidecar at a time writes each log (PIP-68), and no broker does."""
 
 
 RECALLED_ENTRIES = 5_000
@@ -58,25 +58,25 @@ class PulsarLogConfig:
     admin_url: str
     """``http://host:port`` or ``https://host:port`` of a broker's admin API."""
     token_file: Path | None = None
-    """A file with the token to authenticate with at both; it is read again whenever a connection is made."""
+    """The file of the token for both URLs; it is read again whenever a connection is made."""
     tls_trust_certs_file: Path | None = None
     """The authorities (PEM) that the broker's certificates are checked against; None: those of the system."""
     tls_certificate_file: Path | None = None
     """The sidecar's own certificate (PEM), where brokers ask for one."""
     tls_key_file: Path | None = None
-    """Its private key."""
+    """The private key (PEM) of that certificate."""
     tls_validate_hostname: bool = True
-    """Whether a broker's certificate must be for the name that it was reached by."""
+    """Whether a broker's certificate must be for the name by which the broker was reached."""
     oauth2: OAuth2Config | None = None
-    """Where tokens come from, in place of a file; None: from nowhere."""
+    """The issuer of tokens, in place of ``token_file``; None: there is none."""
     writer: Writer = Writer.SHARED
-    """Who may write it."""
+    """Who may write the logs."""
     recalled_entries: int = RECALLED_ENTRIES
-    """Entries of each partition that are read as they were when a log is opened, although they are compacted: the newest ones, as long as
-    the brokers have not trimmed them. 0: none."""
+    """How many of the newest entries of each partition are read as they were before compaction when a log is opened, as far as the brokers
+    have not trimmed them. 0: none."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         found = _bad_url("The Pulsar service URL (--pulsar)", self.service_url, _PULSAR_SCHEMES)
         found += _bad_url("The admin URL (--admin-url)", self.admin_url, _ADMIN_SCHEMES)
         if self.token_file is not None:
@@ -102,7 +102,7 @@ LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig
 
 
 def without_credentials(url: str) -> str:
-    """A URL without what stands before ``@`` in it: a name and a password, which are shown to nobody."""
+    """Returns a URL with ``REDACTED`` in place of the name and password before ``@``, which must not be shown."""
     return _CREDENTIALS.sub(REDACTED, url)
 
 

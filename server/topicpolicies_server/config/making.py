@@ -1,4 +1,4 @@
-"""The configuration of what is in force. Everything that is wrong is said at once: what can't be read, and what contradicts itself."""
+"""Makes the configuration from the values in force. All problems are reported at once: values that can't be read, and contradictions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _Config = TypeVar("_Config")
 
 
 def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConfig:
-    """The configuration of a server. What is in force is completed with what follows from it.
+    """Returns the configuration of a server. Completes ``found`` with the values that follow from others (``settling``).
 
     Raises:
-        ConfigError: something is wrong with it; the error says all of it.
+        ConfigError: the configuration is wrong; the error has all problems.
     """
     settle(found, environment)
     values = _values(found)
@@ -41,7 +41,7 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             log=log,
             listen=values["listen"],
             tls=tls,
-            insecure_listen=values["insecure_listen"] or bool(wrong_tls or wrong_ways),  # what is wrong with it is said; it was meant
+            insecure_listen=values["insecure_listen"] or bool(wrong_tls or wrong_ways),  # else a wrong option of theirs looks like none
             authentication=authentication,
             advertise=values["advertise"],
             limits=_limits(values),
@@ -64,10 +64,10 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
 
 
 def guard_config(found: Gathered) -> GuardConfig:
-    """The configuration of a guard without a server.
+    """Returns the configuration of a guard without a server.
 
     Raises:
-        ConfigError: something is wrong with it; the error says all of it.
+        ConfigError: the configuration is wrong; the error has all problems.
     """
     values = _values(found)
     return _made(
@@ -96,7 +96,7 @@ def _made(problems: list[str], make: Callable[[], _Config]) -> _Config:
 
 
 def _values(found: Gathered) -> dict[str, Any]:
-    """The values by name; the table says of which type each is."""
+    """Returns the values by name, without their types, which the table of options guarantees."""
     values: dict[str, Value] = {name: setting.value for name, setting in found.settings.items()}
     return values
 
@@ -106,7 +106,7 @@ def _limits(values: Mapping[str, Any]) -> Limits:
 
 
 def _log(found: Gathered, values: Mapping[str, Any]) -> tuple[LogConfig, list[str]]:
-    """The log, and which options contradict it."""
+    """Returns the configuration of the log, and the problems of options that contradict it."""
     embedded = EmbeddedLogConfig(path=values["data"], cluster_file=values["cluster_file"], make_folder=not found.settings["data"].given)
     if values["pulsar"] and values["data"] is not None:
         return EmbeddedLogConfig(path=None), [
@@ -136,7 +136,7 @@ def _pulsar(values: Mapping[str, Any], writer: Writer) -> PulsarLogConfig:
 
 
 def _oauth2(values: Mapping[str, Any]) -> OAuth2Config | None:
-    """Where tokens for Pulsar come from; what was said of it and does not suffice is told by ``OAuth2Config``."""
+    """Returns the source of tokens for Pulsar; None: no option of it is set. ``OAuth2Config`` reports what is missing."""
     issuer, credentials = values["pulsar_oauth2_issuer"], values["pulsar_oauth2_credentials"]
     audience, scope = values["pulsar_oauth2_audience"], values["pulsar_oauth2_scope"]
     if not (issuer or credentials or audience or scope):
@@ -145,7 +145,7 @@ def _oauth2(values: Mapping[str, Any]) -> OAuth2Config | None:
 
 
 def _tls(values: Mapping[str, Any]) -> tuple[TlsConfig | None, list[str]]:
-    """The server's TLS, and what is missing for it."""
+    """Returns the configuration of the server's TLS, and the problem of what is missing for it."""
     certificate, key, authority = values["tls_certificate"], values["tls_key"], values["tls_client_ca"]
     if certificate is not None and key is not None:
         return TlsConfig(certificate_file=certificate, key_file=key, client_ca_file=authority), []
@@ -165,11 +165,11 @@ _OF_WAYS = {
     ),
     "certificate": ("certificate_role",),
 }  # fmt: skip
-"""Options that go with one way of saying who calls."""
+"""The options that go with each provider of ``authentication_providers``."""
 
 
 def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[AuthenticationConfig, list[str]]:
-    """Who calls, and which options contradict it."""
+    """Returns the configuration of authentication, and the problems of options that contradict it."""
     ways = values["authentication_providers"]
     wrong = [
         f'"{each}" is no way to say who calls: --authentication-providers is {", ".join(PROVIDERS)}.'

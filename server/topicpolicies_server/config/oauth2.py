@@ -1,4 +1,4 @@
-"""How tokens for Pulsar are asked of an issuer."""
+"""How tokens for Pulsar are requested from an issuer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .files import unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth2Config:
-    """OAuth 2.0 with client credentials, as ``AuthenticationOauth2`` of Pulsar's clients has it."""
+    """OAuth 2.0 with client credentials, as in ``AuthenticationOauth2`` of Pulsar's clients."""
 
     issuer: str
-    """``https://host``; what it offers is found below it, at ``/.well-known/openid-configuration``."""
+    """The issuer's URL, ``https://host``; its metadata is requested below it, at ``/.well-known/openid-configuration``."""
     credentials_file: Path | None
-    """JSON with ``client_id`` and ``client_secret``; it is read for each token."""
+    """The JSON file with ``client_id`` and ``client_secret``; it is read again for each token."""
     audience: str = ""
     scope: str = ""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         found = []
         if self.credentials_file is None:
             found.append("Tokens for Pulsar are asked for with credentials: say --pulsar-oauth2-credentials FILE.json.")

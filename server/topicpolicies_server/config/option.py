@@ -1,4 +1,4 @@
-"""One option: what it is called, what it may be, and how its value is read from a flag, a variable or a file."""
+"""One option: its name, its possible values, and how a value is read from a flag, an environment variable or a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .address import Address, parse_address
 from .errors import ConfigError
 
 PREFIX = "TOPICPOLICIES_"
-"""What the environment variables of all options begin with."""
+"""The prefix of the environment variables of all options."""
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
@@ -23,7 +23,7 @@ Value: TypeAlias = int | float | bool | str | Path | Address | tuple[str, ...] |
 
 
 class Kind(enum.Enum):
-    """What the values of an option are."""
+    """The type of an option's values."""
 
     WHOLE = "whole number"
     NUMBER = "number"
@@ -48,54 +48,54 @@ class Option:
     """One option. Its name is the same everywhere: ``max_watches``, ``TOPICPOLICIES_MAX_WATCHES``, ``--max-watches``."""
 
     name: str
-    """As a file has it; units are part of it."""
+    """The key in a file; it includes the unit."""
     kind: Kind
     help: str
-    """What it does: short sentences."""
+    """What the option does, in short sentences; a name between double backticks is another option's."""
     section: str
-    """What it is shown under."""
+    """The heading that the option is shown under."""
     default: Value = None
     default_text: str = ""
-    """What is told of a default that is found out; empty: the default itself is told."""
+    """What is shown as the default, where that depends on something else; empty: ``default`` is shown."""
     example: str = ""
     """A value, as a file writes it, for an option without a default."""
     metavar: str = "TEXT"
-    """What stands for a value in the help of commands."""
+    """The placeholder of a value in the help of commands."""
     least: float = 0
     most: float = 0
     """The bounds of a number, both included."""
     choices: tuple[str, ...] = ()
     read_by: ReadBy = ReadBy.BOTH
     given_globally: bool = False
-    """Whether its flag is one of the command line's global ones."""
+    """Whether its flag is one of the global options of the command line."""
     argument: bool = False
-    """Whether ``guard`` takes it as its arguments instead of as a flag."""
+    """Whether the command ``guard`` takes the values as arguments instead of as a flag."""
 
     @property
     def flag(self) -> str:
-        """Its flag."""
+        """The option's flag on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """Its environment variable."""
+        """The option's environment variable."""
         return PREFIX + self.name.upper()
 
     @property
     def allowed(self) -> str:
-        """What its values are, for people."""
+        """The possible values, for people."""
         if self.kind in (Kind.WHOLE, Kind.NUMBER):
             return f"{written(self.least)} to {written(self.most)}"
         return " or ".join(self.choices) if self.choices else self.kind.value
 
     def read(self, raw: object) -> Value:
-        """Its value.
+        """Returns the value that a text or a value of a file stands for.
 
         Args:
             raw: the text of a flag or a variable, or the value in a file.
 
         Raises:
-            ConfigError: it can't be one of this option; the error says what it may be.
+            ConfigError: it is not a possible value of this option; the error says what is.
         """
         value = _READERS[self.kind](self, raw)
         if isinstance(value, (int, float)) and self.kind in (Kind.WHOLE, Kind.NUMBER) and not self.least <= value <= self.most:
@@ -103,7 +103,7 @@ class Option:
         return value
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
-        """The error of what is not one of its values."""
+        """Returns the error for something that is not a possible value; ``wanted`` says what is."""
         given = repr(raw)
         told = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
         return ConfigError((f"{self.name} must be {wanted}, not {told}.",))
@@ -185,10 +185,10 @@ _READERS: dict[Kind, Callable[[Option, object], Value]] = {
 
 
 def _is_text(raw: str) -> bool:
-    """Whether it is Unicode, in one line: bytes of the environment that are not UTF-8 can't be sent or shown."""
+    """Whether a text is Unicode, in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
     return not any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
 
 
 def written(number: float) -> str:
-    """A number as a file, a variable and a flag may have it, with its thousands set off."""
+    """Returns a number with its thousands separated, in a form that a file, a variable and a flag may have."""
     return f"{number:_}" if isinstance(number, int) else f"{number:_.10g}"

@@ -1,4 +1,4 @@
-"""The user's own folder for data, by the custom of each system."""
+"""The user's folder for data, by the convention of each operating system."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NAME = "topicpolicies"
 
 
 def data_folder(environment: Mapping[str, str], system: str = sys.platform) -> PurePath:
-    """Where the embedded log is kept that nobody has named.
+    """Returns the folder of the embedded log, where no path is set.
 
     ``XDG_DATA_HOME`` or ``~/.local/share`` (XDG Base Directory Specification), ``~/Library/Application Support`` on macOS, ``LOCALAPPDATA``
-    on Windows. A relative ``XDG_DATA_HOME`` is not looked at, as the specification says.
+    on Windows. A relative ``XDG_DATA_HOME`` is ignored, as the specification demands.
 
     Raises:
-        ConfigError: there is no such folder, as with a user that has no home.
+        ConfigError: there is no such folder, as for a user without a home directory.
     """
     if system == "win32":
         local = environment.get("LOCALAPPDATA", "")

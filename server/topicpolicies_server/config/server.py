@@ -1,4 +1,4 @@
-"""Everything that a server, and a guard without one, is told."""
+"""The configuration of a server, and of a guard without a server."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class TlsConfig:
     """If given, only clients with a certificate of this authority are let in (mutual TLS)."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong with the files, a sentence each."""
         named = [("certificate", self.certificate_file), ("key", self.key_file), ("client authority", self.client_ca_file)]
         return [problem for what, path in named if path is not None for problem in unreadable(f"TLS {what}", path)]
 
 
 class LogLevel(enum.Enum):
-    """How much the server tells about itself."""
+    """The least severe level that the server logs."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -50,7 +50,7 @@ class LogLevel(enum.Enum):
 
 
 class LogFormat(enum.Enum):
-    """How the server's lines are written."""
+    """The format of the lines that the server logs."""
 
     TEXT = "text"
     LOGFMT = "logfmt"
@@ -59,48 +59,48 @@ class LogFormat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """Everything that a server is told.
+    """The configuration of a server.
 
     Raises:
-        ConfigError: something is wrong with it; the error says all of it.
+        ConfigError: the configuration is wrong; the error has all problems.
     """
 
     log: LogConfig
     listen: Address = field(default=parse_address(DEFAULT_LISTEN))
     tls: TlsConfig | None = None
     insecure_listen: bool = False
-    """Lets a server without TLS, or one that asks nobody who calls, listen where other machines can reach it."""
+    """Lets a server without TLS, or without authentication, listen where other machines can reach it."""
     authentication: AuthenticationConfig = field(default=AuthenticationConfig())
-    """Who calls; by default nobody is asked."""
+    """How callers are authenticated; by default not at all."""
     advertise: str = ""
-    """Where clients reach this server, for other servers to tell them: ``host:port``; empty: where it listens."""
+    """The address at which clients reach this server, which other servers send them to: ``host:port``; empty: where it listens."""
     limits: Limits = field(default=Limits())
     history: HistoryConfig | None = None
-    """None: nothing is recorded."""
+    """The record of events; None: no history is kept."""
     checkpoints: CheckpointsConfig | None = None
-    """None: each start reads the logs from their beginning."""
+    """The saved views; None: each start reads the logs from their beginning."""
     authorization: AuthorizationConfig = field(default=AuthorizationConfig())
     """Who decides what callers may do."""
     show_secrets: bool = False
-    """Whether answers have the secrets of object storages in offload policies, where nobody decides who may see them; else
-    ``topicpolicies.secrets.REDACTED`` stands for them."""
+    """Whether answers without authorization have the secrets of object storages in offload policies; else they have
+    ``topicpolicies.secrets.REDACTED`` instead. With authorization, permissions decide."""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
     missing_topics: bool = False
-    """Whether policies of topics that do not exist are taken, for topics that are still to come; else updates of them are NOT_FOUND."""
+    """Whether updates of topics that do not exist yet are accepted; else they fail with NOT_FOUND."""
     read_only: bool = False
-    """Nothing is written to any log: updates are refused, repairs are only counted and told of."""
+    """Whether nothing is written to any log: updates are refused, and repairs are only counted and reported."""
     pause_repairs: bool = False
-    """Repairs wait from the beginning, until the server is told to go on with them."""
+    """Whether repairs are paused at the start, until a signal resumes them."""
     guard: tuple[str, ...] = ()
-    """Patterns of namespaces that are kept loaded, and so repaired although nobody asks for them (``guard/``)."""
+    """Patterns of namespaces that are kept loaded, and so are repaired although no client uses them (``guard/``)."""
     metrics_listen: Address | None = None
-    """Where metrics are shown, over HTTP; None: nowhere."""
+    """Where metrics and probes are served, over HTTP; None: nowhere."""
     telemetry: TelemetryConfig | None = None
     """Where spans and metrics are sent; None: nowhere."""
     reflection: bool = True
-    """Whether whoever reaches the server can ask it for the definition of its services."""
+    """Whether clients can request the definitions of the services (gRPC server reflection)."""
 
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
@@ -131,13 +131,13 @@ class ServerConfig:
         return self.authentication.asks
 
     def folders_to_make(self) -> list[Path]:
-        """Directories that are made before the server starts, unless they are there: the user's data folder, where nobody named another."""
+        """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
         files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.make_folder]
         return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
 
     def _listen_problems(self) -> list[str]:
-        """What lets other machines in that should not be: a first start is closed."""
+        """Returns the problem of listening where other machines can connect without TLS or authentication, unless that is allowed."""
         if self.listen.loopback or self.insecure_listen:
             return []
         reached = f"{self.listen} can be reached from other machines"
@@ -181,24 +181,24 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardConfig:
-    """Everything that a guard without a server is told.
+    """The configuration of a guard without a server.
 
     Raises:
-        ConfigError: something is wrong with it; the error says all of it.
+        ConfigError: the configuration is wrong; the error has all problems.
     """
 
     log: PulsarLogConfig
     patterns: tuple[str, ...]
     """``tenant/namespace``, where ``*`` stands for any characters but the slash."""
     report_only: bool = False
-    """Nothing is healed, only told of."""
+    """Whether repairs are only reported, and nothing is written."""
     pause_repairs: bool = False
-    """As with a server."""
+    """Whether repairs are paused at the start, until a signal resumes them."""
     limits: Limits = field(default=Limits())
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     metrics_listen: Address | None = None
-    """As with a server."""
+    """Where metrics and probes are served, over HTTP; None: nowhere."""
 
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.patterns) + _metrics_problems(self.metrics_listen)
@@ -209,7 +209,7 @@ class GuardConfig:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two names are one file, also if it is not there yet."""
+    """Whether two paths lead to one file, which need not exist yet."""
     return Path(os.path.realpath(one)) == Path(os.path.realpath(other))
 
 

@@ -1,14 +1,14 @@
-"""Values that follow from others: which log is meant, where it is, and where the history and the checkpoints are.
+"""Values that follow from others: which log is used, where it is, and where the history and the checkpoints are.
 
-| said | the log | what becomes of the other's options |
+| set | the log | the options of the other log |
 |---|---|---|
 | neither ``data`` nor ``pulsar`` | the embedded one, in the user's data folder | |
-| one of them | that one | |
-| both, by different sources | that of the source that goes before | what its own source, or one behind it, says is set aside |
-| both, by one source | neither | a contradiction, which ``making`` tells |
-| ``pulsar``, as empty | the embedded one: ``data``, or in the user's data folder | what sources behind it say is set aside |
+| one of them | that one | set aside, where a source of lower precedence sets them |
+| both, by different sources | the one that the source of higher precedence sets | likewise |
+| both, by one source | neither | a contradiction, which ``making`` reports |
+| ``pulsar``, as empty | the embedded one: ``data``, or in the user's data folder | set aside, where a source of lower precedence sets them |
 
-So a flag can choose another log than the file or the environment has, without taking back the rest of what they say.
+So a flag can choose another log than the file or the environment does, without unsetting their other options one by one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PULSAR_ACCESS = (
     "pulsar_oauth2_audience",
     "pulsar_oauth2_scope",
 )
-"""How Pulsar is reached: what makes no sense without it."""
+"""The options of the access to Pulsar, which make no sense without ``pulsar``."""
 _PULSAR = ("pulsar", *PULSAR_ACCESS, "pulsar_tls_validate_hostname", "guard", *_BY_BROKERS)
-"""What goes with one log only."""
+"""The options that go with Pulsar's log only."""
 
 
 def settle(found: Gathered, environment: Mapping[str, str]) -> None:
-    """Completes what is in force, and adds what contradicts itself to the problems."""
+    """Completes the values in force with those that follow from others, and adds contradictions to the problems."""
     data, pulsar = found.settings["data"], found.settings["pulsar"]
     if pulsar.value and pulsar.source > data.source:
         _set_aside(found, _EMBEDDED, pulsar)
@@ -57,7 +57,7 @@ def settle(found: Gathered, environment: Mapping[str, str]) -> None:
 
 
 def _set_aside(found: Gathered, names: tuple[str, ...], by: Setting) -> None:
-    """Forgets what a source behind the one that chose the log says of the other log."""
+    """Resets options of the other log that a source of lower precedence than that of ``by``, which chose the log, has set."""
     for name in names:
         setting = found.settings[name]
         if setting.given and setting.source < by.source:
@@ -76,7 +76,7 @@ def _default_data(found: Gathered, environment: Mapping[str, str]) -> None:
 
 
 def _settle_kept(found: Gathered, name: str, beside: Callable[[Path], Path]) -> None:
-    """Where something is kept that need not be: where it is said, or beside the embedded log, unless it is said that it is not kept."""
+    """Settles where the history or the checkpoints are kept: at the path that is set, else beside the embedded log, or not at all."""
     kept, off, data = (found.settings[each] for each in (name, f"no_{name}", "data"))
     if kept.given and off.value and kept.source is off.source:
         found.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")

@@ -1,14 +1,14 @@
-"""What is in force, and where it came from.
+"""The value in force of each option, and the source that set it.
 
-| source | said by | goes before |
+| source | set by | precedes |
 |---|---|---|
 | flag | the command line | environment, file, default |
-| environment | ``TOPICPOLICIES_MAX_WATCHES``; empty says nothing | file, default |
+| environment | ``TOPICPOLICIES_MAX_WATCHES``; an empty variable is ignored | file, default |
 | file | TOML, one key for each option, at its top level | default |
 | default | the table of options | |
 
-An unknown key of the file is refused. The environment is everybody's (an orchestrator adds variables of its own), so an unknown variable is
-refused only where it is nearly one of ours; the others are told of (``Gathered.ignored``).
+An unknown key of the file is refused. The environment is shared with others (an orchestrator adds variables of its own), so an unknown
+variable is refused only if its name is similar to an option's; the others are reported (``Gathered.ignored``).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .option import PREFIX, Kind, Option, Value
 from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
 
 _ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
-"""What Kubernetes adds for each of its services, one called ``topicpolicies`` among them."""
+"""Variables that Kubernetes adds for each service; those of a service called ``topicpolicies`` begin with our prefix."""
 
 
 class Source(enum.IntEnum):
-    """What said a value; the greater goes before the less."""
+    """What set a value; the greater one takes precedence."""
 
     DEFAULT = 0
     FILE = 1
@@ -40,35 +40,35 @@ class Source(enum.IntEnum):
 
 
 class Setting(NamedTuple):
-    """The value of one option."""
+    """The value in force of one option, and its source."""
 
     option: Option
     value: Value
     source: Source
     where: str
-    """The file, the variable or the flag; of a default, what it follows from, if anything."""
+    """The file, the variable or the flag that set the value; of a default, which setting was set aside by which, if any was."""
 
     @property
     def given(self) -> bool:
-        """Whether somebody said it."""
+        """Whether the value was set, and is not the default."""
         return self.source > Source.DEFAULT
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What is in force, and what is wrong with what was said."""
+    """The values in force, and what is wrong with the sources."""
 
     settings: dict[str, Setting] = field(default_factory=dict)
-    """By the option's name, in the table's order; of what is wrong the default."""
+    """The settings by the option's name, in the table's order; an invalid value leaves what sources of lower precedence set."""
     problems: list[str] = field(default_factory=list)
-    """A sentence each."""
+    """What is wrong, a sentence each."""
     ignored: list[str] = field(default_factory=list)
-    """Variables with our prefix that are nobody's."""
+    """Environment variables with our prefix that belong to no option and to no command."""
     file: Path | None = None
-    """The file that was read."""
+    """The file of options; None: there is none."""
 
     def take(self, option: Option, raw: object, source: Source, where: str) -> None:
-        """Lets a value be in force, if it is one of the option."""
+        """Puts a value in force, or adds to the problems that it is not a possible value of the option."""
         try:
             self.settings[option.name] = Setting(option, option.read(raw), source, where)
         except ConfigError as error:
@@ -80,10 +80,10 @@ class Gathered:
 
 
 def gather(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Gathered:
-    """What is in force.
+    """Returns the values in force.
 
     Args:
-        flags: by the name of an option, what its flag says; None, and an empty list, say nothing.
+        flags: the values of flags, by the option's name; None and an empty list: the flag was not given.
         environment: the environment variables.
         file: the file of options that a flag names; None: the environment may name one.
     """
@@ -148,6 +148,6 @@ def _judge_unknown(found: Gathered, variable: str, names: Iterable[str]) -> None
 
 
 def _placed(text: str, folder: Path | None = None) -> str:
-    """The name of a file, with ``~`` for the home, which a shell would have put in; in a file of options it is relative to that."""
+    """Returns the name of a file with ``~`` expanded, as a shell would have done, and relative to ``folder``: that of a file of options."""
     expanded = os.path.expanduser(text)  # noqa: PTH111 - that of Path raises where there is no home
     return str(folder / expanded) if folder is not None else expanded

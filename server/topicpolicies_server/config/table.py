@@ -1,7 +1,7 @@
 """Every option of a server and of a guard, in one table (``declared/``, a module for each section).
 
-An option stands there once; its flag, its environment variable, its key in a file, the help, the sample file and the reference are made of
-that.
+An option is declared once; its flag, its environment variable, its key in a file, its help, the sample file and the reference are all
+derived from that row.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .option import PREFIX, Option
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
 CLIENT_VARIABLES = tuple(PREFIX + name for name in ("SERVER", "OUTPUT", "ACTOR", "REASON", "TOKEN_FILE"))
-"""The environment variables of the commands that call a server."""
+"""The environment variables of the commands that call a server; they share the prefix, and are no options of a server."""
 
 
 @cache
 def options() -> dict[str, Option]:
-    """All options by their names, in the order in which they are shown."""
+    """Returns all options by name, in the order in which they are shown."""
     return {each.name: each for each in declared()}
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:
-    """The name that was meant, if one is near."""
+    """Returns the name that was probably meant; None: no name is similar enough."""
     found = difflib.get_close_matches(text.lower().replace("-", "_").lstrip("_"), list(names), 1, 0.75)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Traces and metrics for a collector: where, and how many."""
+"""Traces and metrics for a collector: where they are sent, and how many."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class TelemetryConfig:
     """What is sent to a collector by OTLP over HTTP."""
 
     endpoint: str
-    """Its address, such as ``http://localhost:4318``."""
+    """The URL of the collector, such as ``http://localhost:4318``."""
     trace_ratio: float = 0.01
-    """Of calls whose caller says nothing of a trace, how many begin one: 0 to 1."""
+    """The share of calls without a trace of their caller's that begin one: 0 to 1."""
     metrics_seconds: float = 60.0
-    """How often metrics are sent."""
+    """The period in seconds at which metrics are sent."""
 
     def problems(self) -> list[str]:
-        """What is wrong with it."""
+        """Returns what is wrong, a sentence each."""
         try:
             where = urlsplit(self.endpoint)
             wrong = where.scheme not in ("http", "https") or not where.hostname or where.port == 0 or bool(where.query or where.fragment)
@@ -37,7 +37,7 @@ class TelemetryConfig:
 
     @property
     def in_the_clear(self) -> bool:
-        """Whether what is sent goes to another machine without TLS."""
+        """Whether spans and metrics are sent to another machine without TLS."""
         where = urlsplit(self.endpoint)
         return where.scheme == "http" and not Address(where.hostname or "", 1).loopback
 

@@ -1,4 +1,4 @@
-"""The options for people: a value, a sample of the file with every option commented out, and the reference."""
+"""Shows options to people: values, a sample of the file with every option commented out, and the reference in Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = re.compile(r"``(\w+)``")
 
 
 def written_value(value: Value) -> str:
-    """A value for people, as a flag or a variable may have it; empty if there is none. Passwords in it are left out."""
+    """Returns a value as a flag or a variable may have it; empty: there is none. Credentials in a URL are replaced."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
@@ -28,12 +28,12 @@ def written_value(value: Value) -> str:
 
 
 def plain(text: str, called: Callable[[Option], str]) -> str:
-    """A text of the table without its marks; options that it names, between double backticks, as they are called."""
+    """Returns a text of the table without its double backticks; options between them are named as ``called`` returns."""
     return _NAMES.sub(lambda name: called(options()[name[1]]) if name[1] in options() else name[1], text)
 
 
 def in_toml(option: Option) -> str:
-    """The option's default as a file writes it, or an example of a value where it has none."""
+    """Returns the option's default as it is written in a file, or an example of a value where there is no default."""
     if option.example:
         return option.example
     told = written_value(option.default)
@@ -41,7 +41,7 @@ def in_toml(option: Option) -> str:
 
 
 def sample() -> str:
-    """A file of options in which every one is commented out."""
+    """Returns a file of options in which every one is commented out."""
     lines = [
         "# The options of a sidecar. What is commented out shows the default, or an example.",
         f"# Read with --config FILE, or {FILE_VARIABLE}=FILE. A flag, and an environment variable, go before what stands here.",
@@ -55,7 +55,7 @@ def sample() -> str:
 
 
 def reference() -> str:
-    """A table of all options in Markdown."""
+    """Returns the tables of all options in Markdown, one for each section."""
     lines: list[str] = []
     for section, group in groupby(options().values(), lambda option: option.section):
         lines += [f"### {section}", "", "| option | default | values | what |", "|---|---|---|---|"]
@@ -75,7 +75,7 @@ def _default(option: Option) -> str:
 
 
 def _note(option: Option) -> str:
-    """What stands above an option in the sample."""
+    """Returns the comment above an option in the sample."""
     numeric = option.kind in (Kind.WHOLE, Kind.NUMBER)
     notes = [option.allowed] if numeric or option.choices else []
     if option.default_text:

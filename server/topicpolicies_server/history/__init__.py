@@ -1,4 +1,4 @@
-"""The sidecar's own record of every event that it has read, kept after the log was compacted."""
+"""The history: the sidecar's own record of every event that it has read, which outlives the log's compaction."""
 
 from .history import History, open_history
 from .scribe import Scribe

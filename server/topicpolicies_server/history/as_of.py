@@ -1,7 +1,6 @@
-"""The document of a policy key as it was at a time: by the last event before, the first one after, the present head, and the gaps.
+"""The document of a policy key at a past time: derived from the last event before, the first one after, the present head, and the gaps.
 
-A document is told only if it is certain: if an event may be missing between what is known and the time that was asked for, that is said
-instead.
+A document is returned only if it is certain. If an event may be missing between what is known and the requested time, an error says so.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ _MISSING = "an event is missing between those that it knows"
 
 
 class Past(NamedTuple):
-    """A document as it was."""
+    """A document as it was at a time or version."""
 
     document: bytes | None
-    """Its Protobuf form, without secrets; None: there was none."""
+    """The document's Protobuf form, without secrets; None: there was no document."""
     version: Position
 
 
 def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: Head | None, gaps: Sequence[Gap]) -> Past:
-    """The document at a time.
+    """Returns the document at a time.
 
     Args:
         at: the time, in milliseconds since 1970.
-        now: the present, in the same.
+        now: the present, in milliseconds since 1970.
         last: the key's last entry at that time or before.
-        first: its first entry after that.
-        head: its present head; None: the log knows nothing of it.
+        first: the key's first entry after that time.
+        head: the key's present head; None: the log knows no event of the key.
         gaps: the times in which events may be missing, newest first.
 
     Raises:
-        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: it is not certain; the metadata says between which times.
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: the document is not certain; the metadata names the gap, if there is one.
     """
     now = max(now, at + 1)
-    # Versions tell whether an event stands between two documents; absences may have any number of them, because compaction forgets them.
+    # Versions prove that no event stands between two documents. Between absences there may be any number, which compaction forgets.
     if first is not None and not first.timed:
         raise _uncertain(at, None, "the clock went back since, and nobody knows when exactly the next event happened")
     if last is not None:
@@ -61,8 +60,8 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: He
         raise _uncertain(at, gap, _MISSING if gap is None else "")
     if first is not None and first.before_known:
         gap = _between(gaps, at, first.at)
-        # The event that made what it met has no entry, so it must have been in a gap, and that must be over. An absence of which the log
-        # knew nothing needs none; but what was deleted in a gap may be forgotten.
+        # The event that made the document before ``first`` has no entry, so it must have been in a gap, which must have ended by ``at``.
+        # An absence of which the log knew nothing (ABSENT) needs no such event; but a key that was deleted in a gap may be forgotten.
         if gap is None and (first.previous == ABSENT or any(each.until <= at for each in gaps)):
             return Past(first.before, first.previous)
         raise _uncertain(at, gap, _MISSING if gap is None else "")
@@ -75,10 +74,10 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: He
 
 
 def of_version(entry: Entry | None, version: Position, head: Head | None) -> Past:
-    """The document that a version is.
+    """Returns the document that has a version.
 
     Raises:
-        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: neither the history nor the log tells.
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: neither the history nor the log knows the version.
     """
     if entry is not None:
         return Past(entry.after, version)
@@ -95,7 +94,7 @@ def of_version(entry: Entry | None, version: Position, head: Head | None) -> Pas
 
 
 def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:
-    """A gap in which events may be missing that came after ``start`` and before ``end``."""
+    """Returns the first of ``gaps`` that overlaps the time from ``start`` to ``end``; None: there is none."""
     return next((gap for gap in gaps if gap.until > start and (gap.since is None or gap.since < end)), None)
 
 

@@ -1,7 +1,7 @@
-"""What is recorded: events with what they did, and the times in which some may be missing.
+"""What is recorded: events with their effects, and the times in which events may be missing.
 
-A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to what is there anyway; ``Rows`` makes a
-row of it, on the writer's thread. No secret of an object storage gets into a row: old credentials would outlive their rotation there.
+A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to objects that exist anyway. ``Rows`` makes
+a row of it, on the writer's thread. A row contains no secret of an object storage: old credentials would outlive their rotation there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..core.reading.heads import Head
 
 
 class Kind(enum.IntEnum):
-    """What kind of event it is. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
+    """The kind of an event. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
 
     UPDATE = 1
     DELETE = 2
@@ -62,11 +62,11 @@ OUTCOMES = {
 }
 """What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
 MOST_MS = 253_402_300_799_999
-"""The end of the year 9999, in milliseconds since 1970: what a Timestamp can say."""
+"""The end of the year 9999, in milliseconds since 1970: the latest time that a Timestamp can express."""
 _REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
-"""Texts that are remembered, and of how many paths and characters they are made at most."""
+"""The size of each cache of JSON texts, and of how many paths and how many characters a cached text is made at most."""
 STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED = 1, 2, 4, 8, 16, 32
-"""The flags of a row. UNTIMED: when it happened is not known, but for that it was before its time, and behind the entry before it."""
+"""The flags of a row. UNTIMED: the event's exact time is not known; it lies between the entry before it and the row's time."""
 
 _KINDS = {
     StampKind.UPDATE: int(Kind.UPDATE),
@@ -76,17 +76,17 @@ _KINDS = {
 }
 _BROKER = int(Kind.BROKER)
 _UNKNOWN, _UNAUTHENTICATED, _AUTHENTICATED = map(int, Standing)
-"""Plain numbers: SQLite takes them as they are, and looks three times at any other."""
+"""Plain integers: the ``sqlite3`` module binds an ``int`` directly, and makes three lookups for a value of any other type."""
 
 Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
-"""An event that was folded: the event, the head before it, what it did (None: it could not be read), and the head after it. None for a
-head: the log knew no event of the key."""
+"""An event that was folded: the event, the head before it, its effect (None: the entry could not be read), and the head after it. None for
+a head: the log knew no event of the key."""
 Row: TypeAlias = tuple[int | str | bytes | None, ...]
-"""The columns of ``file.COLUMNS``, in their order."""
+"""The values of ``file.COLUMNS``, in their order."""
 
 
 class Stream:
-    """One partition of one log of a namespace: what positions mean."""
+    """One partition of one log of a namespace: the scope in which positions can be compared, and how far it is recorded."""
 
     __slots__ = ("at", "id", "log", "namespace", "partition", "position")
 
@@ -96,28 +96,28 @@ class Stream:
         """The log's identity."""
         self.partition = partition
         self.position = position
-        """Up to where it is recorded."""
+        """The position of the last recorded event; "": nothing is recorded."""
         self.at = at
         """The time of the last entry, in milliseconds since 1970."""
         self.id = 0
-        """In the file; 0: the writer has not looked for it yet."""
+        """The stream's id in the file; 0: the writer has not looked it up yet."""
 
 
 class Noted(NamedTuple):
-    """An event, and what it did."""
+    """An event and its effect, to be recorded."""
 
     stream: Stream
     placed: Placed
     at: int
-    """Its time in the history, in milliseconds since 1970."""
+    """The event's time in the history, in milliseconds since 1970."""
     folded: Folded | None
-    """None: it could not be read."""
+    """The effect; None: the entry could not be read."""
     before: Settings | None
     """The head before the event."""
     after: Settings | None
     """The head after it."""
     version: Position
-    """The version of the head after it."""
+    """The version of the head after the event."""
 
 
 class Gap(NamedTuple):
@@ -129,11 +129,11 @@ class Gap(NamedTuple):
     until: int
     reason: GapReason
     holes: tuple[tuple[Stream, Position], ...] = ()
-    """In which streams, and up to which position; "" is before the first event."""
+    """The streams in which events may be missing, each with the position up to which they may; "": before the first event."""
 
 
 class Followed(NamedTuple):
-    """A namespace's log was followed until a time."""
+    """Notes until when a namespace's log was followed."""
 
     namespace: str
     until: int
@@ -141,7 +141,7 @@ class Followed(NamedTuple):
 
 
 class SetBack(NamedTuple):
-    """The clock shows an earlier time than it did: what was recorded of a stream with a later one happened before now."""
+    """Notes that the clock went back: what was recorded of a stream with a time later than ``now`` happened before ``now``."""
 
     stream: Stream
     now: int
@@ -150,41 +150,41 @@ class SetBack(NamedTuple):
 
 @dataclass(slots=True)
 class Marks:
-    """How far the history of a namespace goes, counting what is still to be written."""
+    """How far the history of a namespace goes, including what still waits to be written."""
 
     followed_until: int | None
-    """When its log was last followed, in milliseconds since 1970; None: it never was."""
+    """When the namespace's log was last followed, in milliseconds since 1970; None: never."""
     streams: dict[tuple[str, int], Stream]
-    """By the log's identity and the partition."""
+    """The streams, by the log's identity and the partition."""
     overrun: int | None = None
-    """The time of the last event before the history could take no more; None: it takes them."""
+    """The time of the last event before the history was full, in milliseconds since 1970; None: the history takes events."""
     refused: dict[int, tuple[Stream, Position]] = field(default_factory=dict)
-    """By partition: the last event that it could not take."""
+    """By partition: the last event that the history could not take, as its stream and position."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is known of the namespace."""
+        """Whether the history knows nothing of the namespace."""
         return self.followed_until is None and not self.streams and self.overrun is None
 
 
 def weight(noted: Noted) -> int:
-    """How much memory a noted event may hold until it is written, roughly, in bytes."""
+    """Estimates how much memory a noted event holds until it is written, in bytes."""
     after = noted.after
     return 512 if after is None else 512 + 128 * len(after) + sum(map(len, after.values()))
 
 
 class Rows:
-    """Makes rows of noted events. Those of one key after the other cost least: what is after one is before the next."""
+    """Makes rows of noted events. Consecutive events of a key cost least: the document after one is the document before the next."""
 
     __slots__ = ("_document", "_wire")
 
     def __init__(self) -> None:
         self._document: Settings | None = None
-        """The last document that was written."""
+        """The last document that was serialized, to ``_wire``."""
         self._wire = b""
 
     def of(self, noted: Noted, namespace_id: int) -> Row:
-        """The row of a noted event."""
+        """Makes the row of a noted event."""
         placed = noted.placed
         event = placed.event
         if event is None or noted.folded is None:
@@ -243,24 +243,24 @@ class Rows:
 
 
 def _storable(milliseconds: int) -> int:
-    """A writer's own time, which may be anything, as a number that the file can hold."""
+    """Returns a writer's own timestamp, which may be any number, clamped to the range that the file can hold."""
     return milliseconds if 0 <= milliseconds <= MOST_MS else min(max(milliseconds, 0), MOST_MS)
 
 
 _MOST_CHANGED = 1_000
 _MOST_CHANGED_TEXT = 65_536
-"""Settings that an entry names as changed, and their characters, before it names fields instead."""
+"""How many changed settings an entry lists at most, and with how many characters together; beyond these it lists their fields."""
 
 
 def _few(settings: Sequence[Setting]) -> Sequence[Setting]:
-    """Settings that can be told: of very many, the fields that they belong to."""
+    """Returns the settings as they are or, where they exceed the limits, the fields that they belong to."""
     if len(settings) <= _MOST_CHANGED and sum(map(len, settings)) <= _MOST_CHANGED_TEXT:
         return settings
     return list(dict.fromkeys(map(family, settings)))
 
 
 def paths(settings: Iterable[Setting]) -> list[str]:
-    """Settings as the paths of a mask; those that only a newer broker knows by its own names."""
+    """Returns settings as the paths of a mask. A setting that only a newer broker knows keeps the name that the broker gave it."""
     found: list[str] = []
     for setting in settings:
         if setting.startswith(EXTRA_PREFIX):
@@ -271,12 +271,12 @@ def paths(settings: Iterable[Setting]) -> list[str]:
 
 
 def _mask_text(mask: tuple[str, ...]) -> str:
-    """Paths as JSON. Most events have the same few, so short ones are remembered."""
+    """Returns paths as JSON. Most events have the same few paths, so short texts are cached."""
     return (_remembered_mask if _is_short(mask) else _json)(mask)
 
 
 def _paths_text(settings: tuple[Setting, ...]) -> str:
-    """Settings as paths as JSON; as above."""
+    """Returns the paths of settings as JSON, cached as in ``_mask_text``."""
     return _remembered_paths(settings) if _is_short(settings) else _json(paths(settings))
 
 

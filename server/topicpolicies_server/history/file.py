@@ -1,24 +1,23 @@
-"""The file: its format, and every statement that writes to it.
+"""The history's file: its format, and every statement that writes to it.
 
 ::
 
-    PRAGMA application_id = "TPHI"   whose file it is
+    PRAGMA application_id = "TPHI"   marks the file as a history
     PRAGMA user_version   = 5        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
-    streams     id, namespace, log (its identity), partition, position and at of the last entry, the last position that was dropped
-    entries     one row for each event; id grows in the order in which they were recorded, and none is given twice
+    streams     id, namespace, log (its identity), partition, position and at of the last entry, dropped (the last position dropped)
+    entries     one row for each event; ids grow in the order of recording, and none is given twice
     gaps        id, namespace, since (NULL: the beginning), until, reason
-    holes       stream, position, gap: where gaps are in streams: events up to this position may be missing
+    holes       stream, position, gap: where a gap lies in a stream: events up to this position may be missing
 
-Each row has a checksum besides: one that is not as it was written is told, and nothing is answered from it.
+Each row also has a checksum. A row that does not match its checksum raises ``Damaged``, and no answer is given from it.
 
-An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every question is answered by
-walking an index in that order: by topic or namespace, each with or without an actor, and each by scope (a question about both
-scopes is two walks, merged). So the first page costs what is on it, however long the history is. Whoever follows the history walks its
-streams in the order of their positions.
+An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every query walks an index in
+that order: by topic or namespace, each with or without an actor, and each by scope (a query for both scopes is two walks, merged). So the
+first page costs only what is on it, however long the history is. Readers that follow the history walk its streams by position.
 
-Commits are not synchronous: what a power failure takes away, it takes away together with the positions of the streams, so that it is read
-from the change log again.
+Commits are not synchronous: a power failure removes entries together with the streams' positions, so that the events are read from the
+change log again.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
 FORMAT = 5
-"""The format that is written here, and the newest that can be read."""
+"""The format that is written, and the newest that can be read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
     "principal", "claimed", "trace_parent",
 )  # fmt: skip
-"""Of ``entries``, but for the id. ``changed`` is empty if the document stayed as it was; then ``before`` is not kept."""
+"""The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored."""
 _NOBODYS, _UNTRACED = -3, -1
-"""Where in ``COLUMNS`` those begin that an entry without a principal, and without a trace, has nothing in, and those without a trace alone.
-They are not part of its checksum, as in formats 3 and 4."""
+"""Indexes into ``COLUMNS``: from ``_NOBODYS`` on, an entry without a principal and without a trace has empty columns; from ``_UNTRACED``
+on, an entry without a trace. Such empty columns are not part of an entry's checksum, so that it equals that of formats 3 and 4."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -73,15 +72,15 @@ _TABLES = (
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to a file that is there (see ``sqlite_file.connect``)."""
+    """Opens a connection to a file that exists (see ``sqlite_file.connect``)."""
     return _connect(path, FORM, read_only=read_only)
 
 
 def prepare(path: Path) -> sqlite3.Connection:
-    """Opens the file for writing; makes it if there is none, readable by its owner only.
+    """Opens the file for writing; creates it if there is none, readable by its owner only.
 
     Raises:
-        FileError: it can't be made or written, is no history, or is of a newer format.
+        FileError: the file can't be created or written, is no history, or has a newer format.
     """
     create_private(path)
     try:
@@ -103,7 +102,7 @@ _SEALED = {
     "gaps": "id, namespace, since, until, reason",
     "holes": "rowid, stream, position, gap",
 }
-"""What the checksums of the other tables are made of."""
+"""The columns that the checksum of each table other than ``entries`` covers."""
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -116,20 +115,20 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _with_checksums(connection: sqlite3.Connection) -> None:
-    """Makes format 3 of format 2, which had no checksums."""
+    """Converts format 2, which had no checksums, to format 3."""
     for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS[:_NOBODYS])}.items():
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
         connection.execute(f"UPDATE {name} SET checksum = checksum({columns})")  # noqa: S608 (only our names)
 
 
 def _with_principals(connection: sqlite3.Connection) -> None:
-    """Makes format 4 of format 3, in which nobody was verified."""
+    """Converts format 3, which had no verified principals, to format 4."""
     for name in COLUMNS[_NOBODYS:_UNTRACED]:
         connection.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
 
 
 def _with_traces(connection: sqlite3.Connection) -> None:
-    """Makes format 5 of format 4, in which nothing was of a trace."""
+    """Converts format 4, which had no traces, to format 5."""
     connection.execute("ALTER TABLE entries ADD COLUMN trace_parent TEXT NOT NULL DEFAULT ''")
 
 
@@ -138,22 +137,22 @@ FORM = Format("history", APPLICATION_ID, FORMAT, _create, _FORMER, ("synchronous
 
 
 def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
-    """Gives a row that was added or changed its checksum."""
+    """Sets the checksum of a row that was added or changed."""
     connection.execute(f"UPDATE {table} SET checksum = checksum({_SEALED[table]}) WHERE rowid = ?", (number,))  # noqa: S608 (only our names)
 
 
 def _update(connection: sqlite3.Connection, table: str, number: int, changes: str, values: Sequence[int | str]) -> None:
-    """Changes a row that is as it was written: damage must not get a checksum."""
+    """Changes a row after verifying its checksum, so that damage never gets a valid checksum."""
     sealed(connection, table, "WHERE rowid = ?", (number,))
     connection.execute(f"UPDATE {table} SET {changes} WHERE rowid = ?", (*values, number))  # noqa: S608 (only our names)
     _seal(connection, table, number)
 
 
 def sealed(connection: sqlite3.Connection, table: str, rest: str, values: Sequence[int | str]) -> list[tuple[Any, ...]]:
-    """Rows of a table, their columns as in the format's description.
+    """Returns rows of a table, with the columns of the format's description, after verifying their checksums.
 
     Raises:
-        Damaged: one is not what was written.
+        Damaged: a row is not what was written.
     """
     rows = connection.execute(f"SELECT {_SEALED[table]}, checksum FROM {table} {rest}", values).fetchall()  # noqa: S608 (ours)
     for row in rows:
@@ -163,7 +162,7 @@ def sealed(connection: sqlite3.Connection, table: str, rest: str, values: Sequen
 
 
 def namespace_id(connection: sqlite3.Connection, name: str) -> int:
-    """The id of a namespace, which is added if it is new."""
+    """Returns the id of a namespace, which is added if it is new."""
     added = connection.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (name,)).rowcount
     found: int = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()[0]
     if added:
@@ -172,7 +171,7 @@ def namespace_id(connection: sqlite3.Connection, name: str) -> int:
 
 
 def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
-    """The id of a stream, which is added if it is new."""
+    """Returns the id of a stream, which is added if it is new."""
     key = (namespace, stream.log, stream.partition)
     added = connection.execute("INSERT OR IGNORE INTO streams (namespace, log, partition, position, at) VALUES (?, ?, ?, '', 0)", key)
     found: int = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()[0]
@@ -182,10 +181,10 @@ def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) ->
 
 
 def marks(connection: sqlite3.Connection) -> dict[str, Marks]:
-    """How far the history of each namespace goes.
+    """Reads how far the history of each namespace goes.
 
     Raises:
-        Damaged: that is not what was written.
+        Damaged: a row is not what was written, or a namespace is missing.
     """
     found: dict[str, Marks] = {}
     names: dict[int, str] = {}
@@ -200,17 +199,17 @@ def marks(connection: sqlite3.Connection) -> dict[str, Marks]:
 
 
 ROWS = 64
-"""Entries that are added by one statement: it gives the interpreter's lock away once, and waits to have it again."""
+"""How many entries one statement adds: each statement releases the GIL once, and waits to get it back."""
 
 
 def last_id(connection: sqlite3.Connection) -> int:
-    """The greatest id of an entry; 0: there is none."""
+    """Returns the greatest id of an entry; 0: there is none."""
     found: int = connection.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()[0]
     return found
 
 
 def insert(connection: sqlite3.Connection, rows: Sequence[tuple[int, Row]]) -> None:
-    """Adds up to ``ROWS`` entries by id; their number is rounded up with empty ones, so that few statements have to be prepared."""
+    """Adds up to ``ROWS`` entries with their ids. Empty rows pad their number to a power of two, so that few statements are prepared."""
     padded = 1 << (len(rows) - 1).bit_length()
     values = [value for number, row in rows for value in (number, *row, _entry_checksum(row))]
     connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 2) * (padded - len(rows))))
@@ -224,17 +223,17 @@ def _insertion(count: int) -> str:
 
 
 def note_stream(connection: sqlite3.Connection, stream: int, position: str, at: int) -> None:
-    """Sets how far a stream is recorded."""
+    """Records how far a stream is recorded."""
     _update(connection, "streams", stream, "position = ?, at = ?", (position, at))
 
 
 def note_followed(connection: sqlite3.Connection, namespace: int, followed: Followed) -> None:
-    """A namespace's log was followed until a time."""
+    """Records until when a namespace's log was followed."""
     _update(connection, "namespaces", namespace, "followed_until = max(followed_until, ?)", (followed.until,))
 
 
 def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
-    """Adds a gap."""
+    """Adds a gap and its holes."""
     row = (namespace, gap.since, gap.until, gap.reason)
     number = connection.execute("INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", row).lastrowid
     _seal(connection, "gaps", number)
@@ -244,11 +243,11 @@ def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
 
 
 CLOCK_MS = 1_000
-"""By so much a clock may go back without a word: times are no more exact than that."""
+"""By how much the clock may go back, in milliseconds, before entries are marked UNTIMED: times are no more exact than that."""
 
 
 def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: int) -> None:
-    """The clock went back to ``now`` (ms): what was recorded with a later time happened before that, and nobody knows when."""
+    """Corrects times after the clock went back to ``now`` (ms): events with later times happened before ``now``, at unknown times."""
     columns = ", ".join(COLUMNS)
     at, flags = COLUMNS.index("at"), COLUMNS.index("flags")
     changed = []
@@ -269,10 +268,10 @@ def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: i
 
 
 def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
-    """Compares an entry, its ``COLUMNS``, with its checksum.
+    """Compares an entry, given as its ``COLUMNS``, with its checksum.
 
     Raises:
-        Damaged: it is not what was written.
+        Damaged: the entry is not what was written.
     """
     if _entry_checksum(row) != sure:
         raise Damaged(f"the entry {number} is not what was written there")
@@ -285,17 +284,17 @@ def _entry_checksum(row: Sequence[Any]) -> int:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """How much of the file is in use. It does not get shorter; what is free is used again."""
+    """Returns how many bytes of the file are in use. The file does not shrink; free pages are used again."""
     count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
     return int((count - free) * size)
 
 
 _DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"
-"""The last entry is never dropped, because ids would be given again, and entries of several streams are told in their order."""
+"""The last entry is never dropped: its id would be given again, and entries of several streams are sent in the order of their ids."""
 
 
 def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
-    """Drops up to ``most`` entries of each namespace and scope that are older than a time. Returns how many."""
+    """Drops up to ``most`` entries of each namespace and scope that are older than a time (ms). Returns how many were dropped."""
     dropped = 0
     for (namespace,) in connection.execute("SELECT id FROM namespaces").fetchall():
         for scope in (0, 1, 2):
@@ -311,7 +310,7 @@ def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
 
 
 def trim_oldest(connection: sqlite3.Connection, most: int) -> int:
-    """Drops the ``most`` entries that were recorded first. Returns how many there were."""
+    """Drops the ``most`` entries that were recorded first. Returns how many were dropped."""
     return _drop(connection, connection.execute(f"{_DROPPABLE} ORDER BY id LIMIT ?", (most,)).fetchall())
 
 

@@ -1,7 +1,7 @@
-"""The history as it grows: what follows a place, event by event, across the logs that a namespace has had.
+"""Follows the history as it grows: what comes after a place, event by event, across the logs that a namespace has had.
 
-A place is a log and a position in each of its partitions: the same that watches resume from, so that whoever follows the history may go on
-at another server, whose history has the same events at the same positions. Between partitions events come in the order of their recording.
+A place is a log and a position in each of its partitions. Watches resume from the same places, so a reader that follows the history may
+continue at another server, whose history has the same events at the same positions. Events of several partitions come in recording order.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .questions import COLUMNS, MOST_BYTES, Entry, found
 
 
 class Behind(NamedTuple):
-    """Behind which events a reader stands."""
+    """A place: the events that a reader has had."""
 
     log: str
-    """The log's identity; "" is before everything."""
+    """The log's identity; "": before every log."""
     positions: tuple[Position, ...]
-    """By partition; "" is before everything."""
+    """The position by partition; "": before the first event."""
 
 
 class Elsewhere(Exception):
-    """A place in a log that this history does not know."""
+    """Raised for a place in a log that this history does not know."""
 
 
 class Recorded(NamedTuple):
-    """An event, and where it stands."""
+    """An entry, and the partition in which its event stands."""
 
     entry: Entry
     partition: int
@@ -45,15 +45,15 @@ class Stretch(NamedTuple):
     """What follows a place, as far as one answer goes."""
 
     pieces: list[Piece]
-    """In order. A gap stands before the first event that is behind it."""
+    """Entries and gaps, in order. A gap comes before the first event behind it."""
     place: Behind
-    """Behind the last piece."""
+    """The place behind the last piece, from which the next stretch begins."""
     more: bool
-    """Whether more is there already."""
+    """Whether the history already has more behind ``place``."""
     whole: bool
-    """Whether nothing is missing between the two places, for certain."""
+    """Whether it is certain that no event is missing between the two places."""
     log: str = ""
-    """The identity of the log that the pieces are of; "" while there is none."""
+    """The identity of the log that the pieces belong to; "": there is no log yet."""
 
 
 class _StreamRow(NamedTuple):
@@ -70,10 +70,10 @@ class _Hole(NamedTuple):
 
 
 def stretch(connection: sqlite3.Connection, namespace: str, behind: Behind, most: int) -> Stretch:
-    """At most ``most`` events behind a place, whosesoever they are.
+    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
 
     Raises:
-        Elsewhere: the history knows no such log of the namespace, or one with another number of partitions.
+        Elsewhere: the history knows no such log of the namespace.
     """
     known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
     rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
@@ -144,7 +144,7 @@ def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, 
 
 
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _StreamRow, behind: Position, *, begins: bool) -> list[_Hole]:
-    """Where events may be missing behind a position, in order; with what is missing before the log if that begins here."""
+    """Returns the holes behind a position, in order. ``begins``: the reader is at the log's beginning, and gets the hole before it too."""
     rows = sealed(
         connection,
         "holes",

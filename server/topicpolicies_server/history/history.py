@@ -1,4 +1,4 @@
-"""The history as the rest of the server sees it: where namespaces write, and where questions are answered."""
+"""The history as the rest of the server sees it: gives each namespace a scribe that writes, and answers requests."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 READERS = 2
-"""Questions that are answered at the same time; the others wait."""
+"""How many requests are answered from the file at the same time; the others wait."""
 FLUSH_SECONDS = 20.0
-"""How long a question waits for what was noted before it."""
+"""How long a request waits until everything noted before it is written."""
 CLOSE_SECONDS = 30.0
-"""How long closing waits for what is to be written, and for questions that are being answered."""
+"""How long closing waits until the noted events are written and the reads under way have ended."""
 TICK_SECONDS = 10.0
-"""How often the history notes that it is up to date."""
+"""How often the history records until when logs are followed."""
 
 
 def _wall_clock() -> int:
@@ -45,10 +45,10 @@ def _wall_clock() -> int:
 
 
 class History:
-    """A history that is open."""
+    """An open history."""
 
     def __init__(self, path: Path, writer: Writer, lock: FileLock, now: Callable[[], int] = _wall_clock) -> None:
-        """``now``: milliseconds since 1970.
+        """Opens connections for reading. ``now``: returns milliseconds since 1970.
 
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
@@ -59,21 +59,21 @@ class History:
         self._now = now
         self._marks = writer.marks
         self._unreadable = False
-        """Whether the last question could not be answered from the file, as the server's log was told."""
+        """Whether the last read failed, and the server's log says so."""
         self._scribes: WeakSet[Scribe] = WeakSet()
         self._listeners: dict[str, dict[Callable[[], None], None]] = {}
-        """By namespace: who is told of new events."""
+        """By namespace: the callbacks that are called when there are new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
         self._ticking = Kept("Keeping the history up to date", self._tick)
         self._ticking.start()
 
     def figures(self) -> Figures:
-        """What is shown of it to operators; any thread may ask."""
+        """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 
     async def scribe(self, namespace: str) -> Scribe:
-        """Whoever writes down one opening of a namespace's log. Nothing is asked of the file, so no load waits for it."""
+        """Returns a scribe for one opening of a namespace's log. The file is not read, so no load waits for the history."""
         marks = self._marks.setdefault(namespace, Marks(None, {}))
         scribe = Scribe(self._writer, namespace, marks, self._now, lambda: self._listeners.get(namespace, ()))
         self._scribes.add(scribe)
@@ -83,18 +83,18 @@ class History:
         return self._marks.get(namespace) or Marks(None, {})
 
     def listen(self, namespace: str, wake: Callable[[], None]) -> None:
-        """Has ``wake`` called when there are new events of a namespace, until ``unlisten``. It must return soon and must not raise."""
+        """Has ``wake`` called when a namespace has new events, until ``unlisten``. ``wake`` must return soon and must not raise."""
         self._listeners.setdefault(namespace, {})[wake] = None
 
     def unlisten(self, namespace: str, wake: Callable[[], None]) -> None:
-        """Ends a ``listen``."""
+        """Removes a callback that ``listen`` added."""
         listeners = self._listeners.get(namespace, {})
         listeners.pop(wake, None)
         if not listeners:
             self._listeners.pop(namespace, None)
 
     async def page(self, question: Question) -> Page:
-        """A page of entries, up to what was folded when it was asked for.
+        """Returns a page of entries, after the events that were folded before the call are written.
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
@@ -105,10 +105,10 @@ class History:
         return page._replace(gaps=[*gaps, *page.gaps])
 
     async def stretch(self, namespace: str, behind: Behind, most: int) -> Stretch:
-        """What follows a place, up to what was folded when it was asked for (see ``following``).
+        """Returns what follows a place, after the events that were folded before the call are written (see ``following``).
 
         Raises:
-            PolicyError: UNAVAILABLE, as above.
+            PolicyError: UNAVAILABLE: the file can't be read, or not be written, or not in time.
             Elsewhere: the place is in a log that this history does not know.
         """
         if await self._settle(namespace):
@@ -118,18 +118,18 @@ class History:
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
     ) -> Past:
-        """A document as it was.
+        """Returns a document as it was at a time, or the document that has a version.
 
         Args:
-            namespace: the topic's.
-            key: its policy key.
-            head: its present head.
+            namespace: the topic's namespace.
+            key: the policy key.
+            head: the key's present head.
             at: the time, in milliseconds since 1970.
             version: the version, instead of the time.
-            followed: whether the log is followed; if not, ``head`` says nothing, and what came since it was followed last is not known.
+            followed: whether the log is followed. If it is not, ``head`` means nothing, and events may be missing since it last was.
 
         Raises:
-            PolicyError: OUT_OF_RANGE: the history does not tell for certain; UNAVAILABLE as above.
+            PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.
         """
         unwritten = await self._settle(namespace)
         if version:
@@ -147,7 +147,7 @@ class History:
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
-        """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at the worst."""
+        """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at most."""
         await self._ticking.stop()
         closing = [asyncio.wrap_future(self._readers.submit(self._close_one)) for _ in range(READERS)]
         self._readers.shutdown(wait=False)
@@ -157,7 +157,7 @@ class History:
         self._lock.release()
 
     async def _settle(self, namespace: str) -> list[Gap]:
-        """Waits until what was noted of a namespace is written, or can't be; what is not in the file then."""
+        """Waits until all that was noted is written, or writing has failed. Returns the gap of the namespace's events not in the file."""
         marks, now = self._marks_of(namespace), self._now()
         self._look_at_the_clock(marks, now)
         try:
@@ -181,7 +181,7 @@ class History:
             _log.error("the history %s is damaged: %s", self._path, error)
             raise _unavailable("its file is damaged") from error
         except ERRORS as error:
-            if not self._unreadable:  # each question meets it again
+            if not self._unreadable:  # only the first failure is logged: each read meets it again
                 _log.error("the history %s can't be read: %s", self._path, error)
             self._unreadable = True
             raise _unavailable("its file can't be read") from error
@@ -191,14 +191,14 @@ class History:
         return answer
 
     def _answer(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
-        connection = self._connections.pop()  # there are as many as threads
+        connection = self._connections.pop()  # there are as many connections as threads, so one is free
         try:
             return question(connection)
         finally:
             self._connections.append(connection)
 
     def _close_one(self) -> None:
-        if self._connections:  # or a question has it that does not end
+        if self._connections:  # otherwise a read that does not end holds it
             self._connections.pop().close()
 
     def _keep_up(self) -> None:
@@ -206,7 +206,7 @@ class History:
         followed = {scribe.namespace for scribe in self._scribes}
         for name, marks in list(self._marks.items()):
             if marks.empty and name not in followed:
-                del self._marks[name]  # somebody asked for a namespace that has no log
+                del self._marks[name]  # a request named a namespace that has no log
             self._look_at_the_clock(marks, now)
         for scribe in list(self._scribes):
             scribe.tick()
@@ -221,10 +221,10 @@ class History:
 
 
 def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_clock) -> History:
-    """Opens a history; makes it if there is none.
+    """Opens a history; creates the file if there is none.
 
     Raises:
-        PolicyError: the file can't be used, or another process has it.
+        PolicyError: the file can't be used, or another process uses it.
     """
     lock = FileLock(path)
     try:

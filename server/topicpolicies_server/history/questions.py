@@ -1,4 +1,4 @@
-"""What is asked of the history. Each question walks one index, from where the page begins to where it ends."""
+"""The queries of the history. Each walks one index, from where the page begins to where it ends."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from .file import check_entry, sealed
 
 FIRST, LAST = (0, 0), (2**62, 2**62)
 MOST_GAPS = 100
-"""Gaps that are told at once."""
+"""The most gaps that an answer lists."""
 _UNREADABLE_SCOPE = 0
 COLUMNS = f"checksum, id, {', '.join(ROW)}"
-"""What is read of an entry (``read``)."""
+"""The columns that ``read`` makes an entry of."""
 
 
 class EntryPlace(NamedTuple):
-    """Where an entry stands in the order of a history."""
+    """The place of an entry in the order of a history: its time in milliseconds since 1970, then its id."""
 
     at: int
     id: int
 
 
 MOST_BYTES = 1 << 20
-"""Pages and stretches end with the entry that makes them so large, so that every client can receive them."""
+"""A page or stretch ends with the entry that makes it exceed this size, so that every client can receive it."""
 
 
 class Question(NamedTuple):
-    """Which entries are wanted."""
+    """A query: which entries are wanted."""
 
     namespace: str
     topic: str = ""
-    """Its full name; empty: all topics of the namespace."""
+    """The topic's full name; "": all topics of the namespace."""
     scopes: frozenset[Scope] = frozenset(Scope)
     start: int = 0
-    """In milliseconds since 1970, included."""
+    """The earliest time, in milliseconds since 1970, included."""
     end: int = LAST[0]
-    """Not included."""
+    """The latest time, not included."""
     actor: str | None = None
-    """None: everybody."""
+    """The actor whose entries are wanted; None: those of all actors."""
     newest_first: bool = True
     after: EntryPlace | None = None
-    """Where the page before ended."""
+    """The place of the last entry of the page before; None: this is the first page."""
     most: int = 100
 
 
 _STORED = {"kept_before": "before", "changed_json": "changed"}
-"""Columns that have another name in an entry."""
+"""Columns that have another name than the field of ``Entry``."""
 
 
 class Entry(NamedTuple):
-    """One entry, as it is in the file; see ``file`` for the columns."""
+    """One entry, as it is stored in the file; ``file`` explains the columns."""
 
     id: int
     topic: str
@@ -89,41 +89,41 @@ class Entry(NamedTuple):
 
     @property
     def place(self) -> EntryPlace:
-        """Where it stands."""
+        """The entry's place in the order of the history."""
         return EntryPlace(self.at, self.id)
 
     @property
     def before_known(self) -> bool:
-        """Whether it is known what was before."""
+        """Whether the document before the event is known."""
         return bool(self.flags & BEFORE_KNOWN)
 
     @property
     def timed(self) -> bool:
-        """Whether it happened at its time; if not, only that it happened before then."""
+        """Whether the event happened at ``at``; if not, only that it happened before then is known."""
         return not self.flags & UNTIMED
 
     @property
     def before(self) -> bytes | None:
-        """The document before, if it is known and there was one."""
+        """The document before the event; None: there was none, or it is not known."""
         if not self.before_known:
             return None
         return self.kept_before if self.changed_json else self.after
 
     @property
     def size(self) -> int:
-        """About how many bytes it has in an answer."""
+        """The entry's size in an answer in bytes, by estimate."""
         texts = len(self.mask) + len(self.changed_json) + len(self.reason) + len(self.actor) + len(self.problem)
         return len(self.before or b"") + len(self.after or b"") + 4 * texts
 
     @property
     def changed(self) -> list[str]:
-        """The paths in which before and after differ."""
+        """The paths in which the documents before and after differ."""
         found: list[str] = json.loads(self.changed_json) if self.changed_json and self.before_known else []
         return found
 
     @property
     def paths(self) -> list[str]:
-        """The mask."""
+        """The paths of the event's mask."""
         found: list[str] = json.loads(self.mask)
         return found
 
@@ -132,10 +132,10 @@ _CHOSEN = itemgetter(*(0 if name == "id" else 1 + ROW.index(_STORED.get(name, na
 
 
 def read(row: Sequence[Any]) -> Entry:
-    """An entry, of ``COLUMNS``.
+    """Makes an entry of a row of ``COLUMNS``.
 
     Raises:
-        Damaged: it is not what was written.
+        Damaged: the row is not what was written.
     """
     sure, *values = row
     check_entry(values[0], sure, values[1:])
@@ -143,17 +143,17 @@ def read(row: Sequence[Any]) -> Entry:
 
 
 class Page(NamedTuple):
-    """An answer."""
+    """The answer to a query."""
 
     entries: list[Entry]
     more: bool
     partitions: dict[int, int]
-    """By stream."""
+    """The partition of each stream that has entries on the page, by stream id."""
     gaps: list[Gap]
 
 
 def page(connection: sqlite3.Connection, question: Question) -> Page:
-    """The entries that are wanted, at most ``most``; whether there are more; and what may be missing among them."""
+    """Returns the wanted entries, at most ``most``; whether there are more; and the gaps in the wanted time."""
     namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
     if namespace is None:
         return Page([], False, {}, [])
@@ -211,7 +211,7 @@ def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: 
 
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
-    """The newest gaps of a namespace that touch a time, newest first."""
+    """Returns the newest gaps of a namespace that overlap a time, newest first."""
     known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
     if not known:
         return []
@@ -229,7 +229,7 @@ def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -
 
 
 def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None]:
-    """The last entry of a policy key at a time or before, and the first one after it."""
+    """Returns the last entry of a policy key at a time or before it, and the first one after it."""
     sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_topic WHERE topic = ? AND scope = ? AND"  # noqa: S608 (only our names)
     last = connection.execute(f"{sql} at <= ? ORDER BY at DESC, id DESC LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
     first = connection.execute(f"{sql} at > ? ORDER BY at, id LIMIT 1", (key.topic, int(key.scope), at)).fetchone()
@@ -238,10 +238,10 @@ def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Ent
 
 
 def found(row: Sequence[Any], fits: Callable[[Entry], bool]) -> Entry:
-    """An entry to which an index led: whether it is what was looked for is seen from itself.
+    """Reads an entry to which an index led, and checks from the entry itself that it is a wanted one.
 
     Raises:
-        Damaged: it is not, or not what was written.
+        Damaged: the entry does not belong there, or is not what was written.
     """
     entry = read(row)
     if not fits(entry):
@@ -250,12 +250,12 @@ def found(row: Sequence[Any], fits: Callable[[Entry], bool]) -> Entry:
 
 
 def is_of(entry: Entry, key: PolicyKey) -> bool:
-    """Whether it is of a policy key."""
+    """Whether the entry is one of a policy key."""
     return entry.topic == key.topic and entry.scope == int(key.scope)
 
 
 def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
-    """An entry at which a policy key had a version."""
+    """Returns an entry at which a policy key had a version; None: there is none."""
     sql = (
         f"SELECT {COLUMNS} FROM entries INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ?"  # noqa: S608 (only our names)
         " ORDER BY id LIMIT 1"

@@ -1,8 +1,8 @@
-"""What one opening of a namespace's log tells the history: which events are new to it, at what time they stand, and where some are missing.
+"""The scribe: decides what one opening of a namespace's log adds to the history: the new events, their times, and where events are missing.
 
-A log that is opened anew is read from its beginning, as far as that was not compacted away. What the history has already is known by its
-position. Between that position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless each
-event that is read there follows the one before without a gap, the history says so.
+A log that is opened anew is read from its beginning, as far as that was not compacted away. Positions show which events the history already
+has. Between the last recorded position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless
+each event that is read there provably follows the one before, the scribe records a gap.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream, Ta
 
 
 class Book(Protocol):
-    """Where it is written."""
+    """Takes what the scribe records; in production the ``Writer``."""
 
     def note(self, noted: Sequence[Noted]) -> int:
-        """Takes events. Returns how many of the first it took: none behind one for which too much waits already."""
+        """Takes events, in order. Returns how many of the first it took; once too much waits to be written, it takes no further ones."""
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
-        """Takes what is said rarely."""
+        """Takes a rare item, however much waits to be written."""
 
 
 class Log(Protocol):
-    """What is asked of an opened log (``logs.change_log.NamespaceLog``)."""
+    """What a scribe needs of an opened log (``logs.change_log.NamespaceLog``)."""
 
     @property
     def identity(self) -> str:
-        """Names the log for good."""
+        """Identifies the log permanently."""
 
     @property
     def partitions(self) -> int:
-        """How many it has."""
+        """The number of partitions."""
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """Whether it is proven that nothing stands between two positions."""
+        """Whether it is proven that no event stands between two positions."""
 
     def complete_after(self, partition: int) -> Position | None:
-        """Behind which position nothing was compacted away; None: it is not known."""
+        """The position behind which nothing was compacted away; None: it is not known."""
 
 
 class _Passage:
-    """The part of one partition in which events may be missing."""
+    """The part of one partition in which events may be missing: from the last recorded position to the end of the compacted part."""
 
     __slots__ = ("_at", "_end", "_log", "_proven")
 
     def __init__(self, log: Log, recorded: Position, end: Position | None) -> None:
         self._log = log
         self._at = recorded
-        """The last event that was recorded or read."""
+        """The position of the last event that was recorded or read."""
         self._end = end
         self._proven = True
-        """Whether nothing is missing up to there."""
+        """Whether no event is missing up to ``_at``."""
 
     def reads(self, position: Position) -> bool:
-        """The next event that was not recorded yet. Returns whether it stands behind the passage."""
+        """Takes the next event that was not recorded yet. Returns whether it stands behind the passage."""
         if self._end is not None and position > self._end:
             return True
         self._proven = self._proven and self._log.follows(self._at, position)
@@ -65,17 +65,17 @@ class _Passage:
 
     @property
     def last(self) -> Position:
-        """Where it ends, as far as it was read."""
+        """The position up to which events may be missing, as far as the passage was read."""
         return max(self._at, self._end or "")
 
     @property
     def complete(self) -> bool:
-        """Whether it is proven that nothing is missing."""
+        """Whether it is proven that no event of the passage is missing."""
         return self._proven and self._end is not None and self._at >= self._end
 
 
 class Scribe:
-    """Writes down one opening of a namespace's log."""
+    """Records what is read during one opening of a namespace's log."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class Scribe:
         now: Callable[[], int],
         listeners: Callable[[], Iterable[Callable[[], None]]] = tuple,
     ) -> None:
-        """Begins without a log.
+        """Creates a scribe that has no log yet.
 
         Args:
-            book: where it is written.
+            book: takes what is recorded.
             namespace: ``tenant/namespace``.
-            marks: how far the history goes; kept up to date here.
-            now: milliseconds since 1970.
-            listeners: who is told of new events.
+            marks: how far the history goes; the scribe keeps them up to date.
+            now: returns milliseconds since 1970.
+            listeners: returns the callbacks that are called when there are new events.
         """
         self._book = book
         self.namespace = namespace
@@ -105,25 +105,25 @@ class Scribe:
         self._passages: dict[int, _Passage] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
-        """Where: streams, and up to which position."""
+        """Where events are missing: streams, each with the position up to which they are."""
         self._known = {log for log, _ in marks.streams}
-        """The logs that were recorded before this opening."""
+        """The identities of the logs that were recorded before this opening."""
         self._followed_until = marks.followed_until
-        """When the log was last followed before this opening."""
+        """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
         self._following = False
 
     @property
     def following(self) -> bool:
-        """Whether the log is read to its present end, and followed."""
+        """Whether the log was read to the end that it had when it was opened, and is followed since."""
         return self._following
 
     def knows(self, identity: str, positions: Sequence[Position]) -> bool:
-        """Whether all events up to some positions of a log, by partition, are recorded; "" is before the first one."""
+        """Whether all events up to these positions of a log, one for each partition, are recorded; "": before the first event."""
         streams = (self._marks.streams.get((identity, partition)) for partition in range(len(positions)))
         return all(not at or (stream is not None and at <= stream.position) for at, stream in zip(positions, streams, strict=True))
 
     def opened(self, log: Log) -> None:
-        """The log is open; nothing of it was folded yet."""
+        """Takes the open log, before any event of it is folded."""
         self._log = log
         self._passages = {}
         for partition in range(log.partitions):
@@ -133,7 +133,7 @@ class Scribe:
                 self._passages[partition] = _Passage(log, recorded, end)
 
     def noted(self, events: Sequence[Taken]) -> None:
-        """Events were folded, one after the other. Costs little for each, because the loop waits for it."""
+        """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
         now = self._now()
         partition, stream = -1, None
         began: dict[Stream, tuple[Position, int]] = {}
@@ -152,7 +152,7 @@ class Scribe:
                 if self._passages:
                     self._pass(partition, position, at)
                 if folded is None and not placed.problem:
-                    continue  # none of ours
+                    continue  # neither an event nor unreadable: nothing to record
                 noted.append(
                     Noted(
                         stream,
@@ -165,20 +165,25 @@ class Scribe:
                     )
                 )
                 stream.position, stream.at = position, at
-        finally:  # what stands before a failure is recorded: its streams have come as far
+        finally:  # events before a failure are recorded, since their streams have been advanced past them
             if noted:
                 self._hand_over(noted, began)
                 for wake in self._listeners():
                     wake()
 
     def _pass(self, partition: int, position: Position, at: int) -> None:
-        """An event is read of a partition in which some may be missing."""
+        """Notes that an event of a partition was read, which may end the partition's passage."""
         passage = self._passages.get(partition)
         if passage is not None and passage.reads(position):
             self._leave(partition, at)
 
     def _hand_over(self, noted: list[Noted], began: Mapping[Stream, tuple[Position, int]]) -> None:
-        """Has events written down. ``began``: the last entry of their streams before them, and its time. Who fails has written nothing."""
+        """Hands events to the book. If the book raises, nothing was recorded, and the streams are put back.
+
+        Args:
+            noted: the events.
+            began: for each of their streams, the position and time of its last entry before these events.
+        """
         marks = self._marks
         try:
             taken = self._book.note(noted)
@@ -201,7 +206,7 @@ class Scribe:
             marks.refused[each.placed.partition] = each.stream, each.placed.position
 
     def caught_up(self) -> None:
-        """What was in the log when it was opened has been folded."""
+        """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
         now = self._now()
         for partition in list(self._passages):
             self._leave(partition, now)
@@ -217,21 +222,21 @@ class Scribe:
         self.tick()
 
     def tick(self) -> None:
-        """Some time has passed; if the log is followed, the history says so."""
+        """Records that the log is followed until now, if it is; called from time to time."""
         if self._following:
             now = self._now()
             self._marks.followed_until = now
             self._book.tell(Followed(self.namespace, now))
 
     def closed(self) -> None:
-        """The log is not followed any more."""
+        """Notes that the log is not followed any more."""
         self.tick()
         if self._marks.overrun is not None:
             self._tell_overrun(self._now())
         self._following = False
 
     def _leave(self, partition: int, at: int) -> None:
-        """Events behind a passage are complete."""
+        """Ends the passage of a partition, and notes where events are missing if it is not complete."""
         passage = self._passages.pop(partition)
         if not passage.complete:
             self._missing_until = max(self._missing_until, at)
@@ -243,7 +248,7 @@ class Scribe:
         self._marks.refused.clear()
 
     def _replaced(self) -> bool:
-        """Whether the history knows another log of this namespace, and not this one."""
+        """Whether the history knows logs of this namespace, but not this one."""
         return bool(self._known) and self._identity not in self._known
 
     def _stream(self, partition: int) -> Stream:
@@ -261,7 +266,7 @@ class Scribe:
 
 
 def set_back(book: Book, stream: Stream, now: int) -> None:
-    """Has what was recorded with a time of the future told for what it is, if the clock went back."""
+    """If the clock went back behind the time of the stream's last entry, has the later times corrected to ``now`` (``file.set_back``)."""
     if stream.at > now:
         stream.at = now
         book.tell(SetBack(stream, now))

@@ -1,9 +1,9 @@
-"""What waits to be written into a history, and who waits for that.
+"""The queue of what is to be written into a history, and of the callers that wait until it is written.
 
-Events wait in their order, and are bounded in bytes. However long nothing can be written, nothing else grows: until when a log was followed
-is kept once for each namespace, and whoever asks is told, one way or the other, and forgotten.
+Events wait in their order, bounded in bytes. However long nothing can be written, little else grows: for each namespace only the last time
+until which its log was followed is kept, and each waiting caller gets an answer, one way or the other, and is forgotten.
 
-Two threads use it: the loop's adds, the writer's takes away. Each step of either is a single operation of a collection.
+Two threads use the queue without a lock: the event loop's adds, the writer's removes, and each step is a single operation of a collection.
 """
 
 from __future__ import annotations
@@ -20,47 +20,48 @@ from .entries import Followed, Gap, Noted, SetBack, weight
 Unwritten: TypeAlias = Mapping[str, int]
 """By namespace: the time (ms) of the earliest event that could not be written."""
 Item: TypeAlias = Noted | Gap | Followed | SetBack
-"""What is written."""
+"""An item that is to be written."""
 
 
 _GRAIN_SECONDS = 1.0
 
 
 class Round(NamedTuple):
-    """What there was when the writer began a round."""
+    """What the queue held when the writer began a round."""
 
     asking: Sequence[asyncio.Future[Unwritten]]
-    """Who asked until then: whatever was noted before is among the items."""
+    """The callers that waited by then: everything that was noted before they called is among the items."""
     items: int
-    """How many waited."""
+    """How many items waited."""
 
 
 class Waiting:
-    """What waits."""
+    """The items and callers that wait."""
 
     def __init__(self, most_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """``most_bytes``: events that may wait, by estimate; ``clock``: seconds."""
+        """Creates an empty queue. ``most_bytes``: the bound on waiting events, by estimate; ``clock``: returns seconds."""
         self.most_bytes = most_bytes
         self._clock = clock
         self._items: deque[Item] = deque()
         self._followed: dict[str, Followed] = {}
         self._asking: set[asyncio.Future[Unwritten]] = set()
         self._added = 0
-        """Bytes that were ever noted; only the loop's thread writes it."""
+        """Bytes that were ever noted; only the event loop's thread writes this."""
         self._taken = 0
-        """Bytes that were ever written; only the writer's thread writes it."""
+        """Bytes that were ever written; only the writer's thread writes this."""
         self._noted = self._done = 0
-        """The same in events."""
+        """Events that were ever noted, and ever written; written by the same threads."""
         self._moments: deque[tuple[int, float]] = deque()
-        """Before how many events were noted at which moments, about one in ``_GRAIN_SECONDS``: from the one that has waited longest."""
+        """Moments at which events were noted, about one per ``_GRAIN_SECONDS``, each with the number of events noted before; the first is
+        that of the event that has waited longest."""
         self._unwritten: dict[str, int] = {}
-        """Of the items that were looked at since something was written; the writer's thread has this, and their number."""
+        """What ``unwritten`` found in the first ``_looked_at`` items; only the writer's thread uses both."""
         self._looked_at = 0
 
     # --- on the loop's thread -----------------------------------------------------------------------------------
 
     def note(self, noted: Sequence[Noted]) -> int:
-        """Adds events, as many of the first as there is room for. Returns how many."""
+        """Adds events, as many of the first as there is room for. Returns how many were added."""
         room = self.most_bytes - (self._added - self._taken)
         sizes = list(map(weight, noted))
         if sum(sizes) > room:
@@ -79,11 +80,11 @@ class Waiting:
 
     @property
     def bytes(self) -> int:
-        """What waits, by estimate; any thread may ask."""
+        """The size of the waiting events, by estimate; any thread may read it."""
         return max(0, self._added - self._taken)
 
     def seconds(self) -> float:
-        """For how long the event has waited that came first, at most a second more; 0: none waits. Any thread may ask."""
+        """Returns for how many seconds the first event has waited, at most one too many; 0: none waits. Any thread may call this."""
         done = self._done
         if self._noted <= done:
             return 0.0
@@ -95,7 +96,7 @@ class Waiting:
         return now - since
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
-        """Adds what is said rarely, however much waits."""
+        """Adds a rare item, however much waits."""
         if isinstance(what, Followed):
             self._followed[what.namespace] = what
             return
@@ -106,7 +107,7 @@ class Waiting:
         self._items.append(what)
 
     def ask(self, done: asyncio.Future[Unwritten]) -> None:
-        """Somebody wants to know when all that was noted is written, or that it can't be."""
+        """Adds a future that is completed when everything noted so far is written, or when that has failed."""
         self._asking.add(done)
         done.add_done_callback(self._asking.discard)
 
@@ -114,11 +115,11 @@ class Waiting:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits, and nobody."""
+        """Whether no item and no caller waits."""
         return not (self._items or self._followed or self._asking)
 
     def begin_round(self) -> Round:
-        """What there is. Until when logs were followed comes behind the items, because it is true once they are written."""
+        """Begins a round of the writer. The times until which logs were followed are put last: they hold once the events are written."""
         asking = self.asking()
         for name in list(self._followed):
             followed = self._followed.pop(name, None)
@@ -127,15 +128,15 @@ class Waiting:
         return Round(asking, len(self._items))
 
     def asking(self) -> list[asyncio.Future[Unwritten]]:
-        """Who has asked and was not told yet."""
+        """Returns the futures of callers that have no answer yet."""
         return list(self._asking)
 
     def first(self, most: int) -> list[Item]:
-        """The items that have waited longest."""
+        """Returns up to ``most`` items, those that have waited longest."""
         return [self._items[index] for index in range(min(most, len(self._items)))]
 
     def written(self, count: int) -> None:
-        """So many of the first items wait no more."""
+        """Removes the first ``count`` items, which have been written."""
         items = [self._items.popleft() for _ in range(count)]
         sizes = [weight(item) for item in items if isinstance(item, Noted)]
         self._done += len(sizes)
@@ -146,7 +147,7 @@ class Waiting:
         self._unwritten, self._looked_at = {}, 0
 
     def unwritten(self) -> Unwritten:
-        """What waits, by namespace. Costs as much as came since it was asked last."""
+        """Returns the time of the earliest waiting event, by namespace. Costs only as much as came since the last call."""
         for index in range(self._looked_at, len(self._items)):
             item = self._items[index]
             if isinstance(item, Noted):

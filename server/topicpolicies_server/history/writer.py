@@ -1,7 +1,7 @@
-"""The thread that writes the history. It takes what was noted in batches, about one a second, and no update ever waits for it.
+"""The thread that writes the history. It takes what was noted in batches, about one a second, and no update waits for it.
 
-What waits for it is bounded (``waiting``): beyond that, events are refused, and whoever noted them says where the history has a gap. A file
-that can't be written is tried again and again, with a few events, until it can or the writer is stopped.
+What waits for the thread is bounded (``waiting``): beyond the bound, events are refused, and the scribe that noted them records where the
+history has a gap. While the file can't be written, a small batch is tried again and again, until the writer is stopped.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ from .waiting import Item, Unwritten, Waiting
 _log = logging.getLogger(__name__)
 
 BACKLOG_BYTES = 128 << 20
-"""What may wait to be written, by estimate: some 200,000 events."""
+"""The most that may wait to be written, by estimate: some 200,000 events."""
 BATCH = 2_048
-"""Events of one commit at most."""
+"""The most items of one commit."""
 TRIED = 64
-"""The same while the file can't be written: a try that is in vain should cost little."""
+"""The most items of one commit while the file can't be written: an attempt that fails should cost little."""
 PAUSE_SECONDS = 1.0
-"""How long the writer lets events gather after it was woken, if they are not enough for a commit before: of few events at a time each
-costs twice as much. Whoever asks for the history does not wait for that."""
+"""How long the writer lets events gather after it was woken, unless there are enough for a commit before: in a small batch each event costs
+twice as much. Requests for the history do not wait for this."""
 _RETRY_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
 _TRIM_ENTRIES = 1_000
-"""Entries that are dropped at a time."""
+"""How many entries are dropped in one transaction."""
 
 
 _FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether it is the file's, and not the events': a disk that is full, a file that somebody has locked, damage."""
+    """Whether the error is the file's and may pass (the disk is full, the file is locked or damaged), rather than caused by an event."""
     return isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError
 
 
 class Bounds(NamedTuple):
-    """What the history keeps."""
+    """What the history keeps: entries that are at most so old, and so many bytes."""
 
     age_seconds: float
     bytes: int
 
 
 class Figures(NamedTuple):
-    """How a history goes on."""
+    """The figures of a history, for metrics and status."""
 
     waiting: int
-    """Entries that wait to be written."""
+    """Items that wait to be written."""
     waiting_bytes: int
-    """The same in bytes, by estimate."""
+    """The size of the waiting events in bytes, by estimate."""
     waiting_seconds: float
-    """For how long the first of them has waited."""
+    """For how many seconds the first of them has waited."""
     failing: bool
     """Whether the file can't be written now."""
     gaps: Mapping[str, int]
-    """Times in which events may be missing, by reason, as far as they were found since the start."""
+    """How many gaps were recorded since the start, by reason."""
 
 
 class Writer:
-    """Owns the connection that writes. Its methods are called on the loop's thread."""
+    """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(self, path: Path, bounds: Bounds, *, backlog_bytes: int = BACKLOG_BYTES, pause_seconds: float = PAUSE_SECONDS) -> None:
         """Opens the file and starts the thread.
@@ -83,23 +83,23 @@ class Writer:
         self._pause = pause_seconds
         self._connection = file.prepare(path)
         self.marks = self._read_marks()
-        """By namespace: how far the history goes. Whoever notes something keeps them up to date."""
+        """By namespace: how far the history goes. The scribes keep them up to date."""
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._stopping = False
         self._namespaces: dict[str, int] = {}
         self._singly = 0
-        """How many of the next items are written one after the other, because one of them may be such as can't be written."""
+        """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
         self._trimmed_at = time.monotonic()
         self._failing = False
         self.gaps: Counter[str] = Counter()
-        """Gaps that were told, by reason."""
+        """How many gaps were recorded, by reason."""
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
 
     def note(self, noted: Sequence[Noted]) -> int:
-        """Takes events, in their order. Returns how many of the first; for the others too much waits already: they will not be there."""
+        """Takes events, in order. Returns how many of the first were taken; the others are not recorded, because too much waits."""
         taken = self._waiting.note(noted)
         if taken:
             if not self._wake.is_set():
@@ -109,18 +109,18 @@ class Writer:
         return taken
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
-        """Takes what is said rarely, however much waits."""
+        """Takes a rare item, however much waits."""
         if isinstance(what, Gap):
             self.gaps[what.reason.name] += 1
         self._waiting.tell(what)
         self._wake.set()
 
     def figures(self) -> Figures:
-        """What is shown of it to operators; any thread may ask."""
+        """Returns the figures for metrics and status; any thread may call this."""
         return Figures(len(self._waiting), self._waiting.bytes, self._waiting.seconds(), self._failing, dict(self.gaps))
 
     async def flush(self) -> Unwritten:
-        """Waits until everything that was noted before can be read, or could not be written when that was tried; what was not."""
+        """Waits until all that was noted before is in the file, or an attempt to write has failed. Returns what was not written."""
         done: asyncio.Future[Unwritten] = self._loop.create_future()
         self._waiting.ask(done)
         self._hurry.set()
@@ -128,7 +128,7 @@ class Writer:
         return await done
 
     async def stop(self, seconds: float) -> None:
-        """Writes what waits, for so long, then ends."""
+        """Writes what waits, for at most ``seconds``, then ends the thread."""
         self._stopping = True
         self._hurry.set()
         self._wake.set()
@@ -156,7 +156,7 @@ class Writer:
         close(self._connection, file.FORM, self._path)
 
     def _turn(self) -> bool:
-        """Waits until there is something to write, and writes it; whether it was the end."""
+        """Waits until there is something to write, and writes it. Returns whether the writer was stopped and the thread is to end."""
         if self._waiting.empty and not self._stopping:
             self._wake.wait(_TRIM_SECONDS)
         self._wake.clear()
@@ -170,7 +170,7 @@ class Writer:
         return ended
 
     def _write_all(self) -> bool:
-        """Writes what waits now; False if the writer was stopped before it could."""
+        """Writes what waits now. Returns False if the writer was stopped while the file could not be written."""
         begun = self._waiting.begin_round()
         left = begun.items
         while left:
@@ -189,9 +189,10 @@ class Writer:
         return TRIED if self._failing else BATCH
 
     def _settle(self, batch: Sequence[Item]) -> int:
-        """Commits a batch; how many of it are settled, all or none. If the file can't be written, those who asked are told, and it rests.
+        """Commits a batch. Returns how many of its items are settled: all or none.
 
-        An event that can never be written is found by writing one after the other; it is left out, and a gap told in its place.
+        If the file can't be written, the waiting callers get what is not written, and the thread pauses. If an event can never be written,
+        the items of the batch are committed one by one, which finds the event; it is left out, and a gap is recorded in its place.
         """
         asking = self._waiting.asking()
         try:
@@ -216,7 +217,7 @@ class Writer:
         return len(batch)
 
     def _rest_after(self, error: Exception, asking: Sequence[asyncio.Future[Unwritten]]) -> None:
-        """Tells those who asked before it was tried what is not written, and rests until it is to be tried again."""
+        """Answers the callers that waited before the attempt with what is not written, and pauses until the next attempt."""
         if not self._failing:
             _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
         self._failing = True
@@ -232,7 +233,7 @@ class Writer:
             self._commit(batch)
             self._connection.execute("COMMIT")
         except BaseException:
-            self._namespaces.clear()  # what was added with this transaction is not there
+            self._namespaces.clear()  # what was added in this transaction is not in the file
             for item in batch:
                 if isinstance(item, (Noted, SetBack)):
                     item.stream.id = 0
@@ -259,7 +260,7 @@ class Writer:
         self._add(noted)
 
     def _add(self, noted: Sequence[Noted]) -> None:
-        """Adds events, topic by topic, each with the id that its turn gives it: so the indexes by topic cost half as much."""
+        """Adds events sorted by topic, which halves the cost of the indexes by topic. Their ids have the order of arrival."""
         if not noted:
             return
         connection, rows = self._connection, Rows()
@@ -271,7 +272,7 @@ class Writer:
             file.note_stream(connection, stream.id, last.placed.position, last.at)
 
     def _find(self, stream: Stream) -> int:
-        """Looks for a stream, whose place among those of its namespace tells when its log was first read; the namespace's id."""
+        """Sets the stream's id, and returns the namespace's. A new stream is added; ids have the order in which logs were first read."""
         namespace = self._namespace(stream.namespace)
         if stream.id == 0:
             stream.id = file.stream_id(self._connection, namespace, stream)
@@ -284,7 +285,7 @@ class Writer:
         return number
 
     def _trim(self) -> None:
-        """Drops what is too old or too much, some at a time."""
+        """Drops entries beyond the bounds, a batch at a time; at most once in ``_TRIM_SECONDS``."""
         now = time.monotonic()
         if self._stopping or now - self._trimmed_at < _TRIM_SECONDS:
             return
@@ -302,7 +303,7 @@ class Writer:
 
         try:
             self._loop.call_soon_threadsafe(tell)
-        except RuntimeError:  # the loop was closed: nobody is left to hear it
+        except RuntimeError:  # the event loop was closed, so no caller waits
             _log.debug("the history outlived its event loop")
 
     def _read_marks(self) -> dict[str, Marks]:
@@ -319,7 +320,7 @@ def _topic_of(numbered: tuple[int, Noted]) -> str:
 
 
 def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
-    """Drops what is older or more than the bounds say. ``now``: milliseconds since 1970."""
+    """Drops entries beyond the bounds, a transaction at a time. ``now``: milliseconds since 1970."""
     while _in_transaction(connection, file.trim_by_age, now - int(bounds.age_seconds * 1000), _TRIM_ENTRIES):
         pass
     while file.used_bytes(connection) > bounds.bytes and _in_transaction(connection, file.trim_oldest, _TRIM_ENTRIES):

@@ -1,4 +1,4 @@
-"""Metrics, in the format of Prometheus: what ``namespaces/activity`` counts, and what there is at the moment."""
+"""Metrics, in the format of Prometheus: the counts of ``namespaces/activity``, and the present state of the server."""
 
 from .beside import Beside
 from .calls import CallCounts

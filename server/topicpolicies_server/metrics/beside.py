@@ -1,4 +1,4 @@
-"""What is shown of a server beside its namespaces: what it remembers, what it could not keep or read, its certificate, its limits."""
+"""Metrics of a server that are not about its namespaces: its caches, its files of keys and certificates, lost records, and its limits."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from ..rereading import Rereading
 
 Kept: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
-"""Tells, by what it is, how much is remembered, and how much at most."""
+"""Returns how many items each cache has, and how many at most, by the name of the cache."""
 LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
-"""Options that are shown: each bounds what another metric tells."""
+"""The options whose values are shown: each bounds the value of another metric."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Beside:
-    """Where it is asked for; any thread may ask. None: there is no such thing."""
+    """The sources of these metrics; any thread may read them. None: the server has no such thing."""
 
     rereading: Rereading
     limits: Limits
     kept: Sequence[Kept] = ()
     issuers: Callable[[], KeysKnown | None] = lambda: None
     unrecorded: Callable[[], int] | None = None
-    """Lines that are missing in the record of calls."""
+    """Returns how many lines are missing in the record of calls."""
     spans_lost: Callable[[], int] | None = None
-    """Calls and changes whose spans were not sent."""
+    """Returns of how many calls and changes the spans were not sent."""
     certificate_ends: Callable[[], float | None] = lambda: None
-    """In seconds since 1970."""
+    """Returns when the server's certificate expires, in seconds since 1970."""
 
     def families(self) -> Iterator[Metric]:
-        """What is shown."""
+        """Yields the metrics."""
         kept = {name: each for tell in self.kept for name, each in tell().items()}
         sizes = {name: float(size) for name, (size, _) in kept.items()}
         most = {name: float(bound) for name, (_, bound) in kept.items()}

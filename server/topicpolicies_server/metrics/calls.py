@@ -1,6 +1,6 @@
-"""What is counted of calls: how many are in progress, how they end, and how long they take.
+"""Metrics of calls: how many are in progress, how they end, and how long they take.
 
-Labels are bounded: methods are those of the server, codes are gRPC's, reasons those of ``core/reasons``. No topic, and nobody's name.
+Labels are bounded: methods are those of the server, codes are gRPC's, reasons those of ``core/reasons``. No topic or principal is a label.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from .families import durations, gauge, gauges, several
 
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
 _FAULTS = (Reason.INTERNAL, Reason.LOAD_BROKEN)
-"""Reasons of INTERNAL. They are shown from the beginning: a counter that is 1 when Prometheus first sees it has not increased for it, so an
-alert on its increase would miss the first fault."""
+"""Reasons of INTERNAL. Their counters are shown from the start: Prometheus sees no increase in a counter that is 1 when it first appears,
+so an alert on the increase would miss the first fault."""
 
 
 class Counted(Protocol):
-    """A call (``rpc.call.Call``)."""
+    """What is counted of a call (``rpc.call.Call``)."""
 
     method: str
     error: PolicyError | None
     code: str
     given_up: bool
     started: float
-    """When it came, by ``time.perf_counter``."""
+    """When the call came, by ``time.perf_counter``."""
 
 
 class CallCounts:
-    """An observer of calls (``rpc.calls.Observer``). It belongs to the event loop; other threads may ask for its families.
+    """An observer that counts calls (``rpc.calls.Observer``). It is used on the event loop; other threads may call ``families``.
 
     Args:
-        watches: of each open watch, how many records wait to be taken.
-        unread_seconds: the longest time for which a peer has not taken what was written to it.
-        in_progress: the methods of the calls in progress.
+        watches: returns for each open watch how many records wait to be taken.
+        unread_seconds: returns the longest time for which a peer has not taken what was written to it.
+        in_progress: returns the methods of the calls in progress.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CallCounts:
         self._unread_seconds = unread_seconds
 
     def ended(self, call: Counted) -> None:
-        """It has ended."""
+        """Counts a call that has ended."""
         method, error = call.method, call.error
         if error is not None:
             self._ended[method, error.kind.value, error.reason] += 1
@@ -72,11 +72,11 @@ class CallCounts:
         if histogram is None:
             histogram = self._durations[method] = Histogram()
         taken = perf_counter() - call.started
-        histogram.counts[bisect_left(histogram.bounds, taken)] += 1  # as ``count`` does, without another function for each call
+        histogram.counts[bisect_left(histogram.bounds, taken)] += 1  # inlined ``Histogram.count``, which saves a function call
         histogram.seconds += taken
 
     def families(self) -> Iterator[Metric]:
-        """What is shown."""
+        """Yields the metrics."""
         in_progress = {**dict.fromkeys(list(self._durations), 0), **Counter(self._in_progress())}
         yield several(
             "calls", "Calls that ended, by method, gRPC's code and the reason of the error.", ("method", "code", "reason"), self._ended

@@ -1,4 +1,4 @@
-"""What is shown, read from the server's own numbers when somebody asks: counting costs nothing but an addition."""
+"""The metrics of a server or guard, read from its own counts when they are requested: counting costs only an addition."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from .keeping import of_checkpoints, of_history, of_process
 
 
 class Guarding(Protocol):
-    """What a guard counts."""
+    """What is shown of a guard."""
 
     @property
     def guarded(self) -> int:
-        """Namespaces that it keeps loaded."""
+        """How many namespaces the guard keeps loaded."""
 
     @property
     def asked(self) -> Mapping[str, int]:
-        """Its questions to brokers, by what they are about."""
+        """How many requests the guard sent to brokers, by what they are about."""
 
 
 class ServerCollector(Collector):
-    """The metrics of one server, or guard.
+    """The metrics of one server or guard.
 
-    It is asked in a thread of the endpoint's, while the event loop goes on counting: it only reads, and copies what may grow.
+    ``collect`` is called in a thread of the endpoint, while the event loop goes on counting: it only reads, and copies what may grow.
     """
 
     def __init__(
         self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, beside: Beside | None = None
     ) -> None:
-        """Shows what there is.
+        """Creates the collector.
 
         Args:
             registry: the namespaces.
-            guard: if there is one.
-            calls: what is counted of calls, if any are taken.
-            beside: what else a server has; None: it is a guard alone.
+            guard: the guard, if there is one.
+            calls: the counts of calls, if calls are taken.
+            beside: the other sources of a server; None: there is only a guard.
         """
         self._registry = registry
         self._guard = guard
@@ -52,11 +52,11 @@ class ServerCollector(Collector):
         self._following = Following(registry)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is described before there are numbers."""
+        """Yields nothing, so that registering the collector reads no numbers."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yields all metrics as they are now."""
         if self._calls is not None:
             yield from self._calls.families()
         yield from self._following.families()

@@ -1,7 +1,7 @@
-"""Where metrics and probes are answered over HTTP, in threads of their own, so that a slow scrape delays nobody.
+"""The HTTP endpoint for metrics and probes, in threads of its own, so that a slow scrape delays nothing else.
 
-``GET /metrics``, ``/livez`` and ``/readyz``, without TLS and without asking who asks: numbers, and whether the log can be reached; no names
-of topics or people. Everything else is 404.
+``GET /metrics``, ``/livez`` and ``/readyz``, without TLS and without authentication: the answers have numbers, and whether the log can be
+reached, but no names of topics or principals. Every other path is 404.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Endpoint:
         """Listens at once.
 
         Args:
-            address: where; port 0 lets the system choose.
-            collector: what is shown.
-            health: what probes are told, in any thread; None: there are none.
+            address: the address; port 0 lets the system choose.
+            collector: collects the metrics.
+            health: returns the report for probes, in any thread; None: there are no probes.
 
         Raises:
             OSError: the address can't be listened on.
         """
         registry = CollectorRegistry()
         registry.register(collector)
-        apps: dict[str, App] = {"/metrics": one_at_a_time(_exposition(registry))}  # so many threads would hold up the event loop
+        apps: dict[str, App] = {"/metrics": one_at_a_time(_exposition(registry))}  # several would hold up the event loop
         if health is not None:
             apps |= {"/livez": probe("livez", lambda: health().live), "/readyz": probe("readyz", lambda: health().ready)}
         self._web = Web(address.host, address.port, routed(apps))
@@ -54,10 +54,10 @@ class Endpoint:
 
 
 def _exposition(registry: CollectorRegistry) -> App:
-    """Shows all that is collected, in the format that is asked for; in plain text if that is none.
+    """Returns an app that shows all metrics in the requested format, or in plain text if the request's ``Accept`` can't be read.
 
-    What is asked for beside that counts for nothing: Prometheus' client would show none of families that nobody has described, and fails at
-    versions that are no numbers.
+    The query string is ignored: with one, Prometheus' client would leave out families that were not described, as ours are. It also fails
+    for an ``Accept`` with versions that are no numbers.
     """
     shown = make_wsgi_app(registry)
 

@@ -1,4 +1,4 @@
-"""What is shown, in the terms of Prometheus' client: each family with its name, what it means, and its numbers."""
+"""Makes the metric families of Prometheus' client: each with its name, its help text and its values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _Labels = TypeVar("_Labels", bound=tuple[str, ...])
 
 
 def counter(name: str, what: str, count: float) -> CounterMetricFamily:
-    """Something that only grows."""
+    """Returns a counter, whose value only grows."""
     return CounterMetricFamily(PREFIX + name, what, value=count)
 
 
 def counters(name: str, what: str, label: str, counts: Mapping[str, float]) -> CounterMetricFamily:
-    """The same, by a label. What was not counted yet is not shown."""
+    """Returns a counter with one label. Label values that were not counted yet are not shown."""
     return several(name, what, (label,), {(value,): count for value, count in dict(counts).items()})
 
 
 def several(name: str, what: str, labels: Sequence[str], counts: Mapping[_Labels, float]) -> CounterMetricFamily:
-    """The same, by several labels."""
+    """Returns a counter with several labels."""
     family = CounterMetricFamily(PREFIX + name, what, labels=labels)
     for values, count in dict(counts).items():
         family.add_metric(values, count)
@@ -32,12 +32,12 @@ def several(name: str, what: str, labels: Sequence[str], counts: Mapping[_Labels
 
 
 def gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
-    """Something that is so now."""
+    """Returns a gauge, whose value is the present one."""
     return GaugeMetricFamily(PREFIX + name, what, value=value)
 
 
 def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    """The same, by a label."""
+    """Returns a gauge with one label."""
     family = GaugeMetricFamily(PREFIX + name, what, labels=[label])
     for each, value in dict(values).items():
         family.add_metric([each], value)
@@ -45,7 +45,7 @@ def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Gau
 
 
 def durations(name: str, what: str, label: str, histograms: Mapping[str, Histogram]) -> HistogramMetricFamily:
-    """Histograms, by a label."""
+    """Returns histograms with one label."""
     family = HistogramMetricFamily(PREFIX + name, what, labels=[label])
     for value, histogram in dict(histograms).items():
         family.add_metric([value], histogram.cumulated(), histogram.seconds)

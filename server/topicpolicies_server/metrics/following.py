@@ -1,6 +1,6 @@
-"""What is shown of namespaces and their change logs: how far readers are behind, what is in flight, and what was lost.
+"""Metrics of namespaces and their change logs: how far readers lag behind, what is in flight, and what was lost.
 
-Only lag is shown by namespace, and of no more than ``MOST_NAMED`` namespaces: those that are behind furthest.
+Only the lag has namespaces as labels, and at most ``MOST_NAMED`` of them: those that lag most.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..namespaces.registry import Registry
 from .families import counters, durations, gauge, gauges
 
 MOST_NAMED = 20
-"""Namespaces that are shown by name."""
+"""How many namespaces are labels of a metric at most."""
 
 
 class Following:
-    """The families of a server's namespaces and logs."""
+    """Collects the metrics of a server's namespaces and logs."""
 
     def __init__(self, registry: Registry) -> None:
-        """For after ``registry.heed``: transitions are counted from now on. ``registry``: whose namespaces."""
+        """Begins to count transitions of the readiness; to be called after ``registry.heed``. ``registry``: the namespaces."""
         self._registry = registry
         self._readiness = registry.common.readiness
         self._transitions: Counter[str] = Counter()
@@ -35,7 +35,7 @@ class Following:
         self._transitions[transition.after.value] += 1
 
     def families(self) -> Iterator[Metric]:
-        """What is shown."""
+        """Yields the metrics."""
         yield from self._readiness_families()
         activity = self._registry.activity
         yield counters("log_losses", "Change logs that could not be followed any more, by reason.", "reason", activity.losses)

@@ -1,4 +1,4 @@
-"""What is shown of what a server keeps on its disk, and of the process itself."""
+"""Metrics of a server's files (history and checkpoints), and of the process itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .families import PREFIX, counter, counters, gauge
 _PROCESS = (ProcessCollector(registry=None), PlatformCollector(registry=None))
 
 _NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
-"""All reasons are shown from the beginning, as in ``calls``: an alert is on the first increase."""
+"""All reasons are shown from the start, as in ``calls``, because an alert is on the first increase."""
 
 
 def of_history(history: History) -> Iterator[Metric]:
-    """A history."""
+    """Yields the metrics of a history."""
     figures = history.figures()
     yield gauge("history_waiting_events", "Entries that wait to be written into the history.", figures.waiting)
     yield gauge("history_waiting_bytes", "The same in bytes, by estimate.", figures.waiting_bytes)
@@ -33,7 +33,7 @@ def of_history(history: History) -> Iterator[Metric]:
 
 
 def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
-    """Checkpoints."""
+    """Yields the metrics of checkpoints."""
     yield counter("checkpoints_written", "Checkpoints that were written.", checkpoints.written)
     yield counter("checkpoint_failures", "Checkpoints that could not be written.", checkpoints.failed)
     behind = "The longest time for which something new of a namespace is in no checkpoint."
@@ -41,7 +41,7 @@ def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
 
 
 def of_process() -> Iterator[Metric]:
-    """The process, and what runs in it."""
+    """Yields the metrics of the process, and its versions."""
     version = metadata.version("topicpolicies")
     build = GaugeMetricFamily(f"{PREFIX}build_info", "What runs; always 1.", labels=["version", "python", "grpc"])
     build.add_metric([version, python_version(), grpc.__version__], 1)

@@ -1,6 +1,6 @@
-"""``/livez`` and ``/readyz``, as Kubernetes' API server has them: 200 and ``ok``, or 503 and each check by its name.
+"""``/livez`` and ``/readyz``, as Kubernetes' API server has them: 200 and ``ok``, or 503 and a line for each check.
 
-With ``?verbose`` each check is told where all is well, too.
+With ``?verbose`` there is a line for each check even if all succeed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def probe(name: str, checks: Callable[[], Sequence[Check]]) -> App:
-    """What answers a probe.
+    """Returns the app that answers a probe.
 
     Args:
-        name: what it is called, such as ``readyz``.
-        checks: looks; called in any thread.
+        name: the name of the probe, such as ``readyz``.
+        checks: runs the checks; called in any thread.
     """
 
     def app(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:

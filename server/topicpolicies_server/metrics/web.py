@@ -1,7 +1,7 @@
-"""A small HTTP server in threads of its own: every path that there is has an app, everything else is 404; GET and HEAD only.
+"""A small HTTP server in threads of its own: each known path has an app, every other path is 404; GET and HEAD only.
 
-Each connection has one request and one answer. So many connections have a place at once; for one more, the one that has been there longest
-goes. So who sends or reads slowly delays nobody, and for a short time only.
+Each connection has one request and one answer. At most ``CONNECTIONS`` are open at once; for one more, the oldest is closed. So a peer that
+sends or reads slowly delays others only for a short time, if at all.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 CONNECTIONS = 32
-"""How many have a place at once."""
+"""How many connections are open at once at most."""
 _LOOK_SECONDS = 0.05
-"""How often the thread looks whether it is to end; a server that stops waits for that."""
+"""How often the thread checks whether it is to end; a server that stops waits for this."""
 SILENT_SECONDS = 5.0
 """How long a peer may send nothing, or read nothing."""
 _PAUSE_SECONDS = 0.2
-"""How long nothing is accepted after that has failed, for example because the process has no file descriptor left: trying again at once
-would keep a processor busy."""
+"""How long nothing is accepted after accepting has failed, for example because no file descriptor is left: trying again at once would keep
+a processor busy."""
 _LONGEST_LINE = 65_536
 _METHODS = ("GET", "HEAD")
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
@@ -46,7 +46,7 @@ def text(respond: StartResponse, status: HTTPStatus, body: str, *headers: tuple[
 
 
 def one_at_a_time(app: App) -> App:
-    """An app that answers one request after the other; one that has its answer when it returns."""
+    """Returns an app that answers one request after the other. ``app`` must have produced its answer when it returns."""
     turn = threading.Lock()
 
     def alone(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
@@ -57,7 +57,7 @@ def one_at_a_time(app: App) -> App:
 
 
 def routed(apps: Mapping[str, App]) -> App:
-    """One app of several, by their paths."""
+    """Returns an app that calls one of several apps, by the path."""
 
     def app(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
         named = apps.get(environment.get("PATH_INFO", ""))
@@ -73,15 +73,15 @@ def routed(apps: Mapping[str, App]) -> App:
 
 
 class Web:
-    """An HTTP server."""
+    """The HTTP server."""
 
     def __init__(self, host: str, port: int, app: App) -> None:
         """Listens at once.
 
         Args:
-            host: where.
-            port: where; 0 lets the system choose.
-            app: what is answered, in any of several threads.
+            host: the host of the address.
+            port: the port of the address; 0 lets the system choose.
+            app: answers the requests, in any of several threads.
 
         Raises:
             OSError: the address can't be listened on.
@@ -89,12 +89,12 @@ class Web:
         kind = type("Server", (_Server,), {"address_family": _family(host, port)})
         self._server: _Server = make_server(host, port, app, server_class=kind, handler_class=_Handler)
         self.port: int = self._server.server_port
-        """Where it listens."""
+        """The port on which it listens."""
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="http", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stops listening, and ends the connections that there are. It blocks for ``_LOOK_SECONDS``, and hardly longer."""
+        """Stops listening, and closes the open connections. Blocks for ``_LOOK_SECONDS``, and hardly longer."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -104,10 +104,10 @@ class _Handler(WSGIRequestHandler):
     timeout = SILENT_SECONDS
 
     def log_message(self, *_: object) -> None:
-        """Nothing is logged of requests: probes come every few seconds."""
+        """Logs nothing: probes come every few seconds."""
 
     def handle(self) -> None:
-        """As ``WSGIRequestHandler`` has it, but for what becomes of failures."""
+        """Answers a request, as ``WSGIRequestHandler`` does, but leaves failures to ``_Answering``."""
         self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
         if len(self.raw_requestline) > _LONGEST_LINE:
             self.requestline = self.request_version = self.command = ""
@@ -124,7 +124,7 @@ class _Handler(WSGIRequestHandler):
 
 class _Answering(ServerHandler):
     def log_exception(self, exc_info: Any) -> None:
-        """A fault of ours is a line of the log; a peer that goes away, or does not read, is no concern of ours."""
+        """Logs a fault of ours; a peer that goes away, or does not read, is ignored."""
         if not isinstance(exc_info[1], OSError):
             _LOG.error("a request over HTTP failed: %r", exc_info[1], exc_info=exc_info)
 
@@ -140,7 +140,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments, **options)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # the class between asks for the host's name, and waits where nobody answers that
+        TCPServer.server_bind(self)  # ``WSGIServer.server_bind`` resolves the host's name, and waits if no name server answers
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
@@ -164,7 +164,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that goes away in the middle is no concern of ours."""
+        """Ignores a peer that goes away during a request."""
 
     def server_close(self) -> None:
         super().server_close()
@@ -176,7 +176,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 def _hang_up(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
+        connection.shutdown(socket.SHUT_RDWR)  # the connection's thread closes it
 
 
 def _family(host: str, port: int) -> socket.AddressFamily:

@@ -1,4 +1,4 @@
-"""Spans and metrics for a collector, by OTLP over HTTP (protobuf): what they are, how they are written, and who sends them.
+"""Spans and metrics for a collector, sent by OTLP over HTTP (protobuf).
 
-The SDK of OpenTelemetry is not needed for that, only its definitions: a span costs a tuple in the event loop, all else a thread does.
+The SDK of OpenTelemetry is not needed for this, only its definitions: a span costs the event loop a tuple, and a thread does the rest.
 """

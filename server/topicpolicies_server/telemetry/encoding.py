@@ -1,6 +1,6 @@
-"""Spans and metrics as OTLP has them: what a collector is sent.
+"""Encodes spans and metrics in OTLP, for a collector.
 
-Metrics are the families that are shown to Prometheus, under the same names (a counter's ``_total`` is left out, as OpenTelemetry has it).
+Metrics are the families that Prometheus gets, under the same names (without the ``_total`` of counters, as is usual in OpenTelemetry).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.policies.documents import record
 from .spans import INTERNAL, SERVER, Ended, Span
 
 _LONGEST = 300
-"""Characters of a name, as its caller has sent it, that are told."""
+"""How many characters are sent of a topic's name, which is a caller's text."""
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 _CODES = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
@@ -31,7 +31,7 @@ _CODES = (
 )  # fmt: skip
 _SAMPLED = 1
 _TIMES = struct.Struct("<BBBQBQ2sI")
-"""The end of a span: kind, times and flags, each behind its field's number."""
+"""The end of a span: kind, times and flags, each behind the tag of its field."""
 _SPANS = trace_pb2.ScopeSpans.SPANS_FIELD_NUMBER
 _SCOPE_SPANS = trace_pb2.ResourceSpans.SCOPE_SPANS_FIELD_NUMBER
 _RESOURCE_SPANS = ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER
@@ -43,12 +43,12 @@ _STATE = trace_pb2.Span.TRACE_STATE_FIELD_NUMBER
 
 
 def resource(about: Mapping[str, str]) -> Resource:
-    """Who tells it."""
+    """Returns the OTLP resource that sends the telemetry."""
     return Resource(attributes=[_text(key, value) for key, value in about.items()])
 
 
 def spans(told: Iterable[Span], by: Resource, wall: float) -> bytes:
-    """A request with spans; ``wall``: what their times need so that they are seconds since 1970."""
+    """Encodes an export request with spans. ``wall``: what has to be added to their times for seconds since 1970."""
     written = [record(_SPANS, _stage(span, wall) if span.of is None else _span(span, span.of, wall)) for span in told]
     scope = trace_pb2.ScopeSpans(scope=_SCOPE).SerializeToString()
     group = trace_pb2.ResourceSpans(resource=by).SerializeToString()
@@ -56,7 +56,7 @@ def spans(told: Iterable[Span], by: Resource, wall: float) -> bytes:
 
 
 def _stage(span: Span, wall: float) -> bytes:
-    """The span of a stage: as protobuf writes it, at less than half the price. There are four of them for each change."""
+    """Encodes the span of a stage, with protobuf's bytes at less than half the cost. Each change has four of them."""
     name, state = span.name.encode(), span.state.encode()
     return b"".join((
         b"\x0a\x10", bytes.fromhex(span.trace_id), b"\x12\x08", bytes.fromhex(span.span_id),
@@ -90,13 +90,13 @@ def _span(span: Span, told: Ended, wall: float) -> bytes:
 
 
 def _attribute(key: bytes, text: bytes) -> bytes:
-    """An attribute that is a text, as a field of a span; ``key``: as a field already."""
+    """Encodes an attribute with a text as a field of a span. ``key``: the key, encoded as a field."""
     return record(_ATTRIBUTES, key + record(_VALUE, record(_STRING, text)))
 
 
 @lru_cache(256)
 def _rpc(name: str, code: str) -> bytes:
-    """What is told of a method and a code, as fields of a span."""
+    """Encodes the attributes of a method and a status code as fields of a span."""
     service, _, method = name.rpartition("/")
     told = [_text("rpc.system", "grpc"), _text("rpc.service", service or _SERVICE), _text("rpc.method", method)]
     told.append(KeyValue(key="rpc.grpc.status_code", value=AnyValue(int_value=_CODES.index(code))))
@@ -104,7 +104,7 @@ def _rpc(name: str, code: str) -> bytes:
 
 
 def metrics(families: Iterable[Metric], by: Resource, began: float, now: float) -> bytes:
-    """A request with metrics; ``began``: since when is counted; both in seconds since 1970."""
+    """Encodes an export request with metrics. ``began``: since when they are counted; both times in seconds since 1970."""
     request = ExportMetricsServiceRequest()
     scope = request.resource_metrics.add(resource=by).scope_metrics.add(scope=_SCOPE)
     times = int(began * 1e9), int(now * 1e9)

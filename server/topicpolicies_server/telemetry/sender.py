@@ -1,14 +1,14 @@
-"""Who sends spans and metrics to a collector: a thread, so that the event loop never waits for it.
+"""Sends spans and metrics to a collector in a thread, so that the event loop never waits for the collector.
 
 =======  ====================================================  ===============================================
-state    what waits                                            when a request fails
+state    what waits                                            when a request fails, or succeeds
 =======  ====================================================  ===============================================
-HEARD    is sent each second                                   a line says so; AWAY
-AWAY     is sent after a pause, twice as long each time, at    the pause grows; a request that is answered is
-         most ``LONGEST_PAUSE``                                told in a line with how much was lost: HEARD
+HEARD    is sent each second                                   fails: it is logged; AWAY
+AWAY     is sent after a pause, twice as long each time, at    fails: the pause grows; succeeds: it is logged
+         most ``LONGEST_PAUSE``                                with how much was lost; HEARD
 =======  ====================================================  ===============================================
 
-What was in a request that failed is lost, and so are spans beyond ``MOST``. Metrics are cumulative: the next ones make up for those.
+The spans of a request that failed are lost, and so are those beyond ``MOST``. Metrics are cumulative: the next request has what was lost.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 MOST = 4_096
-"""Calls and changes that may wait to be sent."""
+"""How many calls and changes may wait to be sent."""
 TOGETHER = 512
-"""Of them in one request."""
+"""How many calls and changes are in one request at most."""
 LONGEST_PAUSE = 60.0
 _SECONDS = 10.0
 """How long a request may take."""
 _CLOSE_SECONDS = 2.0
 HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
-"""The environment variable with headers for the collector, as OpenTelemetry has it: ``name=value,...``, values as in URLs."""
+"""The environment variable with headers for the collector, as in OpenTelemetry: ``name=value,...``, values encoded as in URLs."""
 _PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
 
 class Sender:
-    """Sends to one collector."""
+    """Sends spans and metrics to one collector."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Sender:
         gather_seconds: float = 1.0,
         metrics_seconds: float = 60.0,
     ) -> None:
-        """Begins at once.
+        """Starts the thread.
 
         Args:
             endpoint: where the collector takes OTLP over HTTP, without ``/v1/traces``.
-            families: the metrics as they are now, asked for in its thread.
-            about: who tells it, as attributes of a resource.
+            families: returns the metrics as they are now; called in the thread.
+            about: the attributes of the OTLP resource: what sends the telemetry.
             gather_seconds: how long spans are gathered.
             metrics_seconds: how often metrics are sent.
         """
         self.lost = 0
-        """Calls and changes whose spans were not sent."""
+        """How many calls and changes have spans that were not sent."""
         self._endpoint = endpoint.rstrip("/")
         self._families = families
         self._resource = encoding.resource(about)
@@ -77,21 +77,21 @@ class Sender:
         self._waiting: deque[Ended] = deque()
         self._ending = threading.Event()
         self._pause = 0.0
-        """How long is waited after the last failure; 0: there was none."""
+        """How long the thread waits after the last failure; 0: the last request succeeded."""
         self._told = 0
         self._client = httpx.Client(timeout=_SECONDS, headers={**headers_of(os.environ.get(HEADERS_VARIABLE, "")), **_PROTOBUF})
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
     def ended(self, what: Ended) -> None:
-        """A call, or a change, has ended. It waits for nothing."""
+        """Queues the spans of a call or change that has ended. Never blocks."""
         if len(self._waiting) >= MOST:
             self.lost += 1
         else:
             self._waiting.append(what)
 
     def close(self) -> None:
-        """Sends what waits, in bounded time. It blocks meanwhile."""
+        """Sends what waits, in bounded time. Blocks meanwhile."""
         self._ending.set()
         self._thread.join(_CLOSE_SECONDS)
 
@@ -127,7 +127,7 @@ class Sender:
         self._send("/v1/metrics", lambda: encoding.metrics(self._families(), self._resource, self._began, time.time()))
 
     def _send(self, path: str, body: Callable[[], bytes]) -> bool:
-        """Whether a request was answered as it should be."""
+        """Sends a request. Returns whether it was answered with success."""
         try:
             self._client.post(self._endpoint + path, content=body()).raise_for_status()
         except httpx.HTTPStatusError as error:
@@ -154,6 +154,6 @@ class Sender:
 
 
 def headers_of(text: str) -> dict[str, str]:
-    """Headers as OpenTelemetry's variable has them; what is none is left out."""
+    """Parses headers in the form of OpenTelemetry's variable; parts that are no header are left out."""
     pairs = (each.partition("=") for each in text.split(","))
     return {name.strip(): unquote(value.strip()) for name, equals, value in pairs if equals and name.strip()}

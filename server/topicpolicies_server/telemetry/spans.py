@@ -1,17 +1,17 @@
 """Spans: of calls, of changes on a stream, and of the stages of a change.
 
 =====================  ======================================  ==================================================
-span                   its parent                              from, to
+span                   parent                                  from, to
 =====================  ======================================  ==================================================
-a call                 the caller's span, if it names one      it comes, it has ended
-``change``             the call of its stream                  it is read, it has its outcome
-``waiting``            the call                                it comes, its change is handed to the namespace
-``sequencing``         the call, or ``change``                 that, its event is handed to the log
-``log``                the call, or ``change``                 that, the log has acknowledged it
-``readback``           the call, or ``change``                 that, it counts
+a call                 the caller's span, if it names one      the call comes, it has ended
+``change``             the call of its stream                  the change is read, it has its outcome
+``waiting``            the call                                the call comes, the namespace gets its change
+``sequencing``         the call, or ``change``                 the namespace gets the change, the log its event
+``log``                the call, or ``change``                 the log gets the event, the log acknowledges it
+``readback``           the call, or ``change``                 the log acknowledges the event, the event counts
 =====================  ======================================  ==================================================
 
-The last four are made of times that the stages note anyway (``namespaces/stages``), once the call has ended, and not by the event loop. A
+The last four are made of times that the stages note anyway (``namespaces/stages``): once the call has ended, and not on the event loop. A
 stage that has not ended has no span.
 """
 
@@ -24,18 +24,18 @@ from typing import NamedTuple
 from ..core.traces import TraceContext, Trail
 
 CHANGE_SECONDS = 0.1
-"""Of a stream no more than a change in so much time is followed: there may be tens of thousands in a second."""
+"""At most one change in so much time gets spans, in each stream: there may be tens of thousands in a second."""
 INTERNAL, SERVER = 1, 2
-"""Kinds, by the numbers of OTLP."""
+"""Kinds of spans, by the numbers of OTLP."""
 
 
 class CallSpan:
-    """The span of a call that is traced, while it goes on."""
+    """The span of a traced call, while the call is in progress."""
 
     __slots__ = ("_next", "parent_id", "span_id", "state", "trace_id")
 
     def __init__(self, trace_id: str, parent_id: str, state: str) -> None:
-        """``trace_id``, ``parent_id``: hexadecimal; "": a trace begins here."""
+        """Begins the span. ``trace_id``, ``parent_id``: hexadecimal; "": a trace begins here."""
         self.trace_id = trace_id or f"{_some(128):032x}"
         self.span_id = new_id()
         self.parent_id = parent_id
@@ -44,11 +44,11 @@ class CallSpan:
 
     @property
     def context(self) -> TraceContext:
-        """What goes on from it."""
+        """The context for what the call causes."""
         return TraceContext(f"00-{self.trace_id}-{self.span_id}-01", self.state)
 
     def follows(self, now: float) -> Trail | None:
-        """The trail of a change of its stream that is read now; None: it is not followed."""
+        """Returns the trail of a change of the stream that is read now; None: the change gets no spans."""
         if now < self._next:
             return None
         self._next = now + CHANGE_SECONDS
@@ -60,20 +60,20 @@ class Ended(NamedTuple):
 
     span: CallSpan
     name: str
-    """The method; ``change``: one of a stream."""
+    """The method; ``change``: a change of a stream."""
     began: float
     ended: float
     code: str = ""
-    """Of an error: gRPC's."""
+    """gRPC's status code of the error; "": there was none."""
     reason: str = ""
-    """Of an error: ours."""
+    """The reason of the error, of ``core/reasons``; "": there was none."""
     given_up: bool = False
     topic: str = ""
-    """What is changed or read, as its caller names it; a namespace too."""
+    """The topic or namespace that is changed or read, as the caller names it."""
     outcome: str = ""
     request_id: str = ""
     handed_on: float = 0.0
-    """When its change was handed to its namespace; 0: it was not, or it makes none."""
+    """When the change was handed to its namespace; 0: it was not, or the call makes no change."""
     trail: Trail | None = None
 
 
@@ -89,11 +89,11 @@ class Span(NamedTuple):
     began: float
     ended: float
     of: Ended | None = None
-    """What it tells besides; None: it is a stage."""
+    """The call or change, whose outcome the span has; None: it is a stage."""
 
 
 def spans_of(ended: Ended) -> Iterator[Span]:
-    """The spans of what has ended."""
+    """Yields the spans of a call or change that has ended."""
     call, trail = ended.span, ended.trail
     own = call.span_id
     if ended.name == CHANGE:
@@ -121,7 +121,7 @@ def _stage(call: CallSpan, parent: str, name: str, began: float, ended: float) -
 
 
 def new_id() -> str:
-    """The id of a span."""
+    """Returns a new span id."""
     return f"{_some(64):016x}"
 
 

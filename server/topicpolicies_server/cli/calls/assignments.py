@@ -1,20 +1,20 @@
-"""``path=value`` as people type it, read by the type of the field that the path names.
+"""Parses ``path=value`` as people type it, by the type of the field that the path names.
 
 =============  ==========================================================================================
 field          value
 =============  ==========================================================================================
 number         ``10``, ``-1``, ``0.5``
 yes or no      ``true``, ``false``; also ``yes``, ``no``, ``on``, ``off``
-text           as it is
+text           taken literally
 enum           its name, with or without the type's prefix, in any case: ``full_transitive``
 list           elements separated by commas, or JSON: ``shared,key_shared``, ``["shared"]``; nothing after ``=``: none
-object, map    JSON, with the field names of this service or of its JSON form: ``{"retention_size_in_mb": 100}``
+object, map    JSON, with the field names of the definition or of its JSON form: ``{"retention_size_in_mb": 100}``
 =============  ==========================================================================================
 
-``+=`` adds elements to a list, ``-=`` removes some; both leave the others alone.
+``+=`` adds elements to a list, ``-=`` removes elements; both leave the others alone.
 
-An update of assignments changes nothing more than they set: leaves of objects, entries of maps, whole lists (docs/masks.md). A value that
-says nothing (``{}``, ``[]``, nothing after ``=``) is that of its whole path.
+An update changes only what its assignments set: leaves of objects, entries of maps, whole lists (docs/masks.md). An empty value (``{}``,
+``[]``, nothing after ``=``) sets its whole path.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """What an update is to do."""
+    """What an update changes."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    """New values by path; None clears."""
+    """New values by path; None clears the path."""
     list_operations: dict[str, ListOperation] = field(default_factory=dict)
-    """What to do with lists that are not replaced, by path."""
+    """The operations on lists whose elements are added or removed, by path."""
 
     def mask(self, paths: Iterable[str]) -> list[str]:
-        """What an update names, of the paths that are to be replaced as a whole; nothing: what is set, and what is to be cleared."""
+        """Returns the mask of an update that replaces ``paths`` as a whole: these and the paths to clear; empty if there are none."""
         given = list(paths)
         if not given or given == [WILDCARD]:
             return given
@@ -65,10 +65,10 @@ class Assignments:
 
 
 def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
-    """Reads assignments and the paths to be cleared.
+    """Parses assignments, and the paths to clear.
 
     Raises:
-        InvalidArgument: some are wrong; every violation at once.
+        InvalidArgument: some are wrong; the error has all violations.
     """
     result = Assignments()
     violations: list[Violation] = []
@@ -92,7 +92,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
 
 
 def _split(text: str) -> tuple[str, ListOperation, str]:
-    """Path, operation and value of an assignment; what stands between backticks belongs to the path."""
+    """Returns path, operation and value of an assignment. A ``=`` between backticks belongs to the path."""
     quoted = False
     for at, character in enumerate(text):
         if character == "`":
@@ -102,7 +102,7 @@ def _split(text: str) -> tuple[str, ListOperation, str]:
             path = text[: at - 1] if operation else text[:at]
             return path, operation or ListOperation.REPLACE, text[at + 1 :]
     if quoted:
-        locate(TopicPolicies.DESCRIPTOR, text.rpartition("=")[0] or text)  # which says what is wrong with it
+        locate(TopicPolicies.DESCRIPTOR, text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
     raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is no assignment: write path=value, or --unset {text} to clear it.')
 
 
@@ -125,10 +125,10 @@ def _add(result: Assignments, path: str, operation: ListOperation, text: str) ->
 
 
 def parse_value(target: Target, path: str, text: str) -> Any:
-    """A value for what a path names.
+    """Returns the value that a text stands for, by the type of what a path names.
 
     Raises:
-        ValueProblem: the text does not fit the field.
+        ValueProblem: the text does not fit the type.
     """
     if target.is_map:
         return _from_json(target.field, path, text)
@@ -165,7 +165,7 @@ def _number(text: str) -> float | None:
 
 
 def _from_json(kind: FieldDescriptor, path: str, text: str) -> Any:
-    """A value of several parts, as its field holds it."""
+    """Returns an object, a map or a list from JSON, as the field of a message holds it."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
@@ -192,7 +192,7 @@ def _json_kind(kind: FieldDescriptor) -> str:
 
 
 def _with_enum_names(kind: FieldDescriptor, value: Any) -> Any:
-    """JSON in which the short names of enums are replaced by the full ones that Protobuf's JSON knows."""
+    """Returns JSON in which the names of enums, short ones too, are replaced by numbers, which Protobuf's JSON accepts."""
     values = map_value(kind)
     if values is not None:
         return {key: _with_enum_names(values, each) for key, each in value.items()} if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""The command about what holds for a topic."""
+"""The effective command: the values that brokers enforce for a topic, and the level that sets each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SOURCES = {
 
 
 class ViewName(enum.Enum):
-    """A view on the command line."""
+    """The choices of ``--view``."""
 
     ENFORCED = "enforced"
     APPLIED_LOCAL = "applied-local"

@@ -1,4 +1,4 @@
-"""The health command: gRPC's standard health service, as an exit code."""
+"""The health command: a check of gRPC's standard health service, with the result as an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about what was: history, and the difference between two moments of a topic."""
+"""The commands about the past: history, and diff, which compares a topic at two moments."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _name(document: Document) -> str:
 
 
 def _whole(pages: Iterator[HistoryPage], limit: int) -> Iterator[HistoryPage]:
-    """The pages until there are enough entries, the last one cut."""
+    """Returns pages with ``limit`` entries at most; the last page is cut."""
     left = limit
     for page in pages:
         yield replace(page, entries=tuple(islice(page.entries, left)))

@@ -1,4 +1,4 @@
-"""The command about the server itself."""
+"""The info command: the server's log, features and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments as people type them: times, times before now, and versions; and documents as they were then."""
+"""Moments as people type them: times, times before now, and versions. Also reads a document as it was at a moment."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import typer
 from topicpolicies import Client, Document, Scope, TopicPoliciesError
 
 Moment: TypeAlias = datetime | str | None
-"""A time, a version, or now."""
+"""A time, a version, or None: now."""
 
 _AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
 _VERSION = re.compile(r"(?=.*[0-9])[0-9A-Za-z]+", re.ASCII)
-"""What may be a version: letters and digits, and never letters alone."""
+"""What may be a version: letters and digits, but not letters alone."""
 _DURATION = re.compile(r"[0-9]+[smhdw]", re.ASCII | re.IGNORECASE)
-"""A time before now that lacks its "ago"."""
+"""A time before now without its "ago", which is probably a mistake."""
 _ROW = re.compile(r"[0-9]+d", re.ASCII)
-"""What may be a version all the same, of an embedded log: there they are hexadecimal."""
+"""What has the form of ``_DURATION``, and may be a version all the same: those of the embedded log are hexadecimal."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 FORMS = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-ago, 30m-ago, 7d-ago) or now"
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """Reads a time; one without a zone is local.
+    """Parses a time; one without a zone is local.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: the text is no time.
     """
     found = _time(text)
     if found is None:
@@ -37,10 +37,10 @@ def parse_time(text: str, option: str) -> datetime:
 
 
 def parse_moment(text: str, option: str) -> Moment:
-    """Reads a time or a version. Now is no time: this machine's clock may be ahead of the server's, for which it would not be over.
+    """Parses a time or a version. ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind.
 
     Raises:
-        typer.BadParameter: it is neither.
+        typer.BadParameter: the text is neither.
     """
     if text.lower() == "now":
         return None
@@ -53,10 +53,10 @@ def parse_moment(text: str, option: str) -> Moment:
 
 
 def read_at(client: Client, topic: str, scope: Scope, moment: Moment) -> Document:
-    """A document as it was, or as it is.
+    """Reads a document as it was at a moment, or as it is now.
 
     Raises:
-        typer.BadParameter: the moment is no version that the history knows, and reads as a time before now that lacks its "ago".
+        typer.BadParameter: the history knows no such version, and the text looks like a time before now without its "ago".
     """
     if isinstance(moment, datetime):
         return client.get(topic, scope=scope, as_of_time=moment)

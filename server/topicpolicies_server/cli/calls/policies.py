@@ -190,7 +190,7 @@ def list_(
 
 
 def _how(chosen: Settings, scope: ScopeName, etag: str, request_id: str, *, validate_only: bool, include_previous: bool) -> ChangeOptions:
-    """What an update and a deletion are told alike."""
+    """Returns the options that an update and a deletion have in common."""
     return {
         "scope": scope.scope,
         "etag": etag,

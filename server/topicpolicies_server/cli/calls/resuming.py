@@ -1,4 +1,4 @@
-"""The file from which a watch goes on: a place that covers what was written, and nothing more."""
+"""The file of ``watch --resume-file``: the place from which the watch continues, which covers just the output that was written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..files import naming, read_text
 
 
 class ResumeFile:
-    """The place of a watch, in a file or, without one, nowhere."""
+    """Keeps the place of a watch in a file; without a path it keeps nothing."""
 
     def __init__(self, path: Path | None) -> None:
-        """Tries the directory, so that a watch does not begin whose place can't be kept.
+        """Checks that the directory can be written, so that no watch begins whose place can't be kept.
 
         Raises:
-            typer.BadParameter: nothing can be written there.
+            typer.BadParameter: the directory can't be written.
         """
         self._path = path
         self._reached: ResumeToken | None = None
@@ -31,21 +31,22 @@ class ResumeFile:
                 raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
 
     def load(self) -> ResumeToken | None:
-        """Where to go on; None: at the beginning.
+        """Returns the place from which to continue; None: the watch begins anew.
 
         Raises:
-            InvalidArgument: the file is something else.
+            InvalidArgument: the content of the file is no place of a watch.
+            OSError: the file can't be read.
         """
         if self._path is None or not self._path.exists():
             return None
         return ResumeToken.loads(read_text(self._path, "MALFORMED_TOKEN"))
 
     def reached(self, token: ResumeToken) -> None:
-        """All up to there was written, and flushed."""
+        """Notes the place up to which all output is written and flushed."""
         self._reached = token
 
     def save(self) -> None:
-        """Keeps the place that was reached, if it is another than what is kept."""
+        """Writes the place that was reached, if there is a new one."""
         if self._path is None or self._reached is None or not self._reached.namespaces:
             return
         with naming(self._path):
@@ -53,7 +54,7 @@ class ResumeFile:
         self._reached = None
 
     def _replace(self, text: str | None) -> None:
-        """Replaces the file as a whole: whoever reads it finds the old token or the new one. None: only tries."""
+        """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
         assert self._path is not None
         handle, name = tempfile.mkstemp(dir=self._path.absolute().parent, prefix=f".{self._path.name}.")
         try:

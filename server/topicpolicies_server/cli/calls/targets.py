@@ -1,4 +1,4 @@
-"""What commands are pointed at: topics and namespaces."""
+"""Sorts the targets of a command: topics, namespaces and tenants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Topics and namespaces apart: a namespace has two parts and no domain."""
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain."""
     topics: list[str] = []
     namespaces: list[str] = []
     for target in targets:
@@ -15,7 +15,7 @@ def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def sort_tenants(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Tenants apart from all other targets: a tenant is one word."""
+    """Returns the tenants among targets, and all other targets: a tenant has no slash."""
     tenants: list[str] = []
     others: list[str] = []
     for target in targets:

@@ -1,4 +1,4 @@
-"""The namespaces of tenants, as the brokers' admin API tells them: the server tells nobody which there are, or which it has loaded."""
+"""Lists the namespaces of tenants by the brokers' admin API. No call to the server lists namespaces."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _AT_ONCE = 8
 
 
 def namespaces_of(tenants: Sequence[str], admin_url: str, token_file: Path | None, trust_certs: Path | None) -> list[str]:
-    """Their namespaces, in order; without tenants those of all.
+    """Returns the namespaces of tenants, sorted; without tenants those of all tenants.
 
     Raises:
-        TopicPoliciesError: the admin API does not answer, or refuses; or there is no such tenant, or none has a namespace.
+        TopicPoliciesError: the options are wrong, the admin API does not answer or refuses, or there is no such tenant or no namespace.
         OSError: a file can't be used.
     """
     from ...config import PulsarLogConfig  # noqa: PLC0415 - what most commands have no use for is not imported

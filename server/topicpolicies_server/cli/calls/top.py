@@ -1,4 +1,4 @@
-"""The top command: what changes most, as it happens."""
+"""The top command: which namespaces and topics change most, live."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def top(  # noqa: PLR0913 - options
 
 
 def _show(watched: _Following, chosen: Settings, seconds: float, limit: int, *, once: bool) -> None:
-    """Shows it until the watch ends.
+    """Shows what changes most every ``seconds`` until the watch ends; ``once``: one time, after ``seconds``.
 
     Raises:
-        TopicPoliciesError: the watch ended with it.
+        TopicPoliciesError: the watch ended with this error.
     """
     with watched as following, _showing(chosen, following, limit, live=not once) as show:
         if once:
@@ -103,7 +103,7 @@ def _show(watched: _Following, chosen: Settings, seconds: float, limit: int, *, 
 
 
 class _Following:
-    """A watch that is read in a thread of its own."""
+    """Reads a watch in a thread of its own, and counts its changes."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -112,7 +112,7 @@ class _Following:
         self._settled = False
         self._thread = threading.Thread(target=self._read, name="top", daemon=True)
         self.error: Exception | None = None
-        """Why the watch has ended; None: it has not, or nobody asks."""
+        """The error with which the watch ended; None: it goes on, or was closed."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -123,18 +123,21 @@ class _Following:
         self._thread.join(_JOIN_SECONDS)
 
     def goes_on(self, seconds: float) -> bool:
-        """Waits so long; False: the watch has ended. Any number of Ctrl-C may end the wait, which those of events do not bear."""
+        """Waits ``seconds``, or until the watch ends, and returns whether it goes on.
+
+        Ctrl-C may interrupt this wait any number of times; it must not interrupt the reading of events, which is done in the thread.
+        """
         self._thread.join(seconds)
         return self._thread.is_alive()
 
     def wait_until_settled(self) -> None:
-        """Returns when each namespace is followed, or can't be, or the watch has ended."""
+        """Waits until each namespace is followed or can't be followed, or the watch has ended."""
         while not self._settled and self.goes_on(_LOOK_SECONDS):
             pass
 
     @contextmanager
     def told(self) -> Iterator[Busiest]:
-        """What it has told, which does not change meanwhile."""
+        """Yields the counts, which do not change during the body."""
         with self._lock:
             yield self._busiest
 
@@ -152,7 +155,7 @@ class _Following:
 
 @contextmanager
 def _showing(chosen: Settings, following: _Following, limit: int, *, live: bool) -> Iterator[Callable[[], None]]:
-    """What shows it as it is: as JSON, as lines, or, on a terminal, in place of what was shown before."""
+    """Yields a function that shows the present counts: as JSON, as lines, or on a terminal in place of the lines shown before."""
     shown = console()
 
     def document() -> None:

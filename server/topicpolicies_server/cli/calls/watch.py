@@ -21,7 +21,7 @@ from .targets import sort_targets
 
 
 class ModeName(enum.Enum):
-    """A watch mode on the command line."""
+    """The choices of ``--mode``."""
 
     LATEST = "latest"
     EVERY = "every"
@@ -95,7 +95,7 @@ def _follow(events: Watch, chosen: Settings, place: ResumeFile) -> None:
 
 
 def _tell(event: WatchEvent, chosen: Settings, known: Mirror) -> None:
-    """Prints an event; what is printed is flushed too."""
+    """Prints an event and flushes the output, then adds the event to ``known``."""
     if chosen.json:
         json_forms.write(json_forms.of_event(event))
         return

@@ -1,4 +1,4 @@
-"""The commands about declared policies: plan, apply, export."""
+"""The commands of declared policies: plan, apply, export."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def export_(
 
 
 def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, topics: Path | None) -> list[Planned]:
-    """The steps that would change something, all of them found valid.
+    """Returns the steps that would change something, all of which the server accepts.
 
     Raises:
-        typer.Exit: the server refuses some; all of that was told.
+        typer.Exit: the server refuses some steps; all refusals were reported.
     """
     wanted = [*(each.namespace for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents: dict[Key, Document] = {}
@@ -160,10 +160,10 @@ def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, 
 
 
 def _check_files(file: Path, topics: Path | None) -> None:
-    """Looks whether the files can be read.
+    """Checks the files of the command.
 
     Raises:
-        typer.BadParameter: one is not there, or both are standard input.
+        typer.BadParameter: a file does not exist, or both are standard input.
     """
     check_there(file, "--file")
     check_there(topics, "--topics")
@@ -172,7 +172,7 @@ def _check_files(file: Path, topics: Path | None) -> None:
 
 
 def _listed(path: Path | None) -> Iterator[str]:
-    """The full names of the topics in a file; those of partitions mean their topic."""
+    """Yields the full names of the topics in a file. A partition stands for its topic."""
     if path is None:
         return
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -198,7 +198,7 @@ def _show(planned: Sequence[Planned], state: str) -> None:
 
 
 def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
-    """Everything that the server refuses, and that nothing was sent."""
+    """Reports all steps that the server refuses, and that nothing was changed."""
     if chosen.json:
         told = [{"topic": step.key[0], "scope": step.key[1].name, "error": error_json(error)} for step, error in steps_refused]
         typer.echo(json_forms.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "REFUSED", "refused": told}}), err=True)
@@ -229,7 +229,7 @@ def _tell_failed(planned: Iterable[Planned], applied: Applied) -> None:
 
 
 def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
-    """What was done, and, if anything failed or it was interrupted, what failed and what was not sent."""
+    """Returns what was done; if a change failed or the command was interrupted, also what failed and what was not sent."""
     by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
     told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
     if not applied.failed and not applied.interrupted:

@@ -1,4 +1,4 @@
-"""Planned steps, as one stream of changes: all of them checked first, then made until one fails."""
+"""Sends planned steps over one stream of changes: first all of them to be checked, then to be made, until one fails."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from ..showing.differences import Difference, between
 from .planning import Key, Step
 
 IN_FLIGHT = 100
-"""Most changes on their way at once: as many may be made after one has failed."""
+"""The most changes in flight. Up to this many may still be made after one has failed."""
 
 
 class Planned(NamedTuple):
-    """A step that the server found valid."""
+    """A step that the server accepts."""
 
     step: Step
     after: TopicPolicies | None
-    """The document as it will be; None: there will be none."""
+    """The document after the step; None: the step deletes it."""
 
     @property
     def differences(self) -> list[Difference]:
-        """What will change. A secret that is replaced looks the same before and after."""
+        """The leaves that the step changes. A secret that is replaced looks the same before and after."""
         found = between(self.step.document.policies, self.after)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.step.mask]
 
     def json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the step for programs."""
         document = self.step.document
         return {
             "topic": document.topic,
@@ -67,17 +67,17 @@ class Invalid(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What became of planned steps; what is in neither was not sent."""
+    """The outcome of planned steps. A step that is in neither dictionary was not sent."""
 
     done: dict[Key, str]
-    """The versions that were made."""
+    """The versions of the documents that were changed."""
     failed: dict[Key, TopicPoliciesError]
     interrupted: bool = False
-    """Whether the rest was not sent, or its answers not waited for, because the command was to end."""
+    """Whether an interrupt kept steps from being sent or answered."""
 
 
 def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
-    """What the server says of each step; those that would change nothing are left out."""
+    """Yields the server's answer to each step. Steps that would change nothing are left out."""
     answers = {settled.sequence: settled for settled in client.update_many(_change(step, validate_only=True) for step in todo)}
     for number, step in enumerate(todo):
         settled = answers[number]
@@ -90,16 +90,17 @@ def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invali
 def make(
     client: Client, planned: Sequence[Planned], *, actor: str, reason: str, tell: Callable[[Planned, str], object] = lambda *_: None
 ) -> Applied:
-    """Makes the changes: updates first, then deletions. Once one has failed, or at an interrupt, nothing more is sent.
+    """Sends the changes: updates first, then deletions. Nothing more is sent once a change has failed, or after an interrupt.
 
-    What is on its way at an interrupt has a moment to be answered; what is not has the error ``OutcomeUnknown``.
+    After an interrupt the changes in flight may still be answered for a moment (``winding_up``). Those that are not answered have failed
+    with ``OutcomeUnknown``.
 
     Args:
-        client: how.
-        planned: what.
-        actor: who asks.
-        reason: why.
-        tell: called with each step that was done and the version that it made.
+        client: the client to send with.
+        planned: the steps.
+        actor: who requests the changes, for the log.
+        reason: why, for the log.
+        tell: called with each step that was made, and the version of its document.
     """
     applied = Applied({}, {})
     sent: dict[Key, str] = {}
@@ -150,12 +151,12 @@ def _send(
                 applied.done[each.step.key] = settled.unwrap().version
                 tell(each, settled.unwrap().version)
     except TopicPoliciesError:
-        if not applied.failed:  # else each that was on its way has its own error
+        if not applied.failed:  # else each change in flight has an error of its own
             raise
 
 
 def _change(step: Step, *, validate_only: bool = False, actor: str = "", reason: str = "", request_id: str = "") -> Update | Deletion:
-    """A step, on the condition that the document is still as it was read."""
+    """Returns the request of a step, with the version that was read as its etag."""
     document = step.document
     options = ChangeOptions(
         scope=document.scope, etag=document.version, validate_only=validate_only, actor=actor, reason=reason, request_id=request_id

@@ -1,21 +1,21 @@
-"""Declared policies: the file, from YAML to what is wanted of each document, and back.
+"""The file of declared policies: parses YAML into declarations, and writes a file that declares documents as they are.
 
 ::
 
     version: 1
-    namespaces: [public/default]            # what --prune may delete documents in; not needed otherwise
+    namespaces: [public/default]            # where --prune may delete documents; not needed otherwise
     policies:
-      - pattern: public/default/orders-*    # every topic that it matches, of those that are known
+      - pattern: public/default/orders-*    # every known topic that it matches
         set:
           max_producer_per_topic: 5
-      - topic: public/default/orders-eu     # a later declaration of a field goes before an earlier one, a topic's before a pattern's
-        scope: global                       # local, if it is not said
+      - topic: public/default/orders-eu     # a later declaration of a field overrides an earlier one, a topic's overrides a pattern's
+        scope: global                       # the default is local
         set:
           max_producer_per_topic: 10
           retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: 100}
-          message_ttl_in_seconds: null      # is to be unset
+          message_ttl_in_seconds: null      # to be unset
 
-Only what is declared is looked at: other fields, and other leaves of a declared object, are left alone.
+Only what is declared is compared and changed: other fields, and other leaves of a declared object, are left alone.
 """
 
 from __future__ import annotations
@@ -49,38 +49,38 @@ _ENTRY = ("topic", "pattern", "scope", "set")
 _WILD = "*?["
 _HALF = "half of a character (a surrogate without its other half)"
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON may hold as it is and YAML may not."""
+"""Characters that JSON may contain literally, and YAML may not."""
 
 
 class Declaration(NamedTuple):
-    """What one entry of the file wants."""
+    """One entry of the file."""
 
     topic: str
-    """A topic's full name, or a pattern of one."""
+    """A topic's full name, or a pattern of full names."""
     pattern: bool
     scope: Scope
     values: TopicPolicies
     """The values that are declared."""
     leaves: tuple[Path, ...]
-    """Where they are."""
+    """The paths of the declared values."""
     unset: tuple[Path, ...]
-    """What is declared to be unset."""
+    """The paths that are declared to be unset."""
 
     def covers(self, topic: str) -> bool:
-        """Whether it is about a topic, by its full name."""
+        """Whether the entry applies to a topic, by its full name."""
         return fnmatchcase(topic, self.topic) if self.pattern else topic == self.topic
 
     @property
     def namespace(self) -> str:
-        """``tenant/namespace``; patterns may not leave it open."""
+        """``tenant/namespace``, which has no wildcards in patterns either."""
         return namespace_of(self.topic)
 
 
 class Declared(NamedTuple):
-    """A whole file."""
+    """The content of a file."""
 
     namespaces: tuple[str, ...]
-    """Those in which ``--prune`` may delete documents."""
+    """The namespaces in which ``--prune`` may delete documents."""
     declarations: tuple[Declaration, ...]
 
 
@@ -90,7 +90,7 @@ class _Problems:
         self.found: list[Violation] = []
 
     def add(self, node: Any, key: object, reason: str, sentence: str) -> None:
-        """Notes what is wrong, and in which line."""
+        """Adds a problem at a key of a node, with its line."""
         self.found.append(Violation(f"{self._name}:{_line(node, key)}", reason, sentence))
 
 
@@ -98,17 +98,17 @@ def load(path: FilePath) -> Declared:
     """Reads a file.
 
     Raises:
-        InvalidArgument: it is wrong; everything that is, each with its line.
-        OSError: it can't be read.
+        InvalidArgument: the file is wrong; the error has all problems, each with its line.
+        OSError: the file can't be read.
     """
     return parse(read_text(path), name_of(path))
 
 
 def parse(text: str, name: str) -> Declared:
-    """Reads the text of a file.
+    """Parses the text of a file. ``name``: the file's name, for problems.
 
     Raises:
-        InvalidArgument: it is wrong; everything that is, each with its line.
+        InvalidArgument: the text is wrong; the error has all problems, each with its line.
     """
     problems = _Problems(name)
     try:
@@ -212,7 +212,7 @@ def _unknown_keys(node: Mapping[Any, Any], known: Iterable[str], problems: _Prob
 
 
 def _line(node: Any, key: object) -> int:
-    """Where a key of a node stands, or the node itself; counted from 1."""
+    """Returns the line of a key of a node, or else of the node itself; counted from 1."""
     position = getattr(node, "lc", None)
     if position is None:
         return 1
@@ -221,7 +221,7 @@ def _line(node: Any, key: object) -> int:
 
 
 def leaves(message: Message, above: Path = ()) -> Iterator[Path]:
-    """The paths of what is set in a message; an object or an entry without leaves is one itself."""
+    """Yields the paths of the leaves that are set in a message. An object or an entry of a map without leaves counts as a leaf."""
     for field, value in message.ListFields():
         path = (*above, field.name)
         entries = map_value(field)
@@ -242,7 +242,7 @@ def _below(message: Message, path: Path) -> Iterator[Path]:
 
 
 def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
-    """The file that declares documents as they are."""
+    """Returns the YAML file that declares documents as they are."""
     yaml = YAML(typ="rt", pure=True)
     yaml.default_flow_style = False
     yaml.width = 140
@@ -253,7 +253,7 @@ def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
 
 
 def export_json(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
-    """The same as one line of JSON, of the kind that is YAML too."""
+    """Returns the file that declares documents as they are, as one line of JSON that is also YAML."""
     text = json.dumps(_declaring(documents, namespaces), ensure_ascii=False)
     return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 

@@ -1,6 +1,6 @@
-"""From declarations and documents to steps: one masked update for each document that is not as it was declared.
+"""Computes steps from declarations and documents: one masked update for each document that is not as declared.
 
-A step names only what differs, leaf by leaf, and the version that it was computed from. Deletions come last.
+The mask of a step has only the leaves that differ, and the step keeps the document that it was computed from. Deletions come last.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ Key = tuple[str, Scope]
 
 
 class Step(NamedTuple):
-    """What is to be done to one document."""
+    """The change of one document."""
 
     document: Document
-    """As it was read."""
+    """The document as it was read, whose version the change demands."""
     values: TopicPolicies
     """The new values."""
     mask: tuple[str, ...]
-    """What is to be changed; none: the document is to be deleted."""
+    """The paths to change; empty: the document is deleted."""
 
     @property
     def deletes(self) -> bool:
-        """Whether the document is to be deleted."""
+        """Whether the step deletes the document."""
         return not self.mask
 
     @property
     def key(self) -> Key:
-        """Whose document it is."""
+        """The topic and scope of the document."""
         return self.document.topic, self.document.scope
 
 
 def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
-    """What is declared of each document: patterns first, then topics, each in the file's order.
+    """Returns the declarations of each document: patterns first, then topics, each in the file's order.
 
     Args:
-        declared: the file.
-        known: full names of topics that patterns may match, besides those that the file names.
+        declared: the content of the file.
+        known: full names of topics that patterns may match, in addition to those that the file names.
     """
     patterns = [each for each in declared.declarations if each.pattern]
     exact = [each for each in declared.declarations if not each.pattern]
@@ -63,12 +63,13 @@ def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declar
 
 
 def steps(declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, Document], *, prune: Collection[str] | None) -> list[Step]:
-    """What is to be done.
+    """Returns the steps that make documents as they are declared.
 
     Args:
-        declared: what is declared of each document.
-        documents: all of them as they are, those of the keys in ``declared`` that are not there too.
-        prune: the namespaces in which documents that nobody declares are deleted; None: also undeclared settings stay.
+        declared: the declarations of each document.
+        documents: the documents as they were read, including one for each key in ``declared``, which may be absent.
+        prune: the namespaces in which undeclared documents are deleted; then undeclared settings of all declared documents are cleared
+            too. None: undeclared documents and settings stay.
     """
     found: list[Step] = []
     for key in sorted(declared):
@@ -104,7 +105,7 @@ def _step(document: Document, declarations: Sequence[Declaration], *, prune: boo
 
 
 def _unit(path: Path) -> Path:
-    """What a later declaration replaces as a whole, and what is pruned: a field, or the entry of a map."""
+    """Returns the unit that a later declaration replaces and that is pruned as a whole: a field, or the entry of a map."""
     return path[:2] if len(path) > 1 and locate(TopicPolicies.DESCRIPTOR, path[0]).is_map else path[:1]
 
 
@@ -118,7 +119,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def _same(path: Path, present: TopicPolicies, wanted: TopicPolicies) -> bool:
-    """Whether a leaf is as it is wanted; the order of a list does not matter, as brokers read them into sets."""
+    """Whether a leaf has the wanted value. The order of a list does not matter, as brokers read lists into sets."""
     if not masks.is_set(path, present):
         return False
     ours, theirs = _value(path, present), _value(path, wanted)

@@ -1,6 +1,8 @@
-"""The doctor: what can be wrong with a sidecar, its broker and the way there, looked at one by one.
+"""The doctor: a series of checks of a sidecar, of its broker, and of the connections between them.
 
-- ``checks``: a check, what it found, and how checks are run, each in bounded time; ``report``: their findings for people and programs
-- ``reaching``, ``certificates``, ``server``, ``scratch``: from the side of a client of the sidecar
-- ``asking``, ``brokers``, ``tokens``, ``clocks``, ``keeping``: from the side of who runs it
+- ``doctor``: the command
+- ``checks``: a check and its finding, and how checks are run, each in bounded time; ``report``: findings for people and programs
+- ``reaching``, ``certificates``, ``sidecar``, ``permissions``, ``limits``, ``scratch``: checks as a client of the sidecar
+- ``brokers``, ``keeping``: checks as the operator of the sidecar, who has its options
+- ``tokens``, ``clocks``: judge tokens and clocks for checks of both kinds
 """

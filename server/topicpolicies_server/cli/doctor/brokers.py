@@ -1,6 +1,6 @@
-"""What the broker behind a sidecar says: whether it answers, who it takes the sidecar for, what it is, and what it is set to.
+"""Checks of the broker behind a sidecar: its addresses, the sidecar's role, the version, the configuration, and namespaces.
 
-Nothing is asked that would create a change log: of a namespace without one only the metadata is looked at (``logs/pulsar/admin/topics``).
+No request creates a change log: of a namespace without one only metadata is requested (as in ``logs/pulsar/admin/topics``).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _UNKNOWN, _FORBIDDEN, _MISSING = 401, 403, 404
 
 
 class Asking:
-    """Questions to a broker's admin API, each asked once, whose answers are given as they are."""
+    """Sends requests to a broker's admin API, without retries, and returns the answers uninterpreted."""
 
     def __init__(self, config: PulsarLogConfig) -> None:
-        """Asks nothing yet.
+        """Prepares requests by the options of ``config``, and sends none.
 
         Raises:
             OSError: a TLS file can't be read.
@@ -51,20 +51,20 @@ class Asking:
         self._http = httpx.AsyncClient(verify=tls_of(config).context(), timeout=_SECONDS, trust_env=False)
 
     async def token(self) -> str:
-        """What is shown to brokers; "" is nothing, or a certificate only.
+        """Returns the token that is sent to brokers; "": none, or only a certificate is shown.
 
         Raises:
-            OSError: it can't be had.
+            OSError: the token can't be read, or the issuer gives none.
         """
         if self._issued is not None:
             return await self._issued.token()
         return "" if self._read is None else await in_thread(self._read)
 
     async def __call__(self, *path: str) -> Answer:
-        """The answer to GET.
+        """Returns the answer to a GET of a path.
 
         Raises:
-            OSError: there is none.
+            OSError: there is no token or no answer, or the answer is too large.
         """
         token = await self.token()
         url = self._base + "/".join(quote(segment, safe="") for segment in path)
@@ -81,7 +81,7 @@ class Asking:
 
 
 def judged_version(version: str) -> Finding:
-    """What is known of the brokers of a version."""
+    """Judges brokers by the known faults of their version."""
     faults = []
     match dialect_of(version):
         case Dialect.SHARED_KEY:
@@ -98,7 +98,7 @@ def judged_version(version: str) -> Finding:
 
 
 def judged_settings(answer: Answer) -> Finding:
-    """Whether brokers have topic policies at all, by their configuration."""
+    """Judges by the brokers' configuration whether topic policies are enabled."""
     if answer.status in (_UNKNOWN, _FORBIDDEN):
         told = "the broker does not show its configuration to this role: its limits and defaults are not known"
         return warning(told, "Give the sidecar a superuser's role, or live without the brokers' limits and defaults.")
@@ -110,7 +110,7 @@ def judged_settings(answer: Answer) -> Finding:
 
 
 def judged_schema(definition: str) -> Finding:
-    """Whether a change log's schema is one of policy events."""
+    """Judges whether the schema of a change log is one of policy events."""
     try:
         Codec(definition, local_cluster="", dialect=Dialect.UNKNOWN)
     except UnsupportedSchema as error:
@@ -119,7 +119,7 @@ def judged_schema(definition: str) -> Finding:
 
 
 def judged_entry(answer: Answer, what: str) -> Finding:
-    """Whether a question that only some roles may ask was answered. Brokers refuse a role that they know with 401 as well as with 403."""
+    """Judges whether a request that only some roles may make was answered. Brokers refuse a known role with 401 as well as with 403."""
     if answer.status in (_UNKNOWN, _FORBIDDEN):
         return failed(f"the role may not see {what} ({answer.reason('')})")
     if answer.status >= httpx.codes.BAD_REQUEST and answer.status != _MISSING:
@@ -128,13 +128,13 @@ def judged_entry(answer: Answer, what: str) -> Finding:
 
 
 def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
-    """The checks of the broker.
+    """Returns the checks of the broker.
 
     Args:
-        config: how the sidecar reaches it.
-        ask: its admin API.
-        namespaces: which are looked at.
-        needs_superuser: whether the server has to see the brokers' configuration to know who may do everything.
+        config: how the sidecar reaches the broker.
+        ask: sends requests to the admin API.
+        namespaces: the namespaces to check.
+        needs_superuser: whether the server learns the superusers only from the brokers' configuration, for which it must be one.
     """
     service, admin = (_place(url, ports) for url, ports in ((config.service_url, _SERVICE_PORTS), (config.admin_url, _ADMIN_PORTS)))
 
@@ -214,7 +214,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
 
 
 def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list[Check]:
-    """The checks of what the sidecar shows, and what that may do."""
+    """Returns the checks of the sidecar's own token, and of the role that the token has."""
     certificate = config.tls_certificate_file
     nothing = "without a token" if certificate is None else "without a token, by its certificate"
     option = "--pulsar-token-file" if config.oauth2 is None else "--pulsar-oauth2-credentials"
@@ -273,7 +273,7 @@ def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list
 
 
 def _tenant(namespace: str, ask: Asking) -> Check:
-    """The check of what the sidecar is to the tenant of a namespace."""
+    """Returns the check that the sidecar is an admin of a namespace's tenant."""
     tenant = namespace.partition("/")[0]
 
     async def run() -> Finding:
@@ -290,7 +290,7 @@ def _tenant(namespace: str, ask: Asking) -> Check:
 
 
 def _namespace(namespace: str, ask: Asking) -> list[Check]:
-    """The checks of a namespace."""
+    """Returns the checks of a namespace: that it exists, and the schema of its change log."""
     tenant, _, name = namespace.partition("/")
 
     async def there() -> Finding:
@@ -340,7 +340,7 @@ _SERVICE_PORTS, _ADMIN_PORTS = (6650, 6651), (8080, 8443)
 
 
 def _place(url: str, ports: tuple[int, int]) -> Place:
-    """The first host of a URL."""
+    """Returns the first host of a URL, with the port that is the default of its scheme."""
     scheme, _, rest = url.partition("://")
     parts = urlsplit(f"//{rest.rstrip('/').split(',')[0]}")
     return Place(parts.hostname or "", parts.port or ports[scheme in ("pulsar+ssl", "https")])

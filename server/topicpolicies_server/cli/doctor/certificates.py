@@ -1,4 +1,4 @@
-"""Whether the certificate that a server shows is one that clients believe, and for how long."""
+"""Checks whether clients trust the certificate that a server presents, and for how long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .checks import Check, Finding, failed, ok, skipped, warning
 from .reaching import closed, opened
 
 SOON_DAYS = 14
-"""A certificate that ends within so many days is warned of."""
+"""A certificate that expires within this many days is a warning."""
 _DAY = 86_400.0
 _TIMES = frozenset({9, 10})
 """OpenSSL's ``X509_V_ERR_CERT_NOT_YET_VALID`` and ``..._HAS_EXPIRED``."""
@@ -23,25 +23,25 @@ _NAMES = frozenset({62, 64})
 
 
 class ShownChain(NamedTuple):
-    """What became of a handshake."""
+    """The outcome of a TLS handshake."""
 
     certificate: Mapping[str, Any]
-    """As ``ssl.SSLSocket.getpeercert`` tells it; empty if it is not believed."""
+    """The certificate as ``ssl.SSLSocket.getpeercert`` returns it; empty: it is not trusted."""
     code: int = 0
-    """OpenSSL's word for why it is not; 0: it is."""
+    """OpenSSL's code of the reason why it is not trusted; 0: it is."""
     problem: str = ""
 
 
 async def shown(place: Place, tls: Tls, *, named: bool) -> ShownChain:
-    """Shakes hands with a server.
+    """Performs a TLS handshake with a server.
 
     Args:
-        place: where it is.
-        tls: what is believed.
-        named: whether the certificate must carry the server's name.
+        place: the server's address.
+        tls: the authorities that are trusted, and the client's own certificate.
+        named: whether the certificate must have the server's name.
 
     Raises:
-        OSError: there is no TLS, or a file can't be read.
+        OSError: the connection or the handshake fails for another reason than the certificate, or a file can't be read.
     """
     context = ssl.create_default_context(cafile=tls.ca_file)
     context.check_hostname = named
@@ -59,14 +59,14 @@ async def shown(place: Place, tls: Tls, *, named: bool) -> ShownChain:
 
 
 def judged_chain(found: ShownChain) -> Finding:
-    """Whether an authority that is believed stands above it."""
+    """Judges whether the certificate comes from a trusted authority."""
     if found.code and found.code not in _TIMES | _NAMES:
         return failed(f"the certificate is not believed: {found.problem}")
     return ok()
 
 
 def judged_name(found: ShownChain, name: str) -> Finding:
-    """Whether it is for the name by which the server is called."""
+    """Judges whether the certificate is for ``name``, by which the server is called."""
     if found.code in _NAMES:
         return failed(f"the certificate is not for {name}: {found.problem}")
     names = ", ".join(value for _, value in found.certificate.get("subjectAltName", ()))
@@ -74,7 +74,7 @@ def judged_name(found: ShownChain, name: str) -> Finding:
 
 
 def judged_times(found: ShownChain, now: float) -> Finding:
-    """Whether it is in force, and for how long; ``now`` is seconds since 1970."""
+    """Judges whether the certificate is valid now, and for how long; ``now``: in seconds since 1970."""
     if found.code in _TIMES:
         return failed(f"the certificate is out of its time: {found.problem}")
     until = found.certificate.get("notAfter")
@@ -89,15 +89,15 @@ def judged_times(found: ShownChain, now: float) -> Finding:
 def certificates(
     place: Place, tls: bool | Tls | None, *, used: bool, group: str = "tls", before: str | None = "address.grpc", named: bool = True
 ) -> Sequence[Check]:
-    """The checks of a server's certificate.
+    """Returns the checks of a server's certificate.
 
     Args:
-        place: where the server is.
-        tls: what is believed.
-        used: whether TLS is used at all.
-        group: what they are shown under.
-        before: the check that they need, if any.
-        named: whether the certificate has to carry the server's name.
+        place: the server's address.
+        tls: the authorities that are trusted, and the client's own certificate; not a ``Tls``: the defaults.
+        used: whether TLS is used at all; else the checks are skipped.
+        group: the group of the checks.
+        before: the name of the check that these need; None: they need none.
+        named: whether the certificate must have the server's name.
     """
     trusted = tls if isinstance(tls, Tls) else Tls()
     name = trusted.server_name or place.host

@@ -1,12 +1,12 @@
-"""A check, what it found, and how checks are run: one after the other, each in bounded time, whatever the others do.
+"""A check, its finding, and how checks are run: one after the other, each in bounded time, whatever becomes of the others.
 
 =====================================================  =======================================================================
 a check                                                its finding
 =====================================================  =======================================================================
 returns                                                what it returns
 raises                                                 FAILED, with the error in a sentence
-has not ended after its seconds                        FAILED: it hangs
-needs another one that did not hold, or was skipped    SKIPPED: it could only say the same again
+has not ended after ``Check.seconds``                  FAILED: it hangs
+needs another check that failed or was skipped         SKIPPED: it could only repeat the earlier failure
 =====================================================  =======================================================================
 """
 
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...threads import DaemonThreads
 
 SECONDS = 10.0
-"""How long a check may take unless it says otherwise."""
+"""The default of ``Check.seconds``."""
 _THREADS = 8
 
 T = TypeVar("T")
@@ -35,10 +35,10 @@ class Level(enum.Enum):
 
     OK = "ok"
     WARNING = "warning"
-    """It works, and will not for ever, or not as it should."""
+    """It works, but not well, or not for long."""
     FAILED = "failed"
     SKIPPED = "skipped"
-    """It was not looked at."""
+    """The check was not run, or could not decide."""
 
 
 class Finding(NamedTuple):
@@ -46,57 +46,57 @@ class Finding(NamedTuple):
 
     level: Level
     told: str = ""
-    """A sentence."""
+    """What was found, a sentence."""
     remedy: str = ""
-    """What to do; of WARNING and FAILED. Empty: what the check itself says."""
+    """What to do about a WARNING or FAILED; empty: ``Check.remedy``."""
 
 
 def ok(told: str = "") -> Finding:
-    """It holds."""
+    """Returns the finding that what is checked holds."""
     return Finding(Level.OK, told)
 
 
 def warning(told: str, remedy: str = "") -> Finding:
-    """It holds, and may not for long."""
+    """Returns the finding that what is checked holds, but not well, or not for long."""
     return Finding(Level.WARNING, told, remedy)
 
 
 def failed(told: str, remedy: str = "") -> Finding:
-    """It does not hold."""
+    """Returns the finding that what is checked does not hold."""
     return Finding(Level.FAILED, told, remedy)
 
 
 def skipped(told: str) -> Finding:
-    """It is not looked at, and why."""
+    """Returns the finding that nothing was checked; ``told``: why."""
     return Finding(Level.SKIPPED, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing to look at."""
+    """One check."""
 
     name: str
-    """For programs: the group's name, a dot, and its own."""
+    """The name for programs: the group, a dot, and a name within the group."""
     holds: str
-    """For people: what holds if it is well, a few words."""
+    """What holds if all is well, in a few words for people."""
     why: str
-    """What goes wrong where it does not hold; a sentence."""
+    """What goes wrong otherwise; a sentence."""
     run: Callable[[], Awaitable[Finding]]
     remedy: str
-    """What to do where it does not hold; a finding may say it better."""
+    """What to do otherwise, unless the finding has a remedy of its own."""
     needs: tuple[str, ...] = ()
-    """Names of checks without which it has nothing to look at."""
+    """The names of earlier checks that must not have failed or been skipped."""
     seconds: float = SECONDS
-    """How long it may take."""
+    """How long the check may take."""
 
     @property
     def group(self) -> str:
-        """What it is shown under."""
+        """The heading that the check is shown under."""
         return self.name.partition(".")[0]
 
 
 class Result(NamedTuple):
-    """A check that was run."""
+    """A check, its finding, and how long it took."""
 
     check: Check
     finding: Finding
@@ -104,18 +104,18 @@ class Result(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to do; empty if there is nothing to do."""
+        """What to do; empty: nothing."""
         if self.finding.level in (Level.OK, Level.SKIPPED):
             return ""
         return self.finding.remedy or self.check.remedy
 
 
 async def examine(checks: Sequence[Check], begins: Callable[[Check], None] = lambda _check: None) -> AsyncIterator[Result]:
-    """Runs checks in their order, and gives each result as it comes.
+    """Runs checks in their order, and yields each result as it comes.
 
     Args:
-        checks: what to look at; each stands behind those that it needs.
-        begins: told of each check before it is run.
+        checks: the checks to run; each stands behind those that it needs.
+        begins: called with each check before it is run.
     """
     levels: dict[str, Level] = {}
     for check in checks:
@@ -140,7 +140,7 @@ async def _found(check: Check) -> Finding:
 
 
 def why(error: OSError) -> str:
-    """What went wrong, in the system's words: asyncio has its own where a connection is refused."""
+    """Returns the message for an error, the system's where it has a number: asyncio has one of its own for a refused connection."""
     number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
     told = os.strerror(number) if number > 0 else " ".join(str(error.strerror or error).split())
     return f"{error.filename}: {told}"[:300] if error.filename else told[:300] or type(error).__name__
@@ -150,5 +150,5 @@ _threads = DaemonThreads(_THREADS, "doctor")
 
 
 async def in_thread(ask: Callable[..., T], *arguments: Any) -> T:
-    """Asks what may block, such as a disk or the system's resolver, in a thread that nobody waits for at the end."""
+    """Calls a function that may block, on a disk or the system's resolver, in a daemon thread, for which the exit does not wait."""
     return await asyncio.wrap_future(_threads.submit(ask, *arguments))

@@ -1,4 +1,4 @@
-"""Whether clocks agree: tokens and certificates have times, and so has the history."""
+"""Judges whether clocks agree, on which the times of tokens, certificates and events depend."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _FAILED_SECONDS = 60.0
 
 
 def judged_clock(said: str | None, asked: float, answered: float) -> Finding:
-    """How far another clock is from ours.
+    """Judges how far another clock is from ours.
 
     Args:
-        said: the header Date of an answer, in whole seconds.
-        asked: our seconds since 1970 before the question.
-        answered: the same behind the answer.
+        said: the header Date of an answer, in whole seconds; None: it has none.
+        asked: our clock before the request, in seconds since 1970.
+        answered: our clock after the answer, in seconds since 1970.
     """
     try:
         theirs = email.utils.parsedate_to_datetime(said or "").timestamp()
     except (ValueError, TypeError):
         return skipped("the answer has no time")
-    # It was said at some time of the question, and cut off to whole seconds.
+    # Date was set between request and answer, and is cut off to whole seconds: a difference within these bounds is none.
     ahead, behind = theirs - answered, asked - (theirs + 1)
     off = max(ahead, behind, 0.0)
     way = "ahead of" if ahead > behind else "behind"

@@ -1,4 +1,4 @@
-"""The doctor command."""
+"""The doctor command: chooses the checks by what it is given, runs them and shows their findings."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="Wh
 Pre = Annotated[bool, typer.Option("--pre", help="Only what has to hold before the server is started.")]
 _INFO_SECONDS = 6.0
 _SOURCES = ("pulsar", "data", "admin_url")
-"""Options that tell where a log is: whoever says one runs the server."""
+"""Options of the log. A user who gives one of them is taken to be the operator of the server."""
 
 
 class Patient(NamedTuple):
-    """What is looked at."""
+    """What the checks look at."""
 
     target: str
     tls: bool | Tls | None
@@ -57,9 +57,9 @@ class Patient(NamedTuple):
     scratch: str
     metrics: str
     config: ServerConfig | None
-    """The server's own options; None: they are not known, or wrong."""
+    """The server's own options; None: they are not given, or wrong."""
     problems: Sequence[str]
-    """What is wrong with them."""
+    """What is wrong with the server's options, a sentence each."""
     pre: bool
 
 
@@ -132,7 +132,7 @@ def _patient(
 
 
 async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tuple[list[Result], str]:
-    """The findings, and what is left over of a change that could not be taken back."""
+    """Returns the results, and a message about the scratch change if it could not be reverted."""
     results: list[Result] = []
     async with contextlib.AsyncExitStack() as stack:
         checks = [*_of_options(patient)]
@@ -220,7 +220,7 @@ async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> Async
 
 
 def _needs_superuser(config: ServerConfig) -> bool:
-    """Whether the brokers' superusers can only be learnt from their configuration, which they show to superusers alone."""
+    """Whether the server learns the superusers only from the brokers' configuration, which brokers show only to superusers."""
     return config.authorization.brokers and not config.authorization.superuser_roles
 
 

@@ -1,4 +1,4 @@
-"""The server's own files: whether their folders can be written, and whether there is room for what they may grow to."""
+"""Checks of the server's own files: whether their folders can be written, and whether the disk has room for their growth."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ...config import EmbeddedLogConfig, ServerConfig
 from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
 
 _LEAST_BYTES = 64 << 20
-"""Less room than this is no room: SQLite's own log grows to a part of it."""
+"""With less free space than this a check fails: SQLite's write-ahead log alone may need a part of it."""
 _WARNED_BYTES = 1 << 30
 _FULL = 0.9
 _MEGABYTE = 1 << 20
 
 
 class Facts(NamedTuple):
-    """What is known of a file and the disk that it is on."""
+    """What was found about a file and its disk."""
 
     problem: str
-    """Why its folder can't be written; empty: it can."""
+    """Why the file or its folder can't be written; empty: both can."""
     size: int
-    """Bytes of the file; 0: it is not there."""
+    """The size of the file in bytes; 0: there is none."""
     free: int
-    """Bytes that are free for us."""
+    """How many bytes of the disk this user may still write."""
 
 
 def facts_of(path: Path, *, made: bool) -> Facts:
-    """Looks at a file.
+    """Examines a file and its disk.
 
     Args:
-        path: it need not be there.
-        made: whether its folder is made by whoever needs it.
+        path: the file, which need not exist.
+        made: whether the server makes the file's folder, so that it need not exist either.
     """
     folder = path.parent
     while made and not folder.exists() and folder != folder.parent:
@@ -56,12 +56,12 @@ def facts_of(path: Path, *, made: bool) -> Facts:
 
 
 def judged_folder(found: Facts) -> Finding:
-    """Whether a file's folder can be written."""
+    """Judges whether a file and its folder can be written."""
     return failed(found.problem) if found.problem else ok()
 
 
 def judged_room(found: Facts, most: int | None) -> Finding:
-    """Whether there is room for what a file may grow to; ``most`` bytes, if it is bounded."""
+    """Judges whether there is room for a file to grow; ``most``: its greatest size in bytes; None: it is not bounded."""
     told = f"{found.size / _MEGABYTE:,.0f} MiB, {found.free / _MEGABYTE:,.0f} MiB are free"
     if found.free < _LEAST_BYTES:
         return failed(told)
@@ -71,14 +71,14 @@ def judged_room(found: Facts, most: int | None) -> Finding:
 
 
 def judged_bound(found: Facts, most: int) -> Finding:
-    """How near the history is to the size beyond which its beginning is dropped."""
+    """Judges how near the history is to the size beyond which its oldest entries are dropped."""
     share = found.size / most
     told = f"{share:.0%} of {most / _MEGABYTE:,.0f} MiB"
     return warning(f"{told}: what was recorded first is dropped") if share >= _FULL else ok(told)
 
 
 def keeping(config: ServerConfig) -> list[Check]:
-    """The checks of the files of a server that runs, or is to run, on this machine."""
+    """Returns the checks of the files of a server that runs, or is to run, on this machine."""
     files: list[tuple[str, Path, bool, int | None]] = []
     if isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
         files.append(("log", config.log.path, config.log.make_folder, None))

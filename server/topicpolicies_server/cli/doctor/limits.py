@@ -1,4 +1,4 @@
-"""What the metrics port of a server tells: how near its limits it is, whether repairs are made, and what its clock says."""
+"""Checks by the metrics port of a server: how near its limits it is, whether repairs are made, other faults, and its clock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .clocks import judged_clock
 
 _SECONDS = 6.0
 _FULL = 0.8
-"""A limit that is used so far is warned of."""
+"""The share of a limit from which the use is a warning."""
 _MOST_BYTES = 8 << 20
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?")
 _OPTION = re.compile(r'(?:^|,)option="(\w+)"')
 OPEN_FILES = "ulimit -n"
-"""What bounds the open file descriptors, which is no option."""
+"""The name of the limit of open file descriptors, which is no option."""
 _BOUNDED = {
     "namespaces": "max_loaded_namespaces",
     "documents": "max_loaded_keys",
@@ -28,7 +28,7 @@ _BOUNDED = {
     "calls_in_progress": "max_concurrent_calls",
     "process_open_fds": OPEN_FILES,
 }
-"""Metrics of what is in use, each with what bounds it."""
+"""Metrics of what is in use, each with the name of its limit."""
 
 
 _DISK = "Look at the disk of that file; the server's log says what is wrong with it."
@@ -43,7 +43,7 @@ _TROUBLES = (
     ("unread_seconds", 300, "a client has read nothing for {value:,.0f} s", "The server's log says who it is."),
     ("over_capacity", 0, "more is in memory than may be", "Raise max_loaded_keys or max_loaded_document_bytes."),
 )
-"""Metrics, the most that is well, what it means beyond that, and what to do."""
+"""Metrics, each with the greatest value that is no fault, the message beyond it, and the remedy."""
 
 
 class Page(NamedTuple):
@@ -52,25 +52,25 @@ class Page(NamedTuple):
     status: int
     text: str
     date: str | None
-    """Its header Date."""
+    """The header Date."""
 
 
 class Numbers(NamedTuple):
-    """What Prometheus is shown."""
+    """The values of a page of metrics."""
 
     values: Mapping[str, float]
-    """By name, without ``topicpolicies_``; of one with labels the sum."""
+    """The values by the metric's name without ``topicpolicies_``; of one with labels the sum over all labels."""
     limits: Mapping[str, float]
-    """Of the server, as far as it shows them, by the option or ``OPEN_FILES``."""
+    """The limits that the page has, by the option's name or ``OPEN_FILES``."""
 
     @property
     def used(self) -> Mapping[str, float]:
-        """How much is in use, by what bounds it."""
+        """How much is in use, by the name of the limit."""
         return {bound: self.values[name] for name, bound in _BOUNDED.items() if name in self.values}
 
 
 def numbers(text: str) -> Numbers:
-    """What a page in the format of Prometheus says; lines of another form are passed over."""
+    """Parses a page in the text format of Prometheus. Lines of another form are ignored."""
     values: dict[str, float] = {}
     limits: dict[str, float] = {}
     for line in text.splitlines():
@@ -91,7 +91,7 @@ def numbers(text: str) -> Numbers:
 
 
 def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Finding:
-    """How near a server is to its limits; both by what bounds it, mostly an option's name."""
+    """Judges how near a server is to its limits. Both arguments are by the name of the limit: an option, or ``OPEN_FILES``."""
     shares = {name: used[name] / limits[name] for name in limits if name in used and limits[name] > 0}
     if not shares:
         return skipped("the metrics tell of nothing that is bounded, or not of the bounds: --config FILE names the server's options")
@@ -106,7 +106,7 @@ def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Fin
 
 
 def judged_troubles(values: Mapping[str, float]) -> Finding:
-    """What metrics tell that should not be so; ``values``: by name, without ``topicpolicies_``."""
+    """Judges which metrics show a fault; ``values``: by the metric's name without ``topicpolicies_``."""
     found = [
         (words.format(value=values[name]), remedy) for name, most, words, remedy in _TROUBLES if name in values and values[name] > most
     ]
@@ -117,10 +117,10 @@ def judged_troubles(values: Mapping[str, float]) -> Finding:
 
 
 def fetched(address: str, path: str) -> Page:
-    """A page of the metrics port.
+    """Requests a page of the metrics port.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no answer, or it is no HTTP.
     """
     connection = http.client.HTTPConnection(address, timeout=_SECONDS)
     try:
@@ -138,12 +138,13 @@ async def _nothing() -> Mapping[str, float]:
 
 
 def metrics(address: str, limits: Mapping[str, float], told: Callable[[], Awaitable[Mapping[str, float]]] = _nothing) -> list[Check]:
-    """The checks of what the metrics port of a server tells.
+    """Returns the checks by the metrics port of a server.
 
     Args:
-        address: of that port; "": it is not known.
-        limits: those of the server's options, by their names; empty: they are not known.
-        told: those that the server tells a client, by the same names. What the metrics show goes before these, and options last.
+        address: the address of that port; "": it is not known.
+        limits: the limits in the server's options, by name; empty: the options are not known.
+        told: requests the limits that the server reports to clients, by the same names. Limits on the metrics page take precedence over
+            these, and these over ``limits``.
     """
 
     async def shown() -> Finding:
@@ -209,7 +210,7 @@ def metrics(address: str, limits: Mapping[str, float], told: Callable[[], Awaita
 
 
 def clock(address: str) -> list[Check]:
-    """The check of the server's clock, by what answers at its metrics port; ``address``: "": nothing can be asked."""
+    """Returns the check of the server's clock by its metrics port; none if the ``address`` of that is not known ("")."""
 
     async def run() -> Finding:
         asked = time.time()

@@ -1,4 +1,4 @@
-"""What you may do in a namespace: each thing is asked for in a way that changes nothing, and nothing of the answers is kept."""
+"""Checks what the caller may do in a namespace, by requests that change nothing and whose answers are not kept."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 6.0
 _DENIED = "PERMISSION_DENIED"
-"""The reason of who may not do something. It is judged before all else of a namespace: whoever is told another reason may."""
+"""The reason of a request that the caller may not make. The server checks permissions first: any other reason means that the caller may."""
 _NOT_ASKED = ("UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "INTERNAL")
-"""Codes of calls that ended before that."""
+"""Codes of calls that ended before the permission was checked."""
 _WITHOUT = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps none"}
-"""Reasons for which nobody can do it."""
+"""Reasons for which the server refuses every caller, each with an explanation."""
 
 
 async def _asked(ask: Callable[[], Awaitable[object]]) -> str:
-    """The reason why something can't be done; "": it can."""
+    """Returns the reason why a request is not permitted or not possible for any caller; "": it is permitted.
+
+    Raises:
+        TopicPoliciesError: the request ended before its permission was decided.
+    """
     try:
         await ask()
     except TopicPoliciesError as error:
@@ -35,7 +39,7 @@ async def _asked(ask: Callable[[], Awaitable[object]]) -> str:
 
 
 def judged_permissions(reasons: dict[str, str]) -> Finding:
-    """What may be done, by the reason why it can't be; "": it can."""
+    """Judges what the caller may do. ``reasons``: by what was requested, the reason why it is refused; "": it is permitted."""
     may = [what for what, reason in reasons.items() if not reason]
     may_not = [what for what, reason in reasons.items() if reason == _DENIED]
     off = [f"{what} ({_WITHOUT[reason]})" for what, reason in reasons.items() if reason in _WITHOUT]
@@ -49,7 +53,7 @@ def judged_permissions(reasons: dict[str, str]) -> Finding:
 
 
 def permission(client: AsyncClient, namespace: str) -> Check:
-    """The check of what you may do in a namespace."""
+    """Returns the check of what the caller may do in a namespace."""
 
     async def listed() -> None:
         async for _ in client.list(namespace, page_size=1, timeout=_CALL_SECONDS):

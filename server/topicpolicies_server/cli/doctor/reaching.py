@@ -1,4 +1,4 @@
-"""Whether the sidecar's address can be reached, and what speaks there."""
+"""Checks whether the sidecar's address can be reached, and which protocol answers there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from topicpolicies.addresses import Place, addresses_of, is_local, places_of
 from .checks import Check, Finding, failed, in_thread, ok, skipped, why
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""How a client of HTTP/2 begins: its words, and settings that say nothing."""
+"""How a client of HTTP/2 begins: the connection preface, and an empty SETTINGS frame."""
 _SETTINGS = 4
-"""The type of the frame with which a server of HTTP/2 begins."""
+"""The type of the frame SETTINGS, with which a server of HTTP/2 begins."""
 _ANSWER_SECONDS = 6.0
 
 
 class Speech(enum.Enum):
-    """What speaks at an address."""
+    """The protocol that answers at an address."""
 
     HTTP2 = "HTTP/2 without TLS"
     TLS_HTTP2 = "HTTP/2 over TLS"
@@ -35,17 +35,17 @@ class Speech(enum.Enum):
 
     @property
     def tls(self) -> bool:
-        """Whether it begins with TLS."""
+        """Whether the protocol begins with TLS."""
         return self in (Speech.TLS_HTTP2, Speech.TLS_OTHER)
 
 
 def wants_tls(target: str, tls: bool | Tls | None) -> bool:
-    """Whether clients use TLS there."""
+    """Whether clients use TLS to a target: as ``tls`` says, or if None, unless the target is on this machine."""
     return not all(map(is_local, addresses_of(target))) if tls is None else tls is not False
 
 
 def judged(speech: Speech, *, tls: bool) -> Finding:
-    """What it means for who wants to call gRPC there, with or without TLS."""
+    """Judges the protocol for a client that calls gRPC with or without TLS."""
     if speech is Speech.TLS_HTTP2 and not tls:
         return failed("the server speaks TLS, and this client does not", "Say --tls; and --tls-ca FILE where its authority is your own.")
     if speech is Speech.HTTP2 and tls:
@@ -57,10 +57,10 @@ def judged(speech: Speech, *, tls: bool) -> Finding:
 
 
 async def speech_at(place: Place) -> Speech:
-    """What speaks at a place: it is spoken to with TLS and without, at once, and the first answer that says it counts.
+    """Returns the protocol at a place. Connects with and without TLS at the same time; the first answer that identifies it counts.
 
     Raises:
-        OSError: nobody takes the connection.
+        OSError: the connection is not accepted.
     """
     plain, secure = asyncio.ensure_future(_answer(place)), asyncio.ensure_future(_tls_protocol(place))
     pending: set[asyncio.Future[Any]] = {plain, secure}
@@ -80,15 +80,15 @@ async def speech_at(place: Place) -> Speech:
 
 
 def _speech(plain: asyncio.Future[bytes], secure: asyncio.Future[str | None]) -> Speech | None:
-    """What is known so far; None: nothing.
+    """Returns the protocol by the answers so far; None: it is not known yet.
 
     Raises:
-        OSError: nobody takes the connection.
+        OSError: the connection was not accepted.
     """
     answer = plain.result() if plain.done() else b""
     if len(answer) >= 4 and answer[3] == _SETTINGS and not answer.startswith(b"HTTP"):
         return Speech.HTTP2
-    if answer.startswith((b"HTTP/", b"<")):  # a page without a status line is how some refuse a protocol that they do not know
+    if answer.startswith((b"HTTP/", b"<")):  # some servers refuse an unknown protocol with a page without a status line
         return Speech.HTTP1
     if secure.done() and secure.exception() is None:
         return Speech.TLS_HTTP2 if secure.result() == "h2" else Speech.TLS_OTHER
@@ -96,7 +96,7 @@ def _speech(plain: asyncio.Future[bytes], secure: asyncio.Future[str | None]) ->
 
 
 async def _answer(place: Place) -> bytes:
-    """The first bytes that come back for the beginning of HTTP/2."""
+    """Returns the first bytes of the answer to the beginning of HTTP/2; empty: the connection was closed."""
     reader, writer = await opened(place)
     try:
         writer.write(_PREFACE)
@@ -108,7 +108,7 @@ async def _answer(place: Place) -> bytes:
 
 
 async def _tls_protocol(place: Place) -> str | None:
-    """What a server of TLS chooses to speak; its certificate is looked at elsewhere."""
+    """Returns the protocol that a TLS server selects by ALPN; None: none. Its certificate is checked in ``certificates``."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -123,15 +123,15 @@ async def _tls_protocol(place: Place) -> str | None:
 async def opened(
     place: Place, context: ssl.SSLContext | None = None, name: str | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection.
+    """Opens a connection.
 
     Args:
-        place: where.
-        context: with TLS.
-        name: the name that the certificate has to carry; None: the host's.
+        place: the address.
+        context: the TLS of the connection; None: no TLS.
+        name: the name that the certificate must have; None: the host.
 
     Raises:
-        OSError: nobody takes it.
+        OSError: the connection is not accepted, or the TLS handshake fails.
     """
     tls_name = None if context is None else name or place.host or "localhost"
     if place.path:
@@ -144,24 +144,24 @@ async def opened(
 
 
 async def closed(writer: asyncio.StreamWriter) -> None:
-    """Closes a connection, now: goodbyes of TLS wait for a peer that may be slow, and outlast the command."""
+    """Aborts a connection: an orderly close of TLS waits for the peer, which may outlast the command."""
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
 
 
 async def resolved(place: Place) -> list[str]:
-    """The addresses of its host.
+    """Returns the addresses of a place's host.
 
     Raises:
-        OSError: it has none.
+        OSError: the host has none.
     """
     found = await in_thread(socket.getaddrinfo, place.host, place.port, 0, socket.SOCK_STREAM)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
 async def connected(place: Place) -> Finding:
-    """Whether somebody takes connections there."""
+    """Returns the finding whether connections to a place are accepted."""
     try:
         _, writer = await opened(place)
     except OSError as error:
@@ -171,10 +171,10 @@ async def connected(place: Place) -> Finding:
 
 
 def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
-    """The checks of where the sidecar is.
+    """Returns the checks of the sidecar's address.
 
     Raises:
-        ValueError: its address can't be understood.
+        ValueError: the address is invalid.
     """
     place, *rest = [place for address in addresses_of(target) for place in places_of(address)]
 

@@ -1,4 +1,4 @@
-"""What the doctor found, for people and for programs."""
+"""The results of checks, in lines for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 80
 
 
 def lines(result: Result, *, marks: bool = True) -> Iterator[str]:
-    """A result in lines that fit a terminal of 80 columns; ``marks``: whether its characters can be shown."""
+    """Yields a result in lines that fit a terminal of 80 columns; ``marks``: whether the terminal can show the marks of ``_MARKS``."""
     mark = (_MARKS if marks else _ASCII)[result.finding.level]
     told = f": {result.finding.told}" if result.finding.told else ""
     yield from _wrapped(f"{mark} ", f"{result.check.holds}{told}")
@@ -27,7 +27,7 @@ def lines(result: Result, *, marks: bool = True) -> Iterator[str]:
 
 
 def left_out(results: Sequence[Result], *, marks: bool = True) -> list[str]:
-    """Results that say alike why nothing was looked at, in lines: one that is alone as every other, several by their names."""
+    """Returns the lines of results that were skipped for the same reason: of one as of any other, of several only their names."""
     if len(results) == 1:
         return list(lines(results[0], marks=marks))
     names = ", ".join(result.check.name for result in results)
@@ -35,20 +35,20 @@ def left_out(results: Sequence[Result], *, marks: bool = True) -> list[str]:
 
 
 class Nobody:
-    """Who is shown nothing before the end."""
+    """Shows nothing while checks run: for ``--output json``, which is printed at the end."""
 
     def begins(self, check: Check) -> None:
-        """A check begins."""
+        """Called when a check begins."""
 
     def ended(self, result: Result) -> None:
-        """It has its result."""
+        """Called when a check has ended."""
 
     def close(self) -> None:
-        """Nothing comes any more."""
+        """Called after the last check."""
 
 
 class Screen(Nobody):
-    """Shows each check as it comes; on a terminal also the one that is under way."""
+    """Shows each result as it comes; on a terminal also the check that is running."""
 
     def __init__(self) -> None:
         shown = console()
@@ -56,16 +56,16 @@ class Screen(Nobody):
         self._status = shown.status("") if shown.is_terminal else None
         self._group = ""
         self._skipped: list[Result] = []
-        """Those that say alike why nothing was looked at, and are not shown yet."""
+        """Results of one group that were skipped for the same reason, and are not shown yet."""
 
     def begins(self, check: Check) -> None:
-        """A check begins."""
+        """Shows the check as running."""
         if self._status is not None:
             self._status.update(f"{textwrap.shorten(printable(check.holds), WIDTH - 10, placeholder='')} ...")
             self._status.start()
 
     def ended(self, result: Result) -> None:
-        """It has its result."""
+        """Shows the result, or keeps it, if it was skipped, to be shown with others."""
         skipped = result.finding.level is Level.SKIPPED
         before = self._skipped[0] if self._skipped else None
         if before is not None and not (skipped and result.check.group == self._group and result.finding.told == before.finding.told):
@@ -82,7 +82,7 @@ class Screen(Nobody):
             typer.echo(line)
 
     def close(self) -> None:
-        """Shows what is left."""
+        """Shows the results that were kept."""
         self._show_skipped()
 
     def _show_skipped(self) -> None:
@@ -99,23 +99,23 @@ def _wrapped(first: str, text: str) -> list[str]:
 
 
 def heading(group: str) -> str:
-    """What stands above a group."""
+    """Returns the heading of a group."""
     return f"{group}\n{'-' * len(group)}"
 
 
 def count(results: Sequence[Result], level: Level) -> int:
-    """How many findings are of a level."""
+    """Returns how many findings are of a level."""
     return sum(result.finding.level is level for result in results)
 
 
 def summary(results: Sequence[Result]) -> str:
-    """All of it in a sentence."""
+    """Returns the numbers of results in a sentence."""
     bad, warned, left = (count(results, level) for level in (Level.FAILED, Level.WARNING, Level.SKIPPED))
     return f"{len(results)} checks: {bad} failed, {warned} warnings, {left} not looked at."
 
 
 def of_results(results: Sequence[Result], left_over: str = "") -> dict[str, Any]:
-    """All of it as JSON."""
+    """Returns the results as JSON."""
     told = [
         {
             "check": result.check.name,

@@ -1,7 +1,7 @@
-"""A change, its reading back and its removal, in a topic that has no policies: the whole way to the log and back, once.
+"""Checks a change, reading it back, and its removal, in a topic that has no policies: the whole way to the log and back, once.
 
-What was made is removed in any case, also when the command is interrupted. Whether a change that was interrupted was made is learned by
-repeating it with its request id; a document that somebody else has made there is never touched.
+The document is removed in any case, also when the command is interrupted. Whether an interrupted change was made is learned by repeating
+the request with its id. A document that another writer has made there is never touched.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 15.0
 _VALUE = 1_000_000
-"""Of ``max_producer_per_topic``: a setting that takes nothing from anybody."""
+"""The value of ``max_producer_per_topic``, so high that the setting restricts no producer."""
 _REASON = "topicpolicies doctor: removed again at once"
 
 
 def topic_in(place: str) -> str:
-    """The topic that is changed: the one that is named, or a new one in the namespace that is."""
+    """Returns the topic to change: the place itself, or a new topic if the place is a namespace."""
     topic = "://" in place or place.count("/") > 1
     return place if topic else f"persistent://{place}/topicpolicies-doctor-{uuid.uuid4().hex[:12]}"
 
 
 class Scratch:
-    """One topic that is changed and put back."""
+    """Changes one topic, and reverts the change."""
 
     def __init__(self, client: AsyncClient, place: str) -> None:
-        """Changes nothing yet; ``place``: a namespace, or a topic without policies."""
+        """Begins without a change; ``place``: a namespace, or a topic without policies."""
         self.topic = topic_in(place)
         self._client = client
         self._request = str(uuid.uuid4())
@@ -43,7 +43,7 @@ class Scratch:
         self._version = ""
 
     def checks(self) -> list[Check]:
-        """The checks, in their order."""
+        """Returns the checks, in their order."""
         return [
             Check(
                 name="scratch.change",
@@ -75,15 +75,15 @@ class Scratch:
         ]
 
     async def clean(self) -> None:
-        """Removes what was made and is still there.
+        """Removes the document that the change made, if it is still there.
 
         Raises:
-            TopicPoliciesError: it could not be removed.
+            TopicPoliciesError: the document could not be removed, or it is not known whether the change was made.
         """
         if self._sent and not self._removed:
             if not self._version:
                 try:
-                    await self._update()  # the same request id: it tells what became of the first attempt
+                    await self._update()  # the same request id: the answer is that of the first attempt
                 except AlreadyExists:
                     return
             await self._delete()
@@ -131,13 +131,13 @@ class Scratch:
         return ok()
 
     async def _delete(self) -> None:
-        with contextlib.suppress(Conflict):  # somebody else has changed it since: it is theirs
+        with contextlib.suppress(Conflict):  # another writer has changed the document since, and keeps it
             await self._client.delete(self.topic, etag=self._version, reason=_REASON, timeout=_CALL_SECONDS)
         self._removed = True
 
 
 async def cleaned(scratch: Scratch) -> str:
-    """Removes what is left, also if who waits is cancelled; gives what went wrong, if anything did."""
+    """Removes the document of a scratch change, even if the caller is cancelled meanwhile. Returns what went wrong; empty: nothing."""
     removing = asyncio.ensure_future(scratch.clean())
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What a running sidecar says of itself: what it is, whether it lives and is ready, what a namespace has."""
+"""Checks of a running sidecar: whether its service answers, whether it is alive and ready, and whether namespaces can be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALL_SECONDS = 6.0
 
 
 def judged_info(info: ServerInfo) -> Finding:
-    """What a server says of itself."""
+    """Judges a server by what it reports about itself."""
     told = f"version {info.version}, log {info.log.name.lower()}, writers {info.writer_mode.name.lower()}"
     if info.log is LogKind.MEMORY:
         return warning(f"{told}: what is written is gone when the server ends", "Give the server --data FILE.db or --pulsar.")
@@ -28,7 +28,7 @@ def judged_info(info: ServerInfo) -> Finding:
 
 
 def judged_refusal(error: TopicPoliciesError) -> Finding:
-    """What it means that a server does not say what it is."""
+    """Judges the error with which a server refused to report about itself."""
     told = f"{error.code.name}: {error.message}"
     if error.code is grpc.StatusCode.UNIMPLEMENTED:
         return failed(f"there is another gRPC service ({told})", "Name the port that serve says it listens on.")
@@ -40,13 +40,13 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
 
 
 def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces: Sequence[str]) -> list[Check]:
-    """The checks of a running sidecar.
+    """Returns the checks of a running sidecar.
 
     Args:
-        target: its address.
-        tls: how it is reached.
+        target: the sidecar's address.
+        tls: the TLS of connections to it.
         client: a client of it.
-        namespaces: which are read.
+        namespaces: the namespaces to check.
     """
 
     async def service() -> Finding:

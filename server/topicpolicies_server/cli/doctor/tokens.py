@@ -1,6 +1,6 @@
-"""Tokens, the sidecar's own for its broker and the caller's for the sidecar: whether they can be read, and when they end.
+"""Judges tokens, the sidecar's own for its broker and the client's for the sidecar: whether they can be read, and when they expire.
 
-Whether they are taken is for those to say whom they are shown to.
+Signatures are not verified here: whether a token is accepted is checked by a request to the broker or the sidecar.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SOON_SECONDS = 7 * 86_400.0
 
 
 def claims_of(token: str) -> dict[str, Any] | None:
-    """What a JSON Web Token claims, unverified; None: it is none."""
+    """Returns the claims of a JSON Web Token, unverified; None: the text is no such token."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -32,11 +32,11 @@ def claims_of(token: str) -> dict[str, Any] | None:
 
 
 def judged_token(token: str, now: float) -> Finding:
-    """Whether a token is in force, and for how long.
+    """Judges whether a token is valid now, and for how long.
 
     Args:
-        token: its text, of which nothing is told but its subject and its times.
-        now: seconds since 1970.
+        token: the token, of which the finding reveals only the subject and the times.
+        now: the time, in seconds since 1970.
     """
     claims = claims_of(token)
     if claims is None:
@@ -55,12 +55,12 @@ def judged_token(token: str, now: float) -> Finding:
 
 
 class ShownToken:
-    """What this client shows the server."""
+    """The token that this client sends to the server."""
 
     def __init__(self, path: Path | None) -> None:
-        """``path``: the file of its token; None: it has none."""
+        """``path``: the file of the token; None: the client has no token."""
         self.token: TokenFile | None = None
-        """None: there is none, or it can't be read."""
+        """The token as ``Client`` takes it; None: there is none, or it can't be read."""
         self._path = path
         self._problem = ""
         if path is not None:
@@ -72,7 +72,7 @@ class ShownToken:
                 self._problem = error.message
 
     def checks(self) -> list[Check]:
-        """Whether it can be shown; nothing is asked where there is none."""
+        """Returns the check of the token; none if the client has no token."""
 
         async def run() -> Finding:
             return judged_token(self.token(), time.time()) if self.token is not None else failed(self._problem)

@@ -1,1 +1,1 @@
-"""The commands that run a server or a guard, and the one that shows with which options."""
+"""The commands that run a server or a guard, the demo, and the command that shows the options in force."""

@@ -1,4 +1,4 @@
-"""Whether addresses can be listened on, asked of the system: gRPC tells that they can't in words of its own, and not why."""
+"""Checks by trial whether addresses can be listened on: when gRPC can't listen on one, its error does not say why."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...config import Address
 
 
 class NotBoundError(OSError):
-    """Nothing can listen on an address; its text is the sentence."""
+    """Nothing can listen on an address. The text is a sentence that says which and why."""
 
 
 def check_addresses(addresses: list[Address]) -> None:
-    """Looks whether all of the addresses can be listened on.
+    """Checks that all of the addresses can be listened on.
 
     Raises:
-        NotBoundError: one can't be.
+        NotBoundError: one of them can't be.
     """
     for address in addresses:
         refused = _refusal_of_socket(address.path) if address.path else _refusal_of_port(address.host, address.port)
@@ -35,7 +35,7 @@ _HINTS = {
 
 
 def _refusal_of_port(host: str, port: int) -> str:
-    """Why the system refuses a port, on all addresses of a host; empty if it does not."""
+    """Returns why the port can't be bound on any address of the host; empty: it can be on one at least."""
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
@@ -55,7 +55,10 @@ def _refusal_of_port(host: str, port: int) -> str:
 
 
 def _refusal_of_socket(path: str) -> str:
-    """Why a Unix socket can't be listened on. One on which somebody listens is his: gRPC would take it from him without a word."""
+    """Returns why a Unix socket can't be listened on; empty: nothing speaks against it.
+
+    gRPC would silently replace the socket of another program that listens there.
+    """
     folder = Path(path).absolute().parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         return "its directory is not there, or can't be written; name another path"
@@ -64,7 +67,7 @@ def _refusal_of_socket(path: str) -> str:
         try:
             tried.connect(path)
         except (BlockingIOError, TimeoutError):
-            return _IN_USE  # more want to connect than are let in
+            return _IN_USE  # a program listens, and its queue of connections is full
         except OSError:
-            return ""  # nobody listens; what else is wrong with it is said when it is listened on
+            return ""  # no program listens; any other problem is reported when the server listens
     return _IN_USE

@@ -74,7 +74,7 @@ def _show(found: Gathered) -> None:
 
 
 def _origin(setting: Setting) -> str:
-    """Where a value came from. There is one file, and the name of the option tells the variable and the flag."""
+    """Returns the source of a value. Its kind suffices: there is one file, and the option's name gives the variable and the flag."""
     return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
 
 
@@ -87,7 +87,7 @@ def _json(found: Gathered) -> dict[str, Any]:
 
 
 def _plain(setting: Setting) -> Any:
-    """A value as JSON; an address and the name of a file are texts, what is not set is null."""
+    """Returns a value as JSON: addresses and paths are strings, and a value that is not set is null."""
     if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):

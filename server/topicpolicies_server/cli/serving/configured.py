@@ -1,4 +1,4 @@
-"""Commands that take the options of a server: their flags are made of the table of options."""
+"""Commands that take the options of a server: their flags are made from the table of options."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ...config.telling import plain, written_value
 from ..settings import TlsFlags, settings
 
 Flags: TypeAlias = Mapping[str, Any]
-"""By the option's name, what its flag says; None and an empty list where it was not given."""
+"""The values of flags by the option's name; None and an empty list: the flag was not given."""
 _FILE_PARAMETER = "config_file"
 
 
 def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the flags of all options that it reads, and calls it with what is in force.
+    """Gives a command the flags of all options that it reads, and calls it with the values in force.
 
-    The command takes the context, then what is in force, then parameters of its own, which Typer sees as they are.
+    The command takes the context, then the values in force, then parameters of its own, which Typer sees unchanged.
 
     Args:
-        by: whose options it takes.
-        of_server: whether the global options for certificate and key are the server's own; else they are those of a connection to it.
+        by: whose options the command takes, those of serve or of guard.
+        of_server: whether the global options of certificate and key are the server's own; else they are the client's.
     """
     taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
     arguments = [each for each in taken if each.argument and by is ReadBy.GUARD]
@@ -61,7 +61,7 @@ _FILE = Annotated[
 
 
 def _flags(context: typer.Context, given: Flags, arguments: list[Option], *, of_server: bool) -> Flags:
-    """What the flags say, the global ones too that an option has in common with the commands of clients."""
+    """Returns the values of all flags, with those of the global options that are the server's certificate and key."""
     tls = settings(context).tls_flags if of_server else TlsFlags()
     named = {each.name: tuple(given[each.name] or ()) for each in arguments}
     return {**given, **named, "tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
@@ -76,7 +76,7 @@ def _argument(option: Option) -> Any:
 
 
 def _flag(option: Option) -> Any:
-    """A flag that can be left out. What it says is judged with what the other sources say, not by Typer."""
+    """Returns the parameter of a flag, None by default. Its value is checked together with the other sources, not by Typer."""
     told: dict[str, Any] = {"help": _help(option), "rich_help_panel": option.section, "show_default": False}
     if option.kind is Kind.SWITCH:
         names = option.flag if option.name.startswith("no_") else f"{option.flag}/--no-{option.flag.removeprefix('--')}"

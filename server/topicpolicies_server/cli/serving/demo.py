@@ -102,7 +102,7 @@ async def _serve_on(server: Server) -> None:
 
 
 def command() -> str:
-    """What this program is called in a terminal: by its name where the terminal finds it, else by its path from here."""
+    """Returns how this program is called in a terminal: by its name if that is on the PATH, else by its path."""
     program = shutil.which("topicpolicies", path=str(Path(sys.executable).parent))
     found = shutil.which("topicpolicies")
     if program is None:
@@ -116,7 +116,7 @@ def command() -> str:
 
 @contextlib.contextmanager
 def _progress(total: int, output: Output) -> Iterator[Callable[[Report], None]]:
-    """Shows how far it is, where somebody looks on."""
+    """Shows the progress of the demo, on a terminal and without JSON. Yields the function that updates it."""
     told = console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -158,7 +158,7 @@ def _tell(report: Report, output: Output) -> None:
 
 
 def _run(demonstration: Coroutine[object, object, Report]) -> Report:
-    """Runs on uvloop where there is one, as the server does."""
+    """Runs the demo on uvloop if it is installed, as the server does."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:

@@ -1,11 +1,12 @@
-"""What the demo does to a running server, and how it proves that nothing was lost.
+"""The load that the demo puts on a running server, and the proof that no update was lost.
 
-Each client changes a setting of its own, over and over, all of them in one document. Some share one counter instead: they read it and
-write it back on the condition that the document is still at the version they read, so that they meet conflicts and must try again.
-Meanwhile a watch listens to every change.
+Each client changes a setting of its own again and again, all of them in one document. Some share one counter instead: they read it and
+write it back on the condition that the document still has the version that they read (its etag), so they meet conflicts and try again.
+Meanwhile a watch receives every change.
 
-The proof: along all acknowledged updates each version is the next one's ``previous_version``, without a gap; the watch has told of
-exactly these versions; and in the end the document has every client's last value, and the counter has counted every increment.
+The proof: in the order of versions, the ``previous_version`` of each acknowledged update is the version of the one before, without a gap;
+the watch has received exactly these versions; and in the end the document has the last value of every client, and the counter is the
+number of increments.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..showing.rendering import lines
 
 TOPIC = "persistent://public/default/demo"
 COUNTER = "max_subscriptions_per_topic"
-"""The field that several clients share."""
+"""The field that is the shared counter."""
 SETTINGS = (
     "max_producer_per_topic",
     "max_consumer_per_topic",
@@ -37,36 +38,36 @@ SETTINGS = (
     "dispatch_rate.dispatch_throttling_rate_in_msg",
     "subscription_dispatch_rate.dispatch_throttling_rate_in_msg",
 )
-"""The fields that one client each changes; the other clients change one subscription's entry each."""
+"""Fields that are changed by one client each. All further clients change the entry of one subscription each."""
 COUNTING = 8
-"""Every so manieth client shares the counter."""
+"""One client in this many shares the counter."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was done and what was found."""
+    """What the clients have done, and what the checks have found."""
 
     clients: int
     updates: int = 0
-    """Acknowledged updates."""
+    """How many updates were acknowledged."""
     conflicts: int = 0
-    """Times that a client's version was overtaken, and it tried again."""
+    """How often a client's etag was outdated, so that the client tried again."""
     watched: int = 0
-    """Changes that the watch has told of."""
+    """How many changes the watch has received."""
     links: int = 0
-    """Links that were checked between an update's previous version and the version before it."""
+    """How many links between an update and the one before it were checked."""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
-    """What contradicts the promise; empty: nothing was lost."""
+    """What contradicts that no update was lost; empty: none was."""
 
     @property
     def updates_per_second(self) -> float:
-        """Acknowledged updates by the time that all of them took."""
+        """Acknowledged updates per second."""
         return self.updates / self.seconds if self.seconds else 0.0
 
 
 def setting_of(client: int) -> str | None:
-    """The path that a client changes; None: the shared counter."""
+    """Returns the path that a client changes; None: the client counts."""
     if client % COUNTING == 0:
         return None
     place = client - client // COUNTING - 1
@@ -76,13 +77,13 @@ def setting_of(client: int) -> str | None:
 
 
 async def run(address: str, *, clients: int, updates_per_client: int, progress: Callable[[Report], None]) -> Report:
-    """Runs the clients and the watch, and checks what came of it.
+    """Runs the clients and the watch, and checks that no update was lost.
 
     Args:
-        address: the server's.
-        clients: how many at once.
-        updates_per_client: how often each changes its setting.
-        progress: called when something has happened.
+        address: the server's address.
+        clients: how many clients run at once.
+        updates_per_client: how often each client changes its setting or counts.
+        progress: called with the report after each acknowledged update and each watched change.
     """
     report = Report(clients)
     acknowledged: list[UpdateResult] = []

@@ -1,4 +1,4 @@
-"""The guard command. What runs a guard is imported only when one is run."""
+"""The guard command. The modules of a guard are imported only when one is run."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def guard(context: typer.Context, found: Gathered) -> None:
 
 
 def run(config: GuardConfig, output: Output) -> None:
-    """Guards until told to stop.
+    """Runs a guard until a signal stops it.
 
     Raises:
-        typer.Exit: it could not start.
+        typer.Exit: the guard could not start, or ended with an error.
     """
     with not_looked_for_yet():
         _run(config, output)

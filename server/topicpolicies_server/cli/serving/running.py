@@ -1,4 +1,4 @@
-"""What the commands share that run until they are told to stop: their log, and how they end that can't start."""
+"""What commands that run until a signal stops them have in common: log lines, and errors of the configuration and the start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _Service = TypeVar("_Service", bound="Service")
 
 @contextmanager
 def telling_problems(output: Output) -> Iterator[None]:
-    """Tells what is wrong with a configuration, all of it, and ends the command."""
+    """Reports all problems of a wrong configuration, and ends the command.
+
+    Raises:
+        typer.Exit: the body raised ConfigError.
+    """
     try:
         yield
     except ConfigError as error:
@@ -35,7 +39,7 @@ def telling_problems(output: Output) -> Iterator[None]:
 
 
 def tell_problems(error: ConfigError, output: Output) -> None:
-    """Tells what is wrong with a configuration on standard error: a sentence each, or one JSON document."""
+    """Reports the problems of a configuration on standard error: a line each, or one JSON document."""
     if output is Output.JSON:
         violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
         told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
@@ -47,13 +51,16 @@ def tell_problems(error: ConfigError, output: Output) -> None:
 
 @contextmanager
 def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
-    """Ends the command with a sentence when ``what`` could not start. Gives what is to be called once it has.
+    """Ends the command with a message if ``what`` could not start. Yields a function to be called once it has started.
 
     Args:
-        what: the subject of the sentence.
-        output: how it is told.
-        addresses: where it was to listen.
-        form: how lines are written; but for people, that it could not start is a line like all others.
+        what: the subject of the message.
+        output: the form of the message, if ``form`` is TEXT.
+        addresses: where ``what`` is to listen.
+        form: the format of log lines; unless it is TEXT, the message is a log line too.
+
+    Raises:
+        typer.Exit: the addresses can't be listened on, or the body failed to start or, with a PolicyError, to go on.
     """
     wanted = [each for each in addresses if each is not None]
     running = False
@@ -63,9 +70,9 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         running = True
 
     try:
-        check_addresses(wanted)  # before anything is opened, and before gRPC tells of it in its own words
+        check_addresses(wanted)  # before anything is opened, and before gRPC reports it less clearly
         yield started
-    except (typer.Exit, typer.Abort):  # the end of the command itself, which Typer makes a RuntimeError
+    except (typer.Exit, typer.Abort):  # end the command, and are RuntimeErrors
         raise
     except (PolicyError, OSError, RuntimeError) as error:
         if running and not isinstance(error, PolicyError):
@@ -80,13 +87,13 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
 
 
 def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) -> tuple[str, str]:
-    """The reason for programs, and the sentence."""
+    """Returns the reason, for programs, and the explanation, for people."""
     if isinstance(error, PolicyError):
         return error.reason, error.message
     if isinstance(error, OSError) and error.filename:
         return "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
     try:
-        check_addresses(addresses)  # somebody may have been faster
+        check_addresses(addresses)  # another program may have begun to listen meanwhile
     except NotBoundError as not_bound:
         return "ADDRESS", str(not_bound)
     return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
@@ -100,18 +107,18 @@ def run_until_told(
     make: Callable[[], _Service],
     said: Callable[[_Service], Sequence[str]],
 ) -> None:
-    """Runs a server or a guard, with a log on standard error, until it is told to stop.
+    """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
     Args:
-        what: the subject of the sentence that tells that it could not start.
-        output: how that is told.
-        lines: of the log: how much, and how they are written.
+        what: the subject of the message if it could not start.
+        output: the form of that message.
+        lines: the level and the format of log lines.
         addresses: where it is to listen.
-        make: makes it.
-        said: what is said on standard error once it runs.
+        make: makes the server or guard.
+        said: returns the lines to print on standard error once it runs.
 
     Raises:
-        typer.Exit: it could not start, or ended with an error.
+        typer.Exit: the server or guard could not start, or ended with an error.
     """
     from ...process import run  # noqa: PLC0415 - what a process runs is not part of every command
 

@@ -1,4 +1,4 @@
-"""The serve command. What runs a server is imported only when one is run."""
+"""The serve command. The modules of a server are imported only when one is run."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def serve(context: typer.Context, found: Gathered) -> None:
 
 
 def check_tls(flags: TlsFlags, found: Gathered) -> None:
-    """Looks for global TLS options that a server has no use for.
+    """Checks that the global TLS options fit a server.
 
     Raises:
-        typer.BadParameter: there is one.
+        typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
     """
     certificate = found.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
@@ -60,10 +60,10 @@ def check_tls(flags: TlsFlags, found: Gathered) -> None:
 
 
 def run(config: ServerConfig, output: Output) -> None:
-    """Serves until told to stop.
+    """Runs a server until a signal stops it.
 
     Raises:
-        typer.Exit: it could not start.
+        typer.Exit: the server could not start, or ended with an error.
     """
     with not_looked_for_yet():
         _run(config, output)

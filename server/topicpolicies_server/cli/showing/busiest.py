@@ -1,13 +1,13 @@
-"""What changes most, as a watch of every change tells it: for people in lines, for programs as JSON.
+"""Counts what changes most, from the events of a watch of every change. Shows it in lines for people, as JSON for programs.
 
 ================  ====================================================================================================
-event             what it does
+event             effect
 ================  ====================================================================================================
-a change          is counted for its namespace and its topic, unless it is of a snapshot
-Synced            the namespace is followed: it is waited for no more, and nothing is wrong with it
-Status            the namespace is followed again, or what is wrong with it is shown until it is
-Reset             is shown until another one comes: changes may be missing
-Interrupted       is shown until anything else comes
+Changed           is counted for its namespace and its topic, unless it is of a snapshot
+Synced            the namespace is followed: it does not count as being read any more, and its problem is removed
+Status            if READY, the namespace's problem is removed; else the status is shown as its problem
+Reset             is shown until another Reset comes, because changes may be missing
+Interrupted       is shown until any other event comes
 ================  ====================================================================================================
 """
 
@@ -27,22 +27,22 @@ from .watch_lines import line_of_status
 
 _PERSISTENT = "persistent://"
 _NAMES_SHARE = 0.6
-"""Of the width that is left for names and actors."""
+"""The least share of names in the width that is left for names and for actors with reasons."""
 _CUT = "..."
 _REFUSED = "Failed to connect to remote host: "
-"""What gRPC says before the reason itself."""
+"""In gRPC's message about a failed connection, what precedes the cause."""
 _MOST_PROBLEMS = 5
 
 
 class Busiest:
-    """What a watch has told so far. Times are monotonic seconds, ``clock`` the time of day."""
+    """The changes and problems that a watch has reported. ``now`` is in monotonic seconds, ``clock`` is the time of day."""
 
     def __init__(self, namespaces: Iterable[str], most: int = MOST_NAMES) -> None:
-        """Nothing was told.
+        """Begins without changes.
 
         Args:
-            namespaces: what is watched, or of what topics are.
-            most: topics that are kept.
+            namespaces: the namespaces that are watched, and those of topics that are.
+            most: how many topics are kept.
         """
         self._waited_for = set(namespaces)
         self._watched = len(self._waited_for)
@@ -51,16 +51,16 @@ class Busiest:
         self._since: float | None = None
         self._changes = 0
         self._problems: dict[str, str] = {}
-        """By namespace; what is wrong with the connection under ""."""
+        """What is wrong with each namespace, by name; the problem of the connection is under ""."""
         self._remark = ""
 
     @property
     def settled(self) -> bool:
-        """Whether each namespace is followed, or is said not to be."""
+        """Whether each namespace is followed, or is reported to be unavailable or disabled."""
         return not self._waited_for
 
     def apply(self, event: WatchEvent, now: float, clock: datetime) -> None:
-        """An event has come."""
+        """Counts or keeps what an event reports."""
         if isinstance(event, Interrupted):
             self._problems[""] = f"interrupted, again in {event.retry_in_seconds:.1f} s: {_why(event.error)}"
             return
@@ -106,14 +106,14 @@ class Busiest:
         self._topics.count(event.document.topic, now, last)
 
     def lines(self, now: float, clock: datetime, *, most: int, width: int | None = None, height: int | None = None) -> list[str]:
-        """All of it for people.
+        """Returns lines for people.
 
         Args:
-            now: the time.
+            now: the time, in monotonic seconds.
             clock: the time of day.
-            most: namespaces, and topics, that are shown.
-            width: columns that a line may have; None: as many as it takes.
-            height: lines that there may be; None: as many as it takes.
+            most: how many namespaces are shown at most, and how many topics.
+            width: how many columns a line may have; None: any number.
+            height: how many lines there may be; None: any number.
         """
         told = [f"{_time(clock)}  {self._summary(now)}", *(f"! {problem}" for problem in self._told_problems())]
         of_namespaces = of_topics = most
@@ -131,7 +131,7 @@ class Busiest:
         return told if width is None else [_cropped(line, width) for line in told]
 
     def json(self, now: float, clock: datetime, *, most: int) -> dict[str, Any]:
-        """All of it for programs."""
+        """Returns a JSON document for programs."""
         return {
             "time": clock.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "seconds": round(self._seconds(now), 3),
@@ -182,7 +182,7 @@ def _table(heading: str, rows: list[Row], width: int | None) -> Iterator[str]:
 
 
 def _fitted(name: str, room: int) -> str:
-    """A name in so many columns: what is cut out of a long one is its middle."""
+    """Returns a name in exactly ``room`` columns; a longer name loses its middle."""
     if cell_len(name) <= room:
         return set_cell_size(name, room)
     begin = (room - len(_CUT)) // 3

@@ -18,11 +18,11 @@ _ADDED, _REMOVED, _CHANGED = "green", "red", "yellow"
 
 
 class Difference(NamedTuple):
-    """One leaf that differs."""
+    """One leaf in which two documents differ."""
 
     path: Path
     before: str | None
-    """As it is shown; None: it is not set."""
+    """The value as it is shown; None: the leaf is not set."""
     after: str | None
 
     @property
@@ -33,17 +33,17 @@ class Difference(NamedTuple):
         return "-" if self.after is None else "~"
 
     def json(self) -> dict[str, str | None]:
-        """For programs."""
+        """Returns the difference for programs."""
         return {"path": format_path(self.path), "before": self.before, "after": self.after}
 
 
 def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
-    """The leaves in which two documents differ (``rendering.changes``)."""
+    """Returns the leaves in which two documents differ (``rendering.changes``)."""
     return [Difference(*each) for each in changes(before, after)]
 
 
 def show(differences: Iterable[Difference], told: Console) -> Table:
-    """Differences for people, as wide as where they will be printed: one row each."""
+    """Returns a table of differences for people, one row each, that fits the width of ``told``."""
     styles = {"+": _ADDED, "-": _REMOVED, "~": _CHANGED}
     rows = (Row(each.path, (each.before or UNSET, each.after or UNSET), each.sign, styles[each.sign]) for each in differences)
     return settings_rows(("setting", "before", "after"), rows, told)

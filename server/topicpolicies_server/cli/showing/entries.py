@@ -1,4 +1,4 @@
-"""Events of the history for people: when, whose, what kind, by whom and why, and what they did; and where some may be missing."""
+"""Events of the history for people: when, which document, what kind, by whom and why, what changed. Also gaps of the history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RESTATED = {
     HistoryKind.REPAIR: "repair: says once more how the document is, and changes nothing",
     HistoryKind.TOMBSTONE: "tombstone: says once more that the document is deleted, and changes nothing",
 }
-"""What a sidecar writes for itself, after a change that has an event of its own, which says who asked for it."""
+"""Events that a sidecar writes without a request: they restate a change, whose own event says who requested it."""
 _WHY = {
     HistoryGapReason.COMPACTED: "the log was compacted while the server did not follow it",
     HistoryGapReason.LOG_REPLACED: "the log was replaced while the server did not follow it",
@@ -34,7 +34,7 @@ _WHY = {
 
 
 def show_entry(entry: HistoryEntry) -> None:
-    """Prints an event, in two or three lines."""
+    """Prints an event in two or three lines."""
     what = _KINDS[entry.kind]
     restated = _RESTATED.get(entry.kind) if entry.outcome is HistoryOutcome.RESTATED else None
     if entry.outcome not in (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED):
@@ -47,7 +47,7 @@ def show_entry(entry: HistoryEntry) -> None:
 
 
 def gap_line(gap: HistoryGap) -> str:
-    """Where events may be missing, and why."""
+    """Returns a line that says in which period events may be missing, and why."""
     begin = "the beginning of the log" if gap.start is None else _time(gap.start)
     return f"Gap: events may be missing from {begin} to {_time(gap.end)}: {_WHY[gap.reason]}."
 
@@ -69,7 +69,7 @@ def _who(entry: HistoryEntry) -> str:
 
 
 def _change(entry: HistoryEntry) -> str:
-    """What an event did, in one line; empty if it did nothing."""
+    """Returns what an event changed, in one line; empty: nothing. Of an unreadable entry returns the problem."""
     if entry.document is None:
         return printable(entry.problem)
     after = entry.document.policies

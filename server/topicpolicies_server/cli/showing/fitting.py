@@ -1,4 +1,4 @@
-"""Settings that fit the width of whoever looks on: paths broken at their dots only, and documents in one short line."""
+"""Fits settings to the width of a terminal: tables whose paths are broken only at dots, and documents in one short line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from topicpolicies.masks import Path, format_path
 from .rendering import lines
 
 WIDEST_LINE = 100
-"""Most characters of a document's settings in one line, however wide it may be."""
+"""The most characters that a document's settings have in one line, on any terminal."""
 _WIDEST_VALUE = 24
-"""Most characters of a value there."""
+"""The most characters that a value has in such a line."""
 _INDENT = "  "
 _BESIDE_A_CELL = 3
-"""A cell's border, and the blanks at both of its sides; one border is left."""
+"""The columns that a cell takes beside its text: one border, and a blank at each side. The table has one more border."""
 _LEAST_CELL = 10
 
 
@@ -29,19 +29,19 @@ class Row(NamedTuple):
 
     path: Path
     cells: Sequence[str]
-    """What stands beside it."""
+    """The columns behind the path."""
     sign: str | None = None
-    """What stands before it, if anything."""
+    """The column before the path; None: there is none."""
     style: str = ""
 
 
 def settings_rows(headers: Sequence[str], rows: Iterable[Row], told: Console) -> Table:
-    """A table of settings. Where paths are too long for the console, what several have in common stands above them, once.
+    """Returns a table of settings. Where paths are too long for the console, their common part stands once, above them.
 
     Args:
-        headers: of the settings and of what stands beside them; of what stands before them there is none.
+        headers: the headers of the paths and of the cells; the column of signs has none.
         rows: the settings.
-        told: where it will be printed.
+        told: the console on which the table will be printed.
     """
     all_rows = list(rows)
     signed = any(row.sign is not None for row in all_rows)
@@ -67,7 +67,7 @@ def settings_rows(headers: Sequence[str], rows: Iterable[Row], told: Console) ->
 
 
 def _widths(headers: Sequence[str], rows: Sequence[Row], width: int) -> list[int]:
-    """How wide the columns beside the settings become: half of the width is for all of them, if they need it."""
+    """Returns the widths of the columns behind the paths: as wide as their cells, but together about half of ``width`` at most."""
     most = max(_LEAST_CELL, width // 2 // max(1, len(headers)) - _BESIDE_A_CELL)
     return [
         min(most, max(len(header), *(len(row.cells[number]) for row in rows))) + _BESIDE_A_CELL if rows else len(header) + _BESIDE_A_CELL
@@ -76,7 +76,7 @@ def _widths(headers: Sequence[str], rows: Sequence[Row], width: int) -> list[int
 
 
 def _broken(path: Path, room: int) -> list[str]:
-    """A path in lines, the last segment alone in the last of them. What has no dot and no room is broken anywhere."""
+    """Returns a path in lines, with its last segment alone in the last line. A segment that is longer than ``room`` is broken anywhere."""
     segments = [format_path(path[:1]), *(format_path(path[: at + 1]).removeprefix(format_path(path[:at])) for at in range(1, len(path)))]
     found = [segments[0]]
     for at, segment in enumerate(segments[1:], 1):
@@ -89,7 +89,7 @@ def _broken(path: Path, room: int) -> list[str]:
 
 
 def brief(policies: TopicPolicies, room: int) -> str:
-    """A document in one short line: its first settings, and how many more there are."""
+    """Returns a document in one short line: its first settings, and how many more there are."""
     room = min(room, WIDEST_LINE)
     parts = [f"{format_path(path)}={_short(value)}" for path, value in lines(policies)]
     if not parts:

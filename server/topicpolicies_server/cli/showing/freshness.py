@@ -1,4 +1,4 @@
-"""What is said on standard error of answers that the server could not confirm, because it can't reach the change log."""
+"""The note on standard error about answers that the server could not confirm, because it can't reach the change log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import json_forms
 
 
 def tell_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
-    """Says since when answers can't be confirmed, by the earliest of these moments; nothing if there is none.
+    """Prints since when answers could not be confirmed: the earliest of ``moments``. Prints nothing if all were confirmed.
 
     Args:
-        moments: of each answer; None: it could be confirmed.
-        json: for programs, as a JSON document of its own: the answer is the message that it always is.
+        moments: since when each answer could not be confirmed; None: it was confirmed.
+        json: whether to print a JSON document of its own, so that the JSON of the answer stays the same.
     """
     told = [moment for moment in moments if moment is not None]
     if not told:

@@ -1,7 +1,7 @@
 """Answers as JSON: Protobuf's own JSON form, with the names of the definition, as if the messages themselves were printed.
 
-Two things differ. A mask is a list of paths, because Protobuf's form of one can't carry the keys of maps. And what a watch itself has to
-say, of which the service has no message, is a line ``interrupted``.
+Two things differ. A mask is a list of paths, because Protobuf's JSON form of a mask can't carry the keys of maps. And the client's own
+report that a watch was interrupted, for which the service has no message, is an object ``interrupted``.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ Json: TypeAlias = dict[str, Any]
 
 
 def write(document: Json) -> None:
-    """Prints one document on a line of its own, at once."""
+    """Prints one JSON document on a line of its own, and flushes it."""
     typer.echo(dumps(document))
 
 
 def dumps(document: Json) -> str:
-    """One document as one line."""
+    """Returns one JSON document as one line."""
     return json.dumps(document, ensure_ascii=False)
 
 
 def of_message(message: Message) -> Json:
-    """A message without masks, by the definition's own field names."""
+    """Returns the JSON form of a message without masks, with the field names of the definition."""
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 def of_document(document: Document) -> Json:
-    """As ``PolicyDocument``."""
+    """Returns the form of ``PolicyDocument``."""
     return of_message(_document(document))
 
 
 def of_documents(documents: Iterable[Document], token: WatchToken | None = None) -> Json:
-    """As ``GetPolicyResponse``, and as ``ListPoliciesResponse`` of a single page. ``documents`` is always there."""
+    """Returns the form of ``GetPolicyResponse``, or with a token of ``ListPoliciesResponse``. ``documents`` is never left out."""
     told: Json = {"documents": [of_document(document) for document in documents]}
     return told if token is None else told | {"token": of_message(token.message())}
 
 
 def of_update(result: UpdateResult) -> Json:
-    """As ``UpdatePolicyResponse``."""
+    """Returns the form of ``UpdatePolicyResponse``."""
     return of_message(
         service_pb2.UpdatePolicyResponse(
             document=_maybe(result.document),
@@ -85,7 +85,7 @@ def of_update(result: UpdateResult) -> Json:
 
 
 def of_deletion(result: DeleteResult) -> Json:
-    """As ``DeletePolicyResponse``."""
+    """Returns the form of ``DeletePolicyResponse``."""
     return of_message(
         service_pb2.DeletePolicyResponse(
             document=_maybe(result.document),
@@ -100,7 +100,7 @@ def of_deletion(result: DeleteResult) -> Json:
 
 
 def of_effective(found: EffectivePolicies) -> Json:
-    """As ``GetEffectivePolicyResponse``."""
+    """Returns the form of ``GetEffectivePolicyResponse``."""
     sources = (
         service_pb2.FieldSource(path=path, source=service_pb2.PolicySource.ValueType(source)) for path, source in found.sources.items()
     )
@@ -117,7 +117,7 @@ def of_effective(found: EffectivePolicies) -> Json:
 
 
 def of_server_info(info: ServerInfo) -> Json:
-    """As ``GetServerInfoResponse``."""
+    """Returns the form of ``GetServerInfoResponse``."""
     limits = service_pb2.ServerLimits(
         message_bytes=info.limits.message_bytes,
         changes_per_stream=info.limits.changes_per_stream,
@@ -138,7 +138,7 @@ def of_server_info(info: ServerInfo) -> Json:
 
 
 def of_history_entry(entry: HistoryEntry) -> Json:
-    """As a ``WatchEvent`` of the mode ENTRIES, but for its namespace."""
+    """Returns the form of the ``WatchEvent`` with this entry, without its namespace."""
     told = of_message(
         service_pb2.HistoryEntry(
             document=_maybe(entry.document),
@@ -162,7 +162,7 @@ def of_history_entry(entry: HistoryEntry) -> Json:
 
 
 def of_history_gap(gap: HistoryGap) -> Json:
-    """As a ``WatchEvent`` of the mode ENTRIES, but for its namespace."""
+    """Returns the form of the ``WatchEvent`` with this gap, without its namespace."""
     message = service_pb2.HistoryGap(end_time=timestamp(gap.end), reason=service_pb2.HistoryGapReason.ValueType(gap.reason))
     if gap.start is not None:
         message.start_time.CopyFrom(timestamp(gap.start))
@@ -170,7 +170,7 @@ def of_history_gap(gap: HistoryGap) -> Json:
 
 
 def of_event(event: WatchEvent) -> Json:
-    """As ``WatchEvent``. ``snapshot`` tells a document that was there from one that changed; ``interrupted`` is the client's own."""
+    """Returns the form of ``WatchEvent``. A change also has ``snapshot``: whether it is a document of the snapshot, and no change."""
     if isinstance(event, Interrupted):
         retry = {"attempt": event.attempt, "retry_in_seconds": round(event.retry_in_seconds, 3)}
         return {"interrupted": {"error": error_json(event.error), **retry}}

@@ -1,4 +1,4 @@
-"""The documents of a namespace for people: one short line of settings each."""
+"""The documents of a namespace for people, each with its settings in one short line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .fitting import brief
 from .rendering import printable
 
 _LEAST_ROOM = 40
-"""Least characters for settings in a table; where there is less room they stand below their topic."""
+"""The least width for settings in a table; with less room they stand below their topic."""
 _HEADERS = ("topic", "scope", "version")
 
 
 def listed(documents: Sequence[Document], told: Console) -> None:
-    """Prints documents, as a table where that is wide enough."""
+    """Prints documents: as a table, if the console is wide enough for one."""
     rows = [(printable(each.topic), each.scope.name, each.version) for each in documents]
     columns = zip(_HEADERS, *rows, strict=True)
     room = told.width - sum(max(map(len, cells)) + 3 for cells in columns) - 4

@@ -1,8 +1,8 @@
-"""How often things change: decayed rates of named things, of which a bounded number is kept.
+"""How often named things change: exponentially decayed rates of a bounded number of names.
 
-Each change weighs 1 as it comes, and e times less after each ``MEAN_SECONDS``. The rate is the weight by the time over which it was
-gathered: while less than ``MEAN_SECONDS`` have been looked at that is their mean, after that mostly the last ``MEAN_SECONDS`` count. Nobody
-is asked for the time here: it is given, in seconds, and does not go back.
+Each change weighs 1 when it is counted, and e times less after each ``MEAN_SECONDS``. The rate is the sum of the weights, divided by the
+time observed, each second of which decays in the same way: at first the mean over the time observed, later mostly that of the last
+``MEAN_SECONDS``. The caller passes the time, in seconds, which must not go back.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from datetime import datetime
 from typing import NamedTuple
 
 MEAN_SECONDS = 30.0
-"""After so long without a change a rate is e times smaller."""
+"""After this time without a change a rate is e times smaller."""
 MOST_NAMES = 10_000
 _SHARE = 10
-"""Where there are too many, one in so many goes."""
+"""When room is needed, one in this many names is dropped."""
 
 
 class Last(NamedTuple):
-    """The last change of something."""
+    """The last change of a name."""
 
     time: datetime
-    """By its writer's word, or when it came; in UTC."""
+    """When the change was published, by its writer's clock, or else when it arrived; in UTC."""
     actor: str = ""
-    """Who asked for it; empty if nobody said."""
+    """Who requested the change; empty: unknown."""
     reason: str = ""
-    """Why; empty if nobody said."""
+    """Why the change was requested; empty: unknown."""
 
 
 class Row(NamedTuple):
-    """How often something changes."""
+    """How often a name changes."""
 
     name: str
     rate: float
-    """Changes in a second."""
+    """Changes per second."""
     changes: int
-    """Since it is kept."""
+    """How many changes were counted since the name was added."""
     last: Last
 
 
@@ -46,30 +46,30 @@ class Row(NamedTuple):
 class _Count:
     weight: float
     at: float
-    """As of when that is its weight."""
+    """The time at which ``weight`` was computed."""
     changes: int
     last: Last
 
 
 class Rates:
-    """The rates of named things."""
+    """Counts the changes of named things, and computes their rates."""
 
     def __init__(self, most: int = MOST_NAMES) -> None:
-        """Nothing has changed.
+        """Begins without names.
 
         Args:
-            most: how many names are kept; for others those that change most slowly are let go.
+            most: how many names are kept; for others those that change most slowly are dropped.
         """
         self._most = most
         self._counts: dict[str, _Count] = {}
         self.let_go = 0
-        """How many names were let go."""
+        """How many names were dropped."""
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def count(self, name: str, now: float, last: Last) -> None:
-        """Something has changed."""
+        """Counts a change of a name."""
         count = self._counts.get(name)
         if count is not None:
             count.weight, count.at = _decayed(count, now) + 1, now
@@ -81,12 +81,12 @@ class Rates:
         self._counts[name] = _Count(1.0, now, 1, last)
 
     def rows(self, now: float, since: float, most: int) -> list[Row]:
-        """Those that change most often, the fastest first.
+        """Returns the names that change most often, the fastest first.
 
         Args:
             now: the time.
             since: since when changes were counted.
-            most: how many.
+            most: how many names to return.
         """
         over = MEAN_SECONDS * -math.expm1(-(now - since) / MEAN_SECONDS)
         if over <= 0:

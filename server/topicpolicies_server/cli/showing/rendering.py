@@ -1,4 +1,4 @@
-"""Documents for people: one line per setting, short names of enums, and no secrets."""
+"""Documents for people: one value per setting, short names of enums, and no secrets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.values import enum_name, map_value
 
 UNSET = "unset"
-"""What stands for a field that says nothing."""
+"""The text in place of the value of a field that is not set."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read. Nothing is highlighted or interpreted: names and values come from outside."""
+    """Returns a console without highlighting and markup: names and values come from outside, and must not be interpreted."""
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
-        made.width = 10_000  # nobody looks on: whoever reads the lines wants them whole
+        made.width = 10_000  # a program reads the lines, and needs them unbroken
     return made
 
 
 def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
-    """The set leaves of a message with their values, in the definition's order. Objects and maps without leaves are there too."""
+    """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``."""
     for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
         path = (*above, field.name)
         entries = map_value(field)
@@ -51,7 +51,7 @@ def _object(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def shown(path: Path, field: FieldDescriptor, value: Any) -> str:
-    """A value; of an offload policy that is, or may be, a secret only that it is there."""
+    """Returns a value as it is shown; of offload policies, values that are or may be secret are replaced by ``REDACTED``."""
     if is_secret(path):
         return REDACTED
     if field.is_repeated:
@@ -68,19 +68,20 @@ def _single(field: FieldDescriptor, value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without characters that would move the cursor or change colours."""
+    """Returns a text whose unprintable characters are escaped: they could move the cursor or change colours."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def compact(policies: TopicPolicies) -> str:
-    """A document in one line."""
+    """Returns a document in one line."""
     return ", ".join(f"{format_path(path)}={value}" for path, value in lines(policies)) or "no settings"
 
 
 def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[tuple[Path, str | None, str | None]]:
-    """The leaves in which two documents differ, in the definition's order, each before and after; an absent document has none.
+    """Returns the leaves in which two documents differ, in the order of their paths, with the value before and after.
 
-    Values are as they are shown; None: it is not set. Of secrets that differ both are shown alike.
+    Values are as they are shown; None: the leaf is not set. An absent document has no leaves. Secrets that differ are included, and look
+    the same before and after.
     """
     old = before if before is not None else TopicPolicies()
     new = after if after is not None else TopicPolicies()
@@ -92,7 +93,7 @@ def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[t
 
 
 def differences(before: TopicPolicies | None, after: TopicPolicies) -> str:
-    """What a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
+    """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
     parts = (
         f"{format_path(leaf)}: {UNSET if was is None else was} -> {UNSET if is_ is None else is_}"
         for leaf, was, is_ in changes(before, after)

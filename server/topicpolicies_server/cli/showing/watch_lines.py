@@ -1,4 +1,4 @@
-"""What a watch tells, for people: one line per event."""
+"""The events of a watch for people: one line each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES = {
 
 
 def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted, known: Mirror) -> str | None:
-    """An event for people; None if it says nothing to them. ``known``: what was told before it."""
+    """Returns the line of an event; None: it is not shown. ``known``: the documents before the event."""
     match event:
         case Changed():
             return _changed(event, known)
@@ -39,7 +39,7 @@ def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted
 
 
 def line_of_status(event: Status) -> str:
-    """The state of a namespace, in a line."""
+    """Returns the state of a namespace, in a line without a time."""
     told = f"{event.namespace} {_STATES[event.state]}"
     return f"{told}: {printable(event.message)}" if event.message.rstrip(".") not in ("", told) else told
 

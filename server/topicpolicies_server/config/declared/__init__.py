@@ -9,7 +9,7 @@ from . import authorization, callers, change_log, checkpoints, history, limits, 
 
 
 def declared() -> Iterator[Option]:
-    """All of them, in the order in which they are shown."""
+    """Returns all options, in the order in which they are shown."""
     for section in (change_log, network, callers, authorization, history, checkpoints, repairs, telling, telemetry):
         yield from section.OPTIONS
     yield from limits.limits()

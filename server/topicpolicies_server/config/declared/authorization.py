@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""The options of authorization: who may do what, and who decides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers: how a server verifies who calls."""
+"""The options of authentication: how a server verifies who calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change log: which one, and how it is reached."""
+"""The options of the change log: which one, and how it is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: where they are kept."""
+"""The options of checkpoints: whether and where they are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history: where it is kept, and how much of it."""
+"""The options of the history: where it is kept, and how much of it."""
 
 from __future__ import annotations
 

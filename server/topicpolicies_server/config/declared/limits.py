@@ -1,4 +1,4 @@
-"""The limits: the fields of ``Limits``. A new one is an option by itself, and its docstring its help."""
+"""The options of limits, made from the fields of ``Limits``: a new field is an option at once, with its docstring as the help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECTION = "Limits"
 
 
 def limits() -> Iterator[Option]:
-    """A row for each limit."""
+    """Returns an option for each limit."""
     told = _docstrings()
     defaults = Limits()
     for each in dataclasses.fields(Limits):
@@ -34,7 +34,7 @@ def limits() -> Iterator[Option]:
 
 
 def _docstrings() -> dict[str, str]:
-    """What stands below each field of ``Limits``; nothing where Python has no source text to look at."""
+    """Returns the docstring below each field of ``Limits``, by name; empty where the source text is not available."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(Limits))).body
     except OSError:

@@ -1,4 +1,4 @@
-"""The network: where is listened, and with which certificates."""
+"""The options of the network: where the server listens, and with which certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repairs: of what, and whether any."""
+"""The options of repairs: in which namespaces, and whether any are published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces and metrics for a collector."""
+"""The options of traces and metrics for a collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it tells."""
+"""The options of what the server reveals and logs: secrets, log lines, the record of calls."""
 
 from __future__ import annotations
 
