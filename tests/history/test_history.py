@@ -263,6 +263,7 @@ async def test_an_event_that_can_not_be_written_is_a_gap_and_the_others_are_ther
     page = await history.page(Question(NAMESPACE))
     assert rows(page.entries) == [4, 3, 1]
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 2_000, BEGIN + 2_000)]
+    assert history.figures().gaps == {"OVERRUN": 1}, "there is an alert for it"
     reader.read(update(5, 5))
     assert rows((await history.page(Question(NAMESPACE))).entries) == [5, 4, 3, 1]
 

@@ -6,7 +6,7 @@
 | one of them | that one | set aside, where a source of lower precedence sets them |
 | both, by different sources | the one that the source of higher precedence sets | likewise |
 | both, by one source | neither | a contradiction, which ``making`` reports |
-| ``pulsar``, as empty | the embedded one: ``data``, or in the user's data folder | set aside, where a source of lower precedence sets them |
+| ``pulsar``, as empty | the embedded one: ``data``, or in the user's data folder | likewise |
 
 So a flag can choose another log than the file or the environment does, without unsetting their other options one by one.
 """

@@ -93,8 +93,10 @@ class Writer:
         """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
         self._trimmed_at = time.monotonic()
         self._failing = False
-        self.gaps: Counter[str] = Counter()
-        """How many gaps were recorded, by reason."""
+        self._gaps: Counter[str] = Counter()
+        """How many gaps ``tell`` took, by reason. The event loop counts them."""
+        self._left_out = 0
+        """How many events could never be written, each of which is a gap too. The thread counts them."""
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
 
@@ -111,13 +113,14 @@ class Writer:
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes a rare item, however much waits."""
         if isinstance(what, Gap):
-            self.gaps[what.reason.name] += 1
+            self._gaps[what.reason.name] += 1
         self._waiting.tell(what)
         self._wake.set()
 
     def figures(self) -> Figures:
         """Returns the figures for metrics and status; any thread may call this."""
-        return Figures(len(self._waiting), self._waiting.bytes, self._waiting.seconds(), self._failing, dict(self.gaps))
+        gaps = self._gaps + Counter({GapReason.OVERRUN.name: self._left_out})
+        return Figures(len(self._waiting), self._waiting.bytes, self._waiting.seconds(), self._failing, gaps)
 
     async def flush(self) -> Unwritten:
         """Waits until all that was noted before is in the file, or an attempt to write has failed. Returns what was not written."""
@@ -208,7 +211,9 @@ class Writer:
             (item,) = batch
             if isinstance(item, Noted):
                 hole = (item.stream, item.placed.position)
-                return self._settle([Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, (hole,))])
+                settled = self._settle([Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, (hole,))])
+                self._left_out += settled
+                return settled
         else:
             if self._failing:
                 _log.warning("the history %s can be written again", self._path)
