@@ -11,7 +11,9 @@ import pytest
 
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies import documents
+from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
 from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.part import Part
@@ -70,6 +72,37 @@ def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypat
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            await stream.close()
+
+    simulate(scenario)
+
+
+def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MESSAGE_BYTES", 4_096)
+
+    async def scenario(bench: Bench) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
+        sizes: list[int] = []
+        marks: Counter[str] = Counter()
+
+        async def write(message: bytes) -> None:
+            sizes.append(len(message))
+            events = service_pb2.WatchPoliciesResponse.FromString(message).events
+            marks.update(event.namespace for event in events if event.bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER)
+            await asyncio.sleep(0.001)
+
+        task = bench.loop.create_task(stream.tell(write))
+        try:
+            await asyncio.sleep(45)
+            assert marks == dict.fromkeys(NAMES, 1)
+            stream.stop()
+            with pytest.raises(PolicyError, match="The server is stopping"):
+                await task
+            assert marks == dict.fromkeys(NAMES, 2)
+            assert len(sizes) > 10 and max(sizes) <= 4_096
+        finally:
+            task.cancel()
             await stream.close()
 
     simulate(scenario)

@@ -32,6 +32,31 @@ def _never() -> None:
     """Stands in for ``unread_since`` where no permissions are checked: such a stream is never cancelled because nobody reads it."""
 
 
+class _Message:
+    """The message that is being made."""
+
+    def __init__(self, write: Write) -> None:
+        """Nothing is in it. ``write``: sends it."""
+        self._write = write
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def has_room(self, piece: bytes) -> bool:
+        """Whether a piece goes into it; if not, it is to be sent first."""
+        return not self._size or self._size + len(piece) <= MESSAGE_BYTES
+
+    def add(self, piece: bytes) -> None:
+        """Puts a piece into it."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    async def send(self) -> None:
+        """Sends it, if there is anything in it; the next one is empty."""
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        if pieces:
+            await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+
 class WatchStream:
     """Sends the messages of one WatchPolicies stream."""
 
@@ -99,28 +124,29 @@ class WatchStream:
 
         Raises:
             PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; FAILED_PRECONDITION, the
-                request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_taken`` raises.
+                request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         self._parts = [self._part(name, warrants.get(name)) for name in self._watch.topics]
         for part in self._parts:
             part.begin()
         self.stir()
+        message = _Message(write)
         slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
             while True:
-                batch, more = await self._taken(write)
+                more = await self._take(message)
                 if self._stops and not more:
-                    await write(b"".join([*batch, *filter(None, (part.parting() for part in self._parts))]))
+                    await self._mark(message, Part.parting)
+                    await message.send()
                     raise PolicyError(
                         Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
                     )
                 if self._bookmark_due:
                     self._bookmark_due = False
-                    batch += filter(None, (part.bookmark() for part in self._parts))
+                    await self._mark(message, Part.bookmark)
                     slot = self._bookmarks.expect(self._is_due, self._interval)
-                if batch:
-                    await write(batch[0] if len(batch) == 1 else b"".join(batch))
+                await message.send()
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
                     return
@@ -164,31 +190,37 @@ class WatchStream:
         """Closes all parts: gives back their watchers and namespaces."""
         await asyncio.gather(*(part.close() for part in self._parts))
 
-    async def _taken(self, write: Write) -> tuple[list[bytes], bool]:
-        """Takes records from the parts that have signalled, and writes them, except for the last message.
+    async def _take(self, message: _Message) -> bool:
+        """Takes records from the parts that have signalled, and adds them to ``message``; full messages are sent on the way.
 
-        Returns:
-            The records of the last message, and whether some part has more that can be taken at once.
+        Returns whether some part has more that can be taken at once.
 
         Raises:
             PolicyError: the permission for records that were taken ended while the client did not read.
         """
-        batch: list[bytes] = []
-        more, size = False, 0
+        more = False
         stirred, self._stirred = self._stirred, {}
         for part in stirred:
             wire = part.warrant.wire
             for piece in part.take():
-                if size and size + len(piece) > MESSAGE_BYTES:
-                    await write(b"".join(batch))
+                if not message.has_room(piece):
+                    await message.send()
                     part.warrant.check(part.name, wire)
-                    batch, size = [], 0
-                batch.append(piece)
-                size += len(piece)
+                message.add(piece)
             if part.more:
                 more = True
                 self._stirred[part] = None
-        return batch, more
+        return more
+
+    async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
+        """Puts the bookmarks of all parts that have one into messages, as above."""
+        for part in self._parts:
+            mark = bookmark(part)
+            if mark is not None and not message.has_room(mark):
+                await message.send()
+                mark = bookmark(part)  # it may have none any more
+            if mark is not None:
+                message.add(mark)
 
     async def _something(self) -> None:
         """Returns when a part has signalled, or ``stir`` was called."""
