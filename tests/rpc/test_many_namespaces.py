@@ -9,9 +9,10 @@ from typing import cast
 
 import pytest
 
-from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
@@ -20,6 +21,7 @@ from topicpolicies_server.rpc.watching.part import Part
 from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
+ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
 
 
@@ -103,6 +105,38 @@ def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_th
             assert len(sizes) > 10 and max(sizes) <= 4_096
         finally:
             task.cancel()
+            await stream.close()
+
+    simulate(scenario)
+
+
+def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MESSAGE_BYTES", 64)
+
+    async def scenario(bench: Bench) -> None:
+        quiet = "acme/quiet"
+        request = service_pb2.WatchPoliciesRequest(namespaces=[quiet], topics=[KEY.topic, ELSEWHERE.topic])
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
+        ages: list[int] = []
+        slow = 0.0
+
+        async def write(message: bytes) -> None:
+            for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
+                if event.namespace == quiet and event.bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER:
+                    ages.append(bench.loop.milliseconds() - event.bookmark.confirmed_time.ToMilliseconds())
+            await asyncio.sleep(slow)
+
+        task = bench.loop.create_task(stream.tell(write))
+        try:
+            await asyncio.sleep(27.5)
+            slow = 1.5
+            await bench.set(1)  # and while that is written:
+            await asyncio.gather(bench.set(2), bench.registry.get("acme/elsewhere").update(bench.request(1, key=ELSEWHERE)))
+            await asyncio.sleep(15)
+            assert len(ages) == 1 and ages[0] < 10_000
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
             await stream.close()
 
     simulate(scenario)
