@@ -5,24 +5,43 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.access import NOBODY, Caller, Permission
+from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
 from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.part import Part
 from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
+from topicpolicies_server.rpc.watching.warrants import Warrants
 
 ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
+
+
+class Permitting:
+    """Knows at once what anybody may: all but what was refused."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+
+    def at_once(self, _caller: Caller, namespace: str, *_: Permission) -> bool:
+        if namespace in self.refused:
+            raise PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, "no")
+        return True
+
+    def wire_at_once(self, _caller: Caller, _namespace: str) -> Wire:
+        return documents.wire
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -134,6 +153,60 @@ def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_
             await asyncio.gather(bench.set(2), bench.registry.get("acme/elsewhere").update(bench.request(1, key=ELSEWHERE)))
             await asyncio.sleep(15)
             assert len(ages) == 1 and ages[0] < 10_000
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await stream.close()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
+    looked: Counter[str] = Counter()
+    refusal = cast("property", vars(Part)["refusal"]).fget
+    assert refusal is not None
+    stir = WatchStream.stir
+
+    def refused(part: Part) -> object:
+        looked["refusal"] += 1
+        return refusal(part)
+
+    def stirred(stream: WatchStream) -> None:
+        looked["stir"] += 1
+        stir(stream)
+
+    monkeypatch.setattr(Part, "refusal", property(refused))
+    monkeypatch.setattr(WatchStream, "stir", stirred)
+
+    async def scenario(bench: Bench) -> None:
+        permitting = Permitting()
+        warrants = Warrants(cast("Any", permitting))
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        unread_since: list[float] = []
+
+        async def write(_: bytes) -> None:
+            if permitting.refused and not reads:
+                unread_since.append(bench.loop.time())
+                await asyncio.Event().wait()
+
+        async def tell() -> None:
+            async with warrants.joined(stream.reconsider, NOBODY, NAMES, Permission.WATCH) as found:
+                await stream.tell(write, found, lambda: unread_since[0] if unread_since else None)
+
+        task = bench.loop.create_task(tell())
+        try:
+            await asyncio.sleep(30)
+            permitting.refused = set(NAMES[1:])
+            await asyncio.sleep(2 * streams.UNREAD_SECONDS)
+            looked.clear()
+            await asyncio.sleep(10)
+            assert not task.done()
+            assert looked["stir"] <= 11 and looked["refusal"] <= 11 * 5 * len(NAMES)
+            permitting.refused = set(NAMES)
+            await asyncio.wait({task}, timeout=5)
+            assert task.cancelled() is not reads and task.done(), "nothing may be told any more"
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

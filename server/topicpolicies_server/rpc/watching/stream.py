@@ -20,7 +20,7 @@ from .requests import Watch
 from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
-"""The most bytes of records in a message; only a single record may exceed it. Bookmarks that are due are added without being counted."""
+"""The most bytes of records in a message; only a single record may exceed it."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 NO_WARRANTS: Mapping[str, Warrant] = {}
@@ -33,25 +33,25 @@ def _never() -> None:
 
 
 class _Message:
-    """The message that is being made."""
+    """The message that is being composed."""
 
     def __init__(self, write: Write) -> None:
-        """Nothing is in it. ``write``: sends it."""
+        """The message is empty. ``write``: sends it."""
         self._write = write
         self._pieces: list[bytes] = []
         self._size = 0
 
     def has_room(self, piece: bytes) -> bool:
-        """Whether a piece goes into it; if not, it is to be sent first."""
+        """Returns whether the message takes a piece; if not, it must be sent first."""
         return not self._size or self._size + len(piece) <= MESSAGE_BYTES
 
     def add(self, piece: bytes) -> None:
-        """Puts a piece into it."""
+        """Adds a piece to the message."""
         self._pieces.append(piece)
         self._size += len(piece)
 
     async def send(self) -> None:
-        """Sends it, if there is anything in it; the next one is empty."""
+        """Sends the message unless it is empty, and begins the next one."""
         pieces, self._pieces, self._size = self._pieces, [], 0
         if pieces:
             await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
@@ -77,6 +77,8 @@ class WatchStream:
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
+        self._reconsidering: asyncio.Handle | None = None
+        """The call of ``_reconsider`` that is scheduled; None: none is."""
         self._unsynced: list[Part] = []
         """Parts that were not synced when ``_all_synced`` last looked at all; a part that was synced then may have been reset since."""
         self._waiter: asyncio.Future[None] | None = None
@@ -99,12 +101,18 @@ class WatchStream:
         self.stir()
 
     def reconsider(self) -> None:
-        """Acts on a permission that has changed or is still missing.
+        """Acts on a permission that has changed or is still missing: in the next turn of the loop, together with all others until then.
 
         The stream ends if the caller may not watch any more (``_denied``). A client that does not read can't receive that status, so its
         stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
         """
         self._reconsidered = True
+        if self._reconsidering is None:
+            self._reconsidering = asyncio.get_running_loop().call_soon(self._reconsider)
+
+    def _reconsider(self) -> None:
+        """Has permissions looked at anew, and cancels the stream of a denied client that does not read."""
+        self._reconsidering = None
         self.stir()
         since = self._unread_since()
         if since is None or self._task is None or self._denied() is None:
@@ -155,6 +163,8 @@ class WatchStream:
                     await self._something()
         finally:
             self._bookmarks.forget(self._is_due, slot)
+            if self._reconsidering is not None:
+                self._reconsidering.cancel()
 
     def _part(self, name: str, warrant: Warrant | None) -> Part:
         def wake() -> None:
