@@ -22,9 +22,9 @@ _REASONS = "ErrorReason"
 _INTRODUCTION = """\
 # API reference
 
-Generated from the comments of `proto/topicpolicies/v1`: change those, then run `python3 dev.py generate`. What a mask
-means is in [masks.md](masks.md), what a watch tells in [watch.md](watch.md). Each field is told with its number and its
-type; an `optional` one that is not set differs from one that is zero, empty or false.
+This page is generated from the comments of `proto/topicpolicies/v1`: change those, then run `python3 dev.py generate`.
+[masks.md](masks.md) defines masks, [watch.md](watch.md) the protocol of watches. Each field is listed with its number
+and its type; an `optional` field that is not set differs from one that is zero, empty or false.
 """
 _CODE = re.compile(r"(`[^`]*`)")
 _PAGE = re.compile(r"\bdocs/(\w+\.md)\b")

@@ -4,7 +4,7 @@
 // 	protoc        v7.35.1
 // source: topicpolicies/v1/errors.proto
 
-// Why a request was refused, or why a namespace can't be told of.
+// Why a request was refused, or why a namespace can't be followed.
 
 package topicpoliciesv1
 
@@ -26,62 +26,62 @@ const (
 // The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
 // prefix, such as "ETAG_MISMATCH"; so do the violations of a google.rpc.BadRequest.
 //
-// Each comment says the status of the call, whether a repeat is safe, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
-// happened, and a later try may succeed. "Repeat: same id": it may have happened, and a repeat with the same request id is told. "Repeat:
-// no": the same request fails again. A reader that does not know a reason goes by the status.
+// Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
+// happened, and a later attempt may succeed. "Repeat: same id": the change may have happened, and a repeat with the same request id returns
+// the result. "Repeat: no": the same request fails again. A client that does not know a reason uses the status.
 type ErrorReason int32
 
 const (
-	// Not said.
+	// Unspecified.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// Several violations of different reasons. INVALID_ARGUMENT. Repeat: no.
+	// Several violations with different reasons. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 1
-	// Several violations of different reasons, in what an update would set. FAILED_PRECONDITION where they depend on the cluster.
+	// Several violations with different reasons, in the values of an update. FAILED_PRECONDITION if they depend on the cluster.
 	// INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_INVALID_UPDATE ErrorReason = 2
-	// Of the last violation only: there are more than are named. INVALID_ARGUMENT. Repeat: no.
+	// The reason of the last violation only: there are more violations than the error names. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MORE_VIOLATIONS ErrorReason = 3
-	// A text is longer than its bound. INVALID_ARGUMENT. Repeat: no.
+	// A text is longer than its limit. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_TOO_LONG ErrorReason = 4
-	// A repeated field has more elements than its bound. INVALID_ARGUMENT. Repeat: no.
+	// A repeated field has more elements than its limit. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 5
 	// The document would be larger than clients can receive. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_DOCUMENT_TOO_LARGE ErrorReason = 6
-	// A number, a time or a duration is outside of its bounds. INVALID_ARGUMENT. Repeat: no.
+	// A number, a time or a duration is outside its bounds. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_OUT_OF_BOUNDS ErrorReason = 7
 	// Two fields exclude each other. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_CONTRADICTION ErrorReason = 8
-	// The request names nothing to work on. INVALID_ARGUMENT. Repeat: no.
+	// The request selects no topic or namespace. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NOTHING_SELECTED ErrorReason = 9
-	// Something is said of a namespace that the request does not select. INVALID_ARGUMENT. Repeat: no.
+	// The request says something about a namespace that it does not select. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NOT_SELECTED ErrorReason = 10
 	// More topics and namespaces are named than a watch may have. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_TOO_MANY_SELECTORS ErrorReason = 11
 	// A scope is named twice. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_REPEATED_SCOPE ErrorReason = 12
-	// A topic or namespace has no name of Pulsar's form. INVALID_ARGUMENT. Repeat: no.
+	// The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_NAME ErrorReason = 13
-	// A request id is no UUID. INVALID_ARGUMENT. Repeat: no.
+	// A request id is not a UUID. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_REQUEST_ID ErrorReason = 14
-	// A token is none of this service's, is too long, or belongs to another question. INVALID_ARGUMENT. Repeat: no.
+	// A token is not from this service, is too long, or belongs to another request. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_TOKEN ErrorReason = 15
-	// A version or etag is too long, has other characters than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
+	// A version or etag is too long, has characters other than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_VERSION ErrorReason = 16
-	// A number is no scope. INVALID_ARGUMENT. Repeat: no.
+	// A number is not a scope. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_SCOPE ErrorReason = 17
-	// A number is no mode of a watch. INVALID_ARGUMENT. Repeat: no.
+	// A number is not a mode of a watch. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_MODE ErrorReason = 18
-	// A number is no view. INVALID_ARGUMENT. Repeat: no.
+	// A number is not a view. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_VIEW ErrorReason = 19
-	// A number is no order. INVALID_ARGUMENT. Repeat: no.
+	// A number is not an order. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_ORDER ErrorReason = 20
-	// A number is no list operation. INVALID_ARGUMENT. Repeat: no.
+	// A number is not a list operation. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_LIST_OPERATION ErrorReason = 21
-	// The request id was used before, for another body. INVALID_ARGUMENT. Repeat: no.
+	// The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_REQUEST_ID_REUSED ErrorReason = 22
-	// A time that must be over is not. INVALID_ARGUMENT. Repeat: no.
+	// A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_IN_THE_FUTURE ErrorReason = 23
-	// The mask names nothing, and nothing is set. INVALID_ARGUMENT. Repeat: no.
+	// The mask names nothing, and no value is set. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_EMPTY_MASK ErrorReason = 24
 	// The mask has too many paths. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_TOO_MANY_PATHS ErrorReason = 25
@@ -89,26 +89,26 @@ const (
 	ErrorReason_ERROR_REASON_MASK_TOO_LONG ErrorReason = 26
 	// A path is too long. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_PATH_TOO_LONG ErrorReason = 27
-	// A path can't be read. INVALID_ARGUMENT. Repeat: no.
+	// A path can't be parsed. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_PATH ErrorReason = 28
-	// A path has a part without characters. INVALID_ARGUMENT. Repeat: no.
+	// A path has an empty segment. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_EMPTY_SEGMENT ErrorReason = 29
 	// A path names no field. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_PATH ErrorReason = 30
-	// A path goes into a list, which is replaced whole. INVALID_ARGUMENT. Repeat: no.
+	// A path goes into a list; lists are replaced as a whole. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_INDEX_INTO_LIST ErrorReason = 31
 	// A path goes into a field that has no fields. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_THROUGH_SCALAR ErrorReason = 32
-	// A map has no such key. INVALID_ARGUMENT. Repeat: no.
+	// A map can't have this key. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_INVALID_MAP_KEY ErrorReason = 33
 	// A client was given two values for one place. Only clients say this, before they send anything: the server drops a path that another
 	// one contains. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_OVERLAPPING_PATHS ErrorReason = 34
 	// "*" stands beside other paths. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_WILDCARD_NOT_ALONE ErrorReason = 35
-	// Something is said of a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
+	// The request says something about a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NOT_IN_MASK ErrorReason = 36
-	// A list operation is named for a field that is no list. INVALID_ARGUMENT. Repeat: no.
+	// A list operation is given for a field that is not a list. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NOT_A_LIST ErrorReason = 37
 	// A list operation has no elements. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NO_ELEMENTS ErrorReason = 38
@@ -116,11 +116,11 @@ const (
 	ErrorReason_ERROR_REASON_HALF_OBJECT ErrorReason = 39
 	// The document has a field that this service does not know. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_FIELD ErrorReason = 40
-	// A number is no value of its enum. INVALID_ARGUMENT. Repeat: no.
+	// A number is not a value of its enum. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_ENUM_VALUE ErrorReason = 41
-	// A list has an element that says nothing. INVALID_ARGUMENT. Repeat: no.
+	// A list has an UNSPECIFIED element. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNSPECIFIED_ELEMENT ErrorReason = 42
-	// A secret is written as "********", and there is none to keep. INVALID_ARGUMENT. Repeat: no.
+	// A secret is given as "********", and no secret is stored. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_REDACTED_SECRET ErrorReason = 43
 	// A count is negative. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_NEGATIVE ErrorReason = 44
@@ -138,7 +138,7 @@ const (
 	ErrorReason_ERROR_REASON_NOT_PERSISTENT ErrorReason = 50
 	// A shadow topic is not persistent. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_SHADOW_NOT_PERSISTENT ErrorReason = 51
-	// A text names nothing. INVALID_ARGUMENT. Repeat: no.
+	// A text is blank where it must name something. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_BLANK ErrorReason = 52
 	// No broker knows the offload driver. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_DRIVER ErrorReason = 53
@@ -152,13 +152,13 @@ const (
 	ErrorReason_ERROR_REASON_RETENTION_BELOW_QUOTA ErrorReason = 57
 	// A backlog quota is not smaller than the retention. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_QUOTA_ABOVE_RETENTION ErrorReason = 58
-	// The name of the local cluster is not known here. FAILED_PRECONDITION. Repeat: no.
+	// This server does not know the name of the local cluster. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_LOCAL_CLUSTER_UNKNOWN ErrorReason = 59
-	// The local cluster is not among the clusters: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
+	// The list of clusters lacks the local cluster: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_LOCAL_CLUSTER_MISSING ErrorReason = 60
-	// The namespace has one cluster only. FAILED_PRECONDITION. Repeat: no.
+	// The namespace has only one cluster. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_NAMESPACE_NOT_REPLICATED ErrorReason = 61
-	// A cluster is none of the namespace's. FAILED_PRECONDITION. Repeat: no.
+	// A cluster is not one of the namespace's. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE ErrorReason = 62
 	// A cluster does not exist. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_CLUSTER ErrorReason = 63
@@ -170,42 +170,42 @@ const (
 	ErrorReason_ERROR_REASON_SHADOW_NOT_FOUND ErrorReason = 66
 	// An entry filter is not installed on the brokers. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_ENTRY_FILTER ErrorReason = 67
-	// The document has another version than the etag. Nothing was changed: read it again and decide anew. ABORTED. Repeat: no. Metadata:
-	// topic, scope, version, etag.
+	// The document has another version than the etag. Nothing was changed: read the document again and decide anew. ABORTED. Repeat: no.
+	// Metadata: topic, scope, version, etag.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 68
 	// There is a document, and `must_not_exist` was set. Nothing was changed. ALREADY_EXISTS. Repeat: no. Metadata: topic, scope, version.
 	ErrorReason_ERROR_REASON_DOCUMENT_EXISTS ErrorReason = 69
-	// Other writers changed what the update reads, again and again. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
+	// Other writers kept changing what the update reads. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
 	ErrorReason_ERROR_REASON_CONTENTION ErrorReason = 70
 	// The namespace, or its tenant, does not exist. NOT_FOUND. Repeat: no.
 	ErrorReason_ERROR_REASON_NAMESPACE_NOT_FOUND ErrorReason = 71
 	// The topic does not exist. NOT_FOUND. Repeat: no. Metadata: topic.
 	ErrorReason_ERROR_REASON_TOPIC_NOT_FOUND ErrorReason = 72
-	// A property of the topic or its namespace disables topic policies. Also of a namespace of a watch whose state is DISABLED.
+	// A property of the topic or its namespace disables topic policies. Also the reason for a namespace of a watch whose state is DISABLED.
 	// FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_DISABLED ErrorReason = 73
-	// The brokers have topic policies off. FAILED_PRECONDITION. Repeat: no.
+	// Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_OFF ErrorReason = 74
-	// This server writes nothing. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
+	// This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
 	ErrorReason_ERROR_REASON_READ_ONLY ErrorReason = 75
-	// The event would be larger than the log takes. INVALID_ARGUMENT. Repeat: no.
+	// The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_EVENT_TOO_LARGE ErrorReason = 76
-	// The log's schema, which older brokers made, has no place for a value. FAILED_PRECONDITION. Repeat: no.
+	// The log's schema, made by older brokers, has no place for a value. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_SCHEMA_CANNOT_EXPRESS ErrorReason = 77
 	// The brokers of this log could not read a value. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_DIALECT_CANNOT_EXPRESS ErrorReason = 78
-	// This server does not know what holds in the namespace and on the brokers. FAILED_PRECONDITION. Repeat: no.
+	// This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_LEVELS_UNKNOWN ErrorReason = 79
 	// The change may be in the log, or may yet come into it. DEADLINE_EXCEEDED. Repeat: same id. Metadata: request_id.
 	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 80
-	// The log did not take the change, certainly. UNAVAILABLE. Repeat: yes. Metadata: request_id.
+	// The log certainly did not take the change. UNAVAILABLE. Repeat: yes. Metadata: request_id.
 	ErrorReason_ERROR_REASON_NOT_APPENDED ErrorReason = 81
-	// Nothing was to be written, as far as is known here, and where the log ends could not be told in time. UNAVAILABLE. Repeat: yes.
+	// As far as this server knows, nothing had to be written, but it could not learn in time where the log ends. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_NOT_CONFIRMED ErrorReason = 82
-	// Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
-	// in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
+	// Another server writes the namespace: call the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused
+	// for this reason in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
 	ErrorReason_ERROR_REASON_NOT_LEADER ErrorReason = 83
-	// Too many changes of one topic wait already. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
+	// Too many changes of one topic are waiting. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
 	ErrorReason_ERROR_REASON_TOO_MANY_UPDATES ErrorReason = 84
 	// The version that the answer must have reached was not reached in time. DEADLINE_EXCEEDED. Repeat: yes. Metadata: at_least_version.
 	ErrorReason_ERROR_REASON_VERSION_NOT_REACHED ErrorReason = 85
@@ -213,11 +213,11 @@ const (
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 86
 	// The server is stopping. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 87
-	// The namespace is being closed here. UNAVAILABLE. Repeat: yes.
+	// This server is closing the namespace. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_NAMESPACE_CLOSED ErrorReason = 88
-	// More namespaces are open than the server may have. RESOURCE_EXHAUSTED. Repeat: yes.
+	// The server has as many namespaces open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_NAMESPACES ErrorReason = 89
-	// More watches are open than the server may have. RESOURCE_EXHAUSTED. Repeat: yes.
+	// The server has as many watches open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_WATCHES ErrorReason = 90
 	// This server keeps no history. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_HISTORY_OFF ErrorReason = 91
@@ -225,111 +225,112 @@ const (
 	ErrorReason_ERROR_REASON_HISTORY_UNAVAILABLE ErrorReason = 92
 	// The history's file can't be used. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_HISTORY_FILE_UNUSABLE ErrorReason = 93
-	// The history does not tell for certain what was there. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason, gap_start_ms,
-	// gap_end_ms.
+	// The history can't say for certain what the document was. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason,
+	// gap_start_ms, gap_end_ms.
 	ErrorReason_ERROR_REASON_NOT_IN_HISTORY ErrorReason = 94
-	// The namespace is read for the first time here.
+	// This server reads the namespace for the first time.
 	ErrorReason_ERROR_REASON_NAMESPACE_LOADING ErrorReason = 95
-	// The token stands in no log that is known here: the log is another one, or other topics were left out when it was given.
+	// The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given.
 	ErrorReason_ERROR_REASON_TOKEN_OUT_OF_RANGE ErrorReason = 96
-	// Topics had their policies disabled or enabled.
+	// Topic policies were disabled or enabled for topics.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_SWITCHED ErrorReason = 97
-	// Events between the token and now are gone: the log was compacted, and the history does not have them.
+	// Events after the token are gone: the log was compacted, and the history does not have them.
 	ErrorReason_ERROR_REASON_EVENTS_GONE ErrorReason = 98
-	// The log was deleted and created again: versions of the old one mean nothing. Also why a namespace can't be read for now. UNAVAILABLE.
-	// Repeat: yes.
+	// The log was deleted and created again: versions of the old one mean nothing. Also a reason why a namespace can't be read for now.
+	// UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_REPLACED ErrorReason = 99
-	// No broker that serves the log was reached, or none answered in time. UNAVAILABLE. Repeat: yes.
+	// The server reached no broker that serves the log, or none answered in time. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_UNREACHABLE ErrorReason = 100
-	// The brokers do not let the server in, or do not know it. UNAVAILABLE. Repeat: yes.
+	// The brokers refuse access to the server, or do not accept its credentials. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_ACCESS_DENIED ErrorReason = 101
 	// The brokers refuse, for a reason that the message names. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_REFUSED ErrorReason = 102
-	// Too many events are on their way to the log. RESOURCE_EXHAUSTED. Repeat: yes.
+	// Too many events are in flight to the log. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_BUSY ErrorReason = 103
-	// Somebody else holds the log's exclusive producer. UNAVAILABLE where this server's own has lost its connection. FAILED_PRECONDITION.
-	// Repeat: yes.
+	// Another process holds the log's exclusive producer. UNAVAILABLE if this server's own producer has lost its connection.
+	// FAILED_PRECONDITION. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_FENCED ErrorReason = 104
 	// No broker has the log open. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_NOT_SERVED ErrorReason = 105
 	// The log was deleted. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_DELETED ErrorReason = 106
-	// The log has another number of partitions than before. UNAVAILABLE. Repeat: yes.
+	// The number of the log's partitions has changed. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_REPARTITIONED ErrorReason = 107
-	// The log was compacted while it was read; it is opened anew. UNAVAILABLE. Repeat: yes.
+	// The log was compacted while it was read; the server opens it again. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_COMPACTED ErrorReason = 108
-	// An event was not handed over; the log is opened anew. UNAVAILABLE. Repeat: yes.
+	// The client library skipped an event; the server opens the log again. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_SKIPPED ErrorReason = 109
-	// The log was found out of order; it is opened anew. UNAVAILABLE. Repeat: yes.
+	// Events arrived out of order; the server opens the log again. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_OUT_OF_ORDER ErrorReason = 110
-	// Reading came to a standstill. UNAVAILABLE. Repeat: yes.
+	// Reading made no progress. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_STUCK ErrorReason = 111
 	// The client library stopped reading. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_ENDED ErrorReason = 112
-	// Reading failed in a way that nobody thought of. UNAVAILABLE. Repeat: yes.
+	// Reading failed in an unforeseen way. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_BROKEN ErrorReason = 113
-	// The log was lost while it was followed; it is opened anew. UNAVAILABLE. Repeat: yes.
+	// The log was lost while it was followed; the server opens it again. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_LOST ErrorReason = 114
-	// The log was closed here. UNAVAILABLE. Repeat: yes.
+	// This server closed the log. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_CLOSED ErrorReason = 115
-	// The log is open here already. FAILED_PRECONDITION. Repeat: yes.
+	// This server already has the log open. FAILED_PRECONDITION. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_OPEN ErrorReason = 116
 	// The log could not be read in time. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOAD_TIMEOUT ErrorReason = 117
-	// The log can't be read, for a reason that the server's own log has. INTERNAL. Repeat: yes.
+	// The log can't be read; the server's own log says why. INTERNAL. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOAD_BROKEN ErrorReason = 118
 	// The log could not be written. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_APPEND_FAILED ErrorReason = 119
 	// The log could not be compacted. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_COMPACTION_FAILED ErrorReason = 120
-	// Another process has the log's file. FAILED_PRECONDITION. Repeat: no.
+	// Another process uses the log's file. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_LOG_FILE_IN_USE ErrorReason = 121
 	// The log's file can't be used. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_LOG_FILE_UNUSABLE ErrorReason = 122
 	// The log's file has a format that this version does not know. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_LOG_FORMAT_UNKNOWN ErrorReason = 123
-	// The brokers' admin API gave no answer that helps. UNAVAILABLE. Repeat: yes.
+	// The brokers' admin API gave no usable answer. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_PULSAR_ADMIN_UNREACHABLE ErrorReason = 124
-	// The brokers' admin API does not let the server in. UNAVAILABLE. Repeat: yes.
+	// The brokers' admin API refuses access to the server. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_PULSAR_ADMIN_REFUSED ErrorReason = 125
-	// The cluster has several candidates for its name, and the configuration names none. FAILED_PRECONDITION. Repeat: no.
+	// The cluster has several possible names, and the configuration gives none. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_PULSAR_CLUSTER_UNKNOWN ErrorReason = 126
 	// A certificate or key file for Pulsar can't be used. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_PULSAR_TLS_UNUSABLE ErrorReason = 127
-	// A rule needs the brokers' configuration, which this server's role may not see. UNAVAILABLE. Repeat: yes.
+	// A rule needs the brokers' configuration, which this server's role may not read. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_BROKER_FACTS_REFUSED ErrorReason = 128
 	// The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_CLUSTER_FILE_UNUSABLE ErrorReason = 129
-	// The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
-	// Repeat: no.
+	// The bytes of a request, or of a change of a batch, are not a message of the expected type, or a text in it is not UTF-8.
+	// INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_MESSAGE ErrorReason = 130
-	// The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
+	// The message is larger than the server accepts. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
-	// More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
+	// The server has as many calls in progress as it may. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
 	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
-	// The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+	// The caller's principal has reached one of its limits. Nothing was done. If waiting helps, RetryInfo says when to repeat.
 	// RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
 	ErrorReason_ERROR_REASON_PRINCIPAL_LIMIT ErrorReason = 160
-	// The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
+	// The server authenticates callers, and the call has no credentials. UNAUTHENTICATED. Repeat: no.
 	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 150
-	// What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
-	// certificate that names nobody. UNAUTHENTICATED. Repeat: no.
+	// The credentials are not valid: a token that can't be parsed, is not signed by a trusted issuer, or was made for another service; or a
+	// certificate that names no principal. UNAUTHENTICATED. Repeat: no.
 	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 151
-	// The token, or the client certificate, has expired. It ends streams too. UNAUTHENTICATED. Repeat: no.
+	// The token, or the client certificate, has expired. This ends streams too. UNAUTHENTICATED. Repeat: no.
 	ErrorReason_ERROR_REASON_CREDENTIALS_EXPIRED ErrorReason = 152
-	// Whether the token holds can't be known now: its issuer does not tell its keys. UNAVAILABLE. Repeat: yes.
+	// The token can't be verified now: its issuer does not provide its keys. UNAVAILABLE. Repeat: yes.
 	ErrorReason_ERROR_REASON_CREDENTIALS_UNVERIFIABLE ErrorReason = 153
-	// The caller says that it speaks for another, and is no proxy. PERMISSION_DENIED. Repeat: no.
+	// The caller claims to call for another principal, and is not a proxy. PERMISSION_DENIED. Repeat: no.
 	ErrorReason_ERROR_REASON_NOT_A_PROXY ErrorReason = 154
-	// The caller is a proxy, and does not say for whom it speaks, or names another proxy or what is no principal. PERMISSION_DENIED.
-	// Repeat: no.
+	// The caller is a proxy, and does not name the principal that it calls for, or names another proxy or an invalid principal.
+	// PERMISSION_DENIED. Repeat: no.
 	ErrorReason_ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID ErrorReason = 155
-	// A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_KEY_FILE_UNUSABLE ErrorReason = 156 // Who may do what.
-	// The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
-	// Metadata: permission, namespace.
+	// A file with keys, or with authorities of issuers, can't be used; no server starts with such a file. UNAVAILABLE. Repeat: yes.
+	ErrorReason_ERROR_REASON_KEY_FILE_UNUSABLE ErrorReason = 156
+	// The caller lacks a permission in the namespace, which may or may not exist. Nothing was done. PERMISSION_DENIED. Repeat: no. Metadata:
+	// permission, namespace.
 	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 140
-	// Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes.
+	// The caller's permissions can't be determined now: the brokers, or the file, do not provide them. Nothing was done. UNAVAILABLE. Repeat:
+	// yes.
 	ErrorReason_ERROR_REASON_AUTHORIZATION_UNKNOWN ErrorReason = 141
 )
 

@@ -27,7 +27,7 @@ const (
 type ActionType int32
 
 const (
-	// Not said.
+	// Unspecified.
 	ActionType_ACTION_TYPE_UNSPECIFIED ActionType = 0
 	// Puts the document if there is none.
 	ActionType_ACTION_TYPE_INSERT ActionType = 1
@@ -88,7 +88,7 @@ func (ActionType) EnumDescriptor() ([]byte, []int) {
 type EventType int32
 
 const (
-	// Not said.
+	// Unspecified.
 	EventType_EVENT_TYPE_UNSPECIFIED EventType = 0
 	// The policies of a topic.
 	EventType_EVENT_TYPE_TOPIC_POLICY EventType = 1

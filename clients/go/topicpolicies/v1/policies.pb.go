@@ -28,7 +28,7 @@ const (
 type Scope int32
 
 const (
-	// Where one scope is asked for: LOCAL, as pulsar-admin has it. In a list of scopes it is refused.
+	// Where one scope is expected: LOCAL, as in pulsar-admin. In a list of scopes it is refused.
 	Scope_SCOPE_UNSPECIFIED Scope = 0
 	// This cluster.
 	Scope_SCOPE_LOCAL Scope = 1
@@ -81,7 +81,7 @@ func (Scope) EnumDescriptor() ([]byte, []int) {
 type BacklogQuotaPolicy int32
 
 const (
-	// Not said.
+	// Unspecified.
 	BacklogQuotaPolicy_BACKLOG_QUOTA_POLICY_UNSPECIFIED BacklogQuotaPolicy = 0
 	// Producers wait: the send is held until there is room.
 	BacklogQuotaPolicy_BACKLOG_QUOTA_POLICY_PRODUCER_REQUEST_HOLD BacklogQuotaPolicy = 1
@@ -138,7 +138,7 @@ func (BacklogQuotaPolicy) EnumDescriptor() ([]byte, []int) {
 type InactiveTopicDeleteMode int32
 
 const (
-	// Not said.
+	// Unspecified.
 	InactiveTopicDeleteMode_INACTIVE_TOPIC_DELETE_MODE_UNSPECIFIED InactiveTopicDeleteMode = 0
 	// The topic has no subscriptions and no producers.
 	InactiveTopicDeleteMode_INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS InactiveTopicDeleteMode = 1
@@ -191,7 +191,7 @@ func (InactiveTopicDeleteMode) EnumDescriptor() ([]byte, []int) {
 type OffloadedReadPriority int32
 
 const (
-	// Not said.
+	// Unspecified.
 	OffloadedReadPriority_OFFLOADED_READ_PRIORITY_UNSPECIFIED OffloadedReadPriority = 0
 	// BookKeeper first.
 	OffloadedReadPriority_OFFLOADED_READ_PRIORITY_BOOKKEEPER_FIRST OffloadedReadPriority = 1
@@ -244,17 +244,17 @@ func (OffloadedReadPriority) EnumDescriptor() ([]byte, []int) {
 type SchemaCompatibilityStrategy int32
 
 const (
-	// Not said: as the namespace or broker says.
+	// Unspecified: as the namespace or broker says.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED SchemaCompatibilityStrategy = 0
 	// None.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCOMPATIBLE SchemaCompatibilityStrategy = 1
 	// All.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_COMPATIBLE SchemaCompatibilityStrategy = 2
-	// Consumers with the new schema read what was written with the last one.
+	// Consumers with the new schema can read messages written with the last one.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD SchemaCompatibilityStrategy = 3
-	// Consumers with the last schema read what is written with the new one.
+	// Consumers with the last schema can read messages written with the new one.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_FORWARD SchemaCompatibilityStrategy = 4
-	// Both.
+	// Both BACKWARD and FORWARD.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_FULL SchemaCompatibilityStrategy = 5
 	// BACKWARD against all earlier schemas.
 	SchemaCompatibilityStrategy_SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD_TRANSITIVE SchemaCompatibilityStrategy = 6
@@ -321,7 +321,7 @@ func (SchemaCompatibilityStrategy) EnumDescriptor() ([]byte, []int) {
 type SubscriptionType int32
 
 const (
-	// Not said.
+	// Unspecified.
 	SubscriptionType_SUBSCRIPTION_TYPE_UNSPECIFIED SubscriptionType = 0
 	// One consumer only.
 	SubscriptionType_SUBSCRIPTION_TYPE_EXCLUSIVE SubscriptionType = 1
@@ -378,20 +378,21 @@ func (SubscriptionType) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_policies_proto_rawDescGZIP(), []int{5}
 }
 
-// The policies of one topic in one scope, and which version they are: the answer to "what is set".
+// The policies of one topic in one scope, with their version.
 type PolicyDocument struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic's full name, "persistent://tenant/namespace/topic", without a partition's suffix.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The scope. Never UNSPECIFIED in an answer.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The document. Unset: there is none. Set and empty: there is one, and it says nothing.
+	// The document. Unset: there is none. Set and empty: there is a document, and it sets nothing.
 	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3,oneof" json:"policies,omitempty"`
-	// The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event which
-	// made it so. Of one topic and scope, string order is the order of the log. "0": the log knows no event.
+	// The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event that
+	// made it. For one topic and scope, string order is the order of the log. "0": the log has no event of it.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). Its documents
-	// are not told of then: `policies` is unset, and `version` is "0". In a history, and as of then, it is false: that tells what was in the log.
+	// Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). If they are,
+	// its documents are not returned: `policies` is unset, and `version` is "0". In a history, and in reads of the past, this is false: those
+	// show what was in the log.
 	Disabled      bool `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -462,11 +463,11 @@ func (x *PolicyDocument) GetDisabled() bool {
 	return false
 }
 
-// All topic-level policies of one topic in one scope. A field that is not set says nothing: the next level decides
-// (topic GLOBAL, then namespace, then broker). An empty list or map is the same as an unset one.
+// All topic-level policies of one topic in one scope. For a field that is not set, the next level decides (topic GLOBAL, then namespace,
+// then broker). An empty list or map is the same as an unset one.
 //
-// Nested objects are complete in Pulsar: an object that is there has a value for each of its leaves. In an update, a leaf that
-// is left out takes the value that its comment names; where the comment names none, it must be given.
+// Nested objects are complete in Pulsar: an object has a value for each of its leaves. In an update, a missing leaf gets the value that its
+// comment names; if the comment names none, the leaf must be given.
 type TopicPolicies struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether a consumer may create its subscription by connecting. Unset: as the namespace or broker says (broker: true).
@@ -482,7 +483,7 @@ type TopicPolicies struct {
 	// Whether delayed messages are held back until they are due. Set over the admin API together with the two fields below; the three
 	// are one setting. Unset: as the namespace or broker says (broker: true).
 	DelayedDeliveryEnabled *bool `protobuf:"varint,6,opt,name=delayed_delivery_enabled,json=delayedDeliveryEnabled,proto3,oneof" json:"delayed_delivery_enabled,omitempty"`
-	// Longest delay that a message may ask for, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
+	// Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
 	DelayedDeliveryMaxDelayInMillis *int64 `protobuf:"varint,7,opt,name=delayed_delivery_max_delay_in_millis,json=delayedDeliveryMaxDelayInMillis,proto3,oneof" json:"delayed_delivery_max_delay_in_millis,omitempty"`
 	// How often due messages are looked for, in milliseconds. Unset: as the namespace or broker says (broker: 1000).
 	DelayedDeliveryTickTimeMillis *int64 `protobuf:"varint,8,opt,name=delayed_delivery_tick_time_millis,json=delayedDeliveryTickTimeMillis,proto3,oneof" json:"delayed_delivery_tick_time_millis,omitempty"`
@@ -492,7 +493,7 @@ type TopicPolicies struct {
 	DispatcherPauseOnAckStatePersistentEnabled *bool `protobuf:"varint,10,opt,name=dispatcher_pause_on_ack_state_persistent_enabled,json=dispatcherPauseOnAckStatePersistentEnabled,proto3,oneof" json:"dispatcher_pause_on_ack_state_persistent_enabled,omitempty"`
 	// Entry filters of the topic. Unset: as the namespace or broker says.
 	EntryFilters *EntryFilters `protobuf:"bytes,11,opt,name=entry_filters,json=entryFilters,proto3,oneof" json:"entry_filters,omitempty"`
-	// What happens to the topic when nobody uses it. Unset: as the namespace or broker says.
+	// What happens to an unused topic. Unset: as the namespace or broker says.
 	InactiveTopicPolicies *InactiveTopicPolicies `protobuf:"bytes,12,opt,name=inactive_topic_policies,json=inactiveTopicPolicies,proto3,oneof" json:"inactive_topic_policies,omitempty"`
 	// Most consumers of the topic, a count; 0 is no limit. Unset: as the namespace or broker says.
 	MaxConsumerPerTopic *int32 `protobuf:"varint,13,opt,name=max_consumer_per_topic,json=maxConsumerPerTopic,proto3,oneof" json:"max_consumer_per_topic,omitempty"`
@@ -535,7 +536,7 @@ type TopicPolicies struct {
 	SubscriptionDispatchRate *DispatchRate `protobuf:"bytes,31,opt,name=subscription_dispatch_rate,json=subscriptionDispatchRate,proto3,oneof" json:"subscription_dispatch_rate,omitempty"`
 	// Minutes of inactivity after which a subscription is deleted; 0 is never. Unset: as the namespace or broker says.
 	SubscriptionExpirationTimeInMinutes *int32 `protobuf:"varint,32,opt,name=subscription_expiration_time_in_minutes,json=subscriptionExpirationTimeInMinutes,proto3,oneof" json:"subscription_expiration_time_in_minutes,omitempty"`
-	// Policies of single subscriptions, by the subscription's name. An absent entry says nothing about its subscription.
+	// Policies of single subscriptions, by the subscription's name. A subscription without an entry has no policies of its own.
 	SubscriptionPolicies map[string]*SubscriptionPolicies `protobuf:"bytes,33,rep,name=subscription_policies,json=subscriptionPolicies,proto3" json:"subscription_policies,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The subscription types that are allowed. Empty: as the namespace or broker says (broker: all).
 	SubscriptionTypesEnabled []SubscriptionType `protobuf:"varint,34,rep,packed,name=subscription_types_enabled,json=subscriptionTypesEnabled,proto3,enum=topicpolicies.v1.SubscriptionType" json:"subscription_types_enabled,omitempty"`
@@ -1121,7 +1122,8 @@ type OffloadPolicies struct {
 	GcsManagedLedgerOffloadRegion *string `protobuf:"bytes,6,opt,name=gcs_managed_ledger_offload_region,json=gcsManagedLedgerOffloadRegion,proto3,oneof" json:"gcs_managed_ledger_offload_region,omitempty"`
 	// Path of the service account's key file for Google Cloud Storage.
 	GcsManagedLedgerOffloadServiceAccountKeyFile *string `protobuf:"bytes,7,opt,name=gcs_managed_ledger_offload_service_account_key_file,json=gcsManagedLedgerOffloadServiceAccountKeyFile,proto3,oneof" json:"gcs_managed_ledger_offload_service_account_key_file,omitempty"`
-	// Further configuration of the driver, as it is. Entries whose keys speak of credentials, passwords, tokens or keys are secrets, as below.
+	// Further configuration of the driver, unchanged. Entries whose keys contain words for credentials, passwords, tokens or keys are
+	// secrets, as below.
 	ManagedLedgerExtraConfigurations map[string]string `protobuf:"bytes,8,rep,name=managed_ledger_extra_configurations,json=managedLedgerExtraConfigurations,proto3" json:"managed_ledger_extra_configurations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Bucket that ledgers are offloaded to.
 	ManagedLedgerOffloadBucket *string `protobuf:"bytes,9,opt,name=managed_ledger_offload_bucket,json=managedLedgerOffloadBucket,proto3,oneof" json:"managed_ledger_offload_bucket,omitempty"`
@@ -1153,7 +1155,7 @@ type OffloadPolicies struct {
 	OffloadersDirectory *string `protobuf:"bytes,22,opt,name=offloaders_directory,json=offloadersDirectory,proto3,oneof" json:"offloaders_directory,omitempty"`
 	// Bucket of the S3 driver.
 	S3ManagedLedgerOffloadBucket *string `protobuf:"bytes,23,opt,name=s3_managed_ledger_offload_bucket,json=s3ManagedLedgerOffloadBucket,proto3,oneof" json:"s3_managed_ledger_offload_bucket,omitempty"`
-	// Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with that keeps what is there.
+	// Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with "********" keeps the stored value.
 	S3ManagedLedgerOffloadCredentialId *string `protobuf:"bytes,24,opt,name=s3_managed_ledger_offload_credential_id,json=s3ManagedLedgerOffloadCredentialId,proto3,oneof" json:"s3_managed_ledger_offload_credential_id,omitempty"`
 	// The S3 credentials themselves: a secret, as above.
 	S3ManagedLedgerOffloadCredentialSecret *string `protobuf:"bytes,25,opt,name=s3_managed_ledger_offload_credential_secret,json=s3ManagedLedgerOffloadCredentialSecret,proto3,oneof" json:"s3_managed_ledger_offload_credential_secret,omitempty"`

@@ -35,9 +35,9 @@ const (
 	ListOperation_LIST_OPERATION_UNSPECIFIED ListOperation = 0
 	// The list becomes the given one.
 	ListOperation_LIST_OPERATION_REPLACE ListOperation = 1
-	// The given elements that are not there yet are added at the end.
+	// Given elements that are not in the list are added at the end.
 	ListOperation_LIST_OPERATION_UNION ListOperation = 2
-	// The given elements are removed.
+	// Given elements are removed.
 	ListOperation_LIST_OPERATION_SUBTRACT ListOperation = 3
 )
 
@@ -84,19 +84,20 @@ func (ListOperation) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{0}
 }
 
-// What became of an update.
+// The outcome of an update.
 type UpdateOutcome int32
 
 const (
-	// Not said.
+	// Unspecified.
 	UpdateOutcome_UPDATE_OUTCOME_UNSPECIFIED UpdateOutcome = 0
 	// The change is in the log.
 	UpdateOutcome_UPDATE_OUTCOME_APPLIED UpdateOutcome = 1
-	// The document already was as asked; nothing was written.
+	// The document already had the requested values; nothing was written.
 	UpdateOutcome_UPDATE_OUTCOME_UNCHANGED UpdateOutcome = 2
 	// There was no document and `skip_if_absent` was set; nothing was written.
 	UpdateOutcome_UPDATE_OUTCOME_SKIPPED UpdateOutcome = 3
-	// `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+	// `validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
+	// the above.
 	UpdateOutcome_UPDATE_OUTCOME_WOULD_APPLY UpdateOutcome = 4
 )
 
@@ -145,11 +146,11 @@ func (UpdateOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{1}
 }
 
-// What became of a deletion.
+// The outcome of a deletion.
 type DeleteOutcome int32
 
 const (
-	// Not said.
+	// Unspecified.
 	DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED DeleteOutcome = 0
 	// The deletion is in the log.
 	DeleteOutcome_DELETE_OUTCOME_DELETED DeleteOutcome = 1
@@ -202,17 +203,17 @@ func (DeleteOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Whose reading of all levels.
+// A way to combine all levels.
 type EffectiveView int32
 
 const (
 	// ENFORCED.
 	EffectiveView_EFFECTIVE_VIEW_UNSPECIFIED EffectiveView = 0
-	// What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something.
+	// The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker.
 	EffectiveView_EFFECTIVE_VIEW_ENFORCED EffectiveView = 1
-	// What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw.
+	// The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw.
 	EffectiveView_EFFECTIVE_VIEW_APPLIED_LOCAL EffectiveView = 2
-	// What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only.
+	// The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only.
 	EffectiveView_EFFECTIVE_VIEW_APPLIED_GLOBAL EffectiveView = 3
 )
 
@@ -259,11 +260,11 @@ func (EffectiveView) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
 }
 
-// Which level an effective value comes from.
+// The level that an effective value comes from.
 type PolicySource int32
 
 const (
-	// Not said.
+	// Unspecified.
 	PolicySource_POLICY_SOURCE_UNSPECIFIED PolicySource = 0
 	// The topic's LOCAL document.
 	PolicySource_POLICY_SOURCE_TOPIC_LOCAL PolicySource = 1
@@ -320,17 +321,18 @@ func (PolicySource) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
-// What a watch tells.
+// What a watch sends.
 type WatchMode int32
 
 const (
 	// LATEST.
 	WatchMode_WATCH_MODE_UNSPECIFIED WatchMode = 0
-	// Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener).
+	// Per policy key only the newest state: changes that a newer one supersedes may be left out (the contract of Pulsar's
+	// TopicPolicyListener).
 	WatchMode_WATCH_MODE_LATEST WatchMode = 1
-	// Every change, in the log's order. A reader that falls behind is served from the history.
+	// Every change, in the order of the log. A reader that falls behind is served from the history.
 	WatchMode_WATCH_MODE_EVERY WatchMode = 2
-	// Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+	// Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history.
 	WatchMode_WATCH_MODE_ENTRIES WatchMode = 3
 )
 
@@ -377,17 +379,17 @@ func (WatchMode) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
-// What is known of an actor.
+// What is known about an actor.
 type ActorStanding int32
 
 const (
-	// Not said.
+	// Unspecified.
 	ActorStanding_ACTOR_STANDING_UNSPECIFIED ActorStanding = 0
-	// Nobody said who it was.
+	// No actor was given.
 	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
-	// The caller gave this name, and nobody checked it.
+	// The caller gave this name, and it is not verified.
 	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
-	// The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified.
+	// The service verified the actor by its credentials, or a verified proxy called for the actor.
 	ActorStanding_ACTOR_STANDING_AUTHENTICATED ActorStanding = 3
 )
 
@@ -438,11 +440,12 @@ func (ActorStanding) EnumDescriptor() ([]byte, []int) {
 type BookmarkKind int32
 
 const (
-	// Not said.
+	// Unspecified.
 	BookmarkKind_BOOKMARK_KIND_UNSPECIFIED BookmarkKind = 0
 	// The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
 	BookmarkKind_BOOKMARK_KIND_SYNCED BookmarkKind = 1
-	// Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
+	// Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
+	// log.
 	BookmarkKind_BOOKMARK_KIND_TIMER BookmarkKind = 2
 )
 
@@ -491,15 +494,15 @@ func (BookmarkKind) EnumDescriptor() ([]byte, []int) {
 type NamespaceState int32
 
 const (
-	// Not said.
+	// Unspecified.
 	NamespaceState_NAMESPACE_STATE_UNSPECIFIED NamespaceState = 0
-	// Its change log is being read: what is told may be old until SYNCED, or until READY.
+	// Its change log is being read: documents may be old until SYNCED, or until READY.
 	NamespaceState_NAMESPACE_STATE_LOADING NamespaceState = 1
-	// Its change log is followed: what is told is the newest.
+	// Its change log is followed: documents are the newest.
 	NamespaceState_NAMESPACE_STATE_READY NamespaceState = 2
-	// Its change log can't be read; it is tried again.
+	// Its change log can't be read; the server tries again.
 	NamespaceState_NAMESPACE_STATE_FAILED NamespaceState = 3
-	// Topic policies are disabled for all that is watched of it; it is looked at again.
+	// Topic policies are disabled for everything that is watched in it; the server keeps checking.
 	NamespaceState_NAMESPACE_STATE_DISABLED NamespaceState = 4
 )
 
@@ -601,19 +604,19 @@ func (HistoryOrder) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
 }
 
-// What kind of event it is.
+// The kind of event.
 type HistoryKind int32
 
 const (
-	// Not said.
+	// Unspecified.
 	HistoryKind_HISTORY_KIND_UNSPECIFIED HistoryKind = 0
 	// A masked change that a sidecar published.
 	HistoryKind_HISTORY_KIND_UPDATE HistoryKind = 1
 	// A deletion that a sidecar published.
 	HistoryKind_HISTORY_KIND_DELETE HistoryKind = 2
-	// An event of a broker, of which only the producer's name is known.
+	// A broker's event; only the producer's name is known.
 	HistoryKind_HISTORY_KIND_BROKER HistoryKind = 3
-	// A sidecar's repair: it makes what brokers show equal to the document, and changes nothing.
+	// A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing.
 	HistoryKind_HISTORY_KIND_REPAIR HistoryKind = 4
 	// The second half of a sidecar's deletion, which lets compaction forget the topic.
 	HistoryKind_HISTORY_KIND_TOMBSTONE HistoryKind = 5
@@ -670,23 +673,23 @@ func (HistoryKind) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
 }
 
-// What became of an event.
+// The outcome of an event.
 type HistoryOutcome int32
 
 const (
-	// Not said.
+	// Unspecified.
 	HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED HistoryOutcome = 0
-	// It changed the document, or made it anew as it was.
+	// The event changed the document, or set it again as it was.
 	HistoryOutcome_HISTORY_OUTCOME_APPLIED HistoryOutcome = 1
-	// It did not count: its etag, or what it was computed from, did not hold any more.
+	// The event did not count: its etag, or the document that it was computed from, no longer held.
 	HistoryOutcome_HISTORY_OUTCOME_REJECTED HistoryOutcome = 2
-	// It did not count: there was no document, and it asked for nothing in that case.
+	// The event did not count: there was no document, and the request had `skip_if_absent`.
 	HistoryOutcome_HISTORY_OUTCOME_SKIPPED HistoryOutcome = 3
-	// It did not count: the same request, or the same event, was there before.
+	// The event did not count: the same request, or the same event, came before.
 	HistoryOutcome_HISTORY_OUTCOME_DUPLICATE HistoryOutcome = 4
-	// It says again what the document is: a repair.
+	// The event restates the document: a repair.
 	HistoryOutcome_HISTORY_OUTCOME_RESTATED HistoryOutcome = 5
-	// It says nothing, or nothing new.
+	// The event states nothing, or nothing new.
 	HistoryOutcome_HISTORY_OUTCOME_IGNORED HistoryOutcome = 6
 )
 
@@ -743,7 +746,7 @@ func (HistoryOutcome) EnumDescriptor() ([]byte, []int) {
 type HistoryGapReason int32
 
 const (
-	// Not said.
+	// Unspecified.
 	HistoryGapReason_HISTORY_GAP_REASON_UNSPECIFIED HistoryGapReason = 0
 	// The log was compacted while this server did not follow it.
 	HistoryGapReason_HISTORY_GAP_REASON_COMPACTED HistoryGapReason = 1
@@ -751,7 +754,7 @@ const (
 	HistoryGapReason_HISTORY_GAP_REASON_LOG_REPLACED HistoryGapReason = 2
 	// More events came than could be written to the record.
 	HistoryGapReason_HISTORY_GAP_REASON_OVERRUN HistoryGapReason = 3
-	// The record is bounded in age and size, and what was older has been dropped.
+	// The record is bounded in age and size, and older events have been dropped.
 	HistoryGapReason_HISTORY_GAP_REASON_TRIMMED HistoryGapReason = 4
 )
 
@@ -804,13 +807,13 @@ func (HistoryGapReason) EnumDescriptor() ([]byte, []int) {
 type LogKind int32
 
 const (
-	// Not said.
+	// Unspecified.
 	LogKind_LOG_KIND_UNSPECIFIED LogKind = 0
 	// In a file of the server.
 	LogKind_LOG_KIND_EMBEDDED LogKind = 1
 	// In Pulsar, in each namespace's "__change_events".
 	LogKind_LOG_KIND_PULSAR LogKind = 2
-	// In memory: what is written is gone when the server ends.
+	// In memory: everything is lost when the server ends.
 	LogKind_LOG_KIND_MEMORY LogKind = 3
 )
 
@@ -857,17 +860,17 @@ func (LogKind) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
 }
 
-// Who writes change logs beside this server.
+// Which writers change logs have beside this server.
 type WriterMode int32
 
 const (
-	// Not said.
+	// Unspecified.
 	WriterMode_WRITER_MODE_UNSPECIFIED WriterMode = 0
-	// Nobody.
+	// None.
 	WriterMode_WRITER_MODE_SOLE WriterMode = 1
 	// Brokers and other servers.
 	WriterMode_WRITER_MODE_SHARED WriterMode = 2
-	// One server at a time; the others name it (NOT_LEADER).
+	// One server at a time; the others refuse changes and name it (NOT_LEADER).
 	WriterMode_WRITER_MODE_EXCLUSIVE WriterMode = 3
 	// This server writes nothing (READ_ONLY).
 	WriterMode_WRITER_MODE_READ_ONLY WriterMode = 4
@@ -918,19 +921,19 @@ func (WriterMode) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
 }
 
-// What a server can do beyond the minimum.
+// Features of a server beyond the minimum.
 type ServerFeature int32
 
 const (
-	// Not said.
+	// Unspecified.
 	ServerFeature_SERVER_FEATURE_UNSPECIFIED ServerFeature = 0
-	// It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning.
+	// The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning.
 	ServerFeature_SERVER_FEATURE_HISTORY ServerFeature = 1
-	// It knows the namespaces' and brokers' policies: GetEffectivePolicy.
+	// The server knows the namespaces' and brokers' policies: GetEffectivePolicy.
 	ServerFeature_SERVER_FEATURE_EFFECTIVE ServerFeature = 2
-	// It judges updates by the rules of Pulsar's admin API.
+	// The server checks updates against the rules of Pulsar's admin API.
 	ServerFeature_SERVER_FEATURE_RULES ServerFeature = 3
-	// It shows the secrets of object storages.
+	// The server shows object storage secrets.
 	ServerFeature_SERVER_FEATURE_SECRETS ServerFeature = 4
 )
 
@@ -979,47 +982,48 @@ func (ServerFeature) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
 }
 
-// A masked change of one document. docs/masks.md has the whole of what a mask means.
+// A masked change of one document. docs/masks.md defines masks completely.
 type UpdatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
-	// 1,024 characters.
+	// The topic: "persistent://tenant/namespace/topic", or without "persistent://". The name of a partition means its base topic. Needed; at
+	// most 1,024 characters.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The scope. Unset: LOCAL.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
-	// and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
+	// The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
+	// values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
 	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3" json:"policies,omitempty"`
 	// Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
-	// leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
-	// where they are what is set.
+	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
+	// `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
+	// 65,536 together; these limits also hold for a mask that is derived from `policies`.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
 	// A list that is not named here is replaced. At most these 3.
 	ListOperations map[string]ListOperation `protobuf:"bytes,5,rep,name=list_operations,json=listOperations,proto3" json:"list_operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=topicpolicies.v1.ListOperation"`
-	// The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
-	// holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+	// The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
+	// Unset: any. At most 256 characters. Not together with `must_not_exist`.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
 	MustNotExist bool `protobuf:"varint,7,opt,name=must_not_exist,json=mustNotExist,proto3" json:"must_not_exist,omitempty"`
-	// Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
-	// with `must_not_exist`.
+	// Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
+	// `must_not_exist`.
 	SkipIfAbsent bool `protobuf:"varint,8,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
-	// A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
-	// changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
-	// be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
-	// dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
-	// the server makes one.
+	// A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
+	// the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
+	// message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
+	// disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
+	// as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+	// Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
 	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Who asks; it is kept in the event, and told in watches and the history: as the actor, or beside the actor where the service has verified
-	// who calls. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
+	// Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
+	// authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
 	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+	// Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
+	// characters.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Whether the answer is to have the document before the change.
+	// Whether the answer includes the document before the change.
 	IncludePrevious bool `protobuf:"varint,13,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1149,21 +1153,21 @@ func (x *UpdatePolicyRequest) GetIncludePrevious() bool {
 // The answer to an update.
 type UpdatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
-	// and the document is not known any more, because there were changes since.
+	// The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
+	// repeat and the document is no longer known, because of later changes.
 	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
+	// The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known.
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
-	// only if this answers a repeat of which it is no longer known.
+	// The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
+	// change. Unset only if this answers a repeat whose previous version is no longer known.
 	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+	// The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known.
 	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
-	// What became of it.
+	// The outcome.
 	Outcome UpdateOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.UpdateOutcome" json:"outcome,omitempty"`
-	// The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
+	// The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Whether this is the answer to an earlier request of the same id, given again.
+	// Whether this is the repeated answer to an earlier request with the same id.
 	Replayed      bool `protobuf:"varint,6,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1248,10 +1252,10 @@ func (x *UpdatePolicyResponse) GetReplayed() bool {
 	return false
 }
 
-// A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
+// A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning.
 type UpdatePoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+	// The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000.
 	Changes       []*PolicyChangeRequest `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1297,9 +1301,9 @@ func (x *UpdatePoliciesRequest) GetChanges() []*PolicyChangeRequest {
 // One change of a batch.
 type PolicyChangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the caller, to tell the results apart. Unset: 0, a number like any other.
+	// A number that the caller chooses to identify the result. Unset: 0, a number like any other.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What is to be done. Needed: exactly one of these.
+	// The change. Needed: exactly one of these.
 	//
 	// Types that are valid to be assigned to Change:
 	//
@@ -1390,7 +1394,7 @@ func (*PolicyChangeRequest_Update) isPolicyChangeRequest_Change() {}
 
 func (*PolicyChangeRequest_Delete) isPolicyChangeRequest_Change() {}
 
-// A batch of results: those that were settled together.
+// A batch of results that were settled together.
 type UpdatePoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The results, in the order in which they were settled.
@@ -1436,12 +1440,12 @@ func (x *UpdatePoliciesResponse) GetResults() []*PolicyChangeResult {
 	return nil
 }
 
-// What became of one change of a batch.
+// The result of one change of a batch.
 type PolicyChangeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The change's sequence.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What became of it.
+	// The outcome.
 	//
 	// Types that are valid to be assigned to Result:
 	//
@@ -1539,7 +1543,7 @@ type PolicyChangeResult_Deleted struct {
 }
 
 type PolicyChangeResult_Error struct {
-	// It failed, alone. The details are those of a call's status.
+	// The change failed, alone. The details are those of a call's status.
 	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
 }
 
@@ -1556,8 +1560,7 @@ type DeletePolicyRequest struct {
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The scope. Unset: LOCAL.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
-	// characters.
+	// The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// As in UpdatePolicyRequest.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1662,7 +1665,7 @@ func (x *DeletePolicyRequest) GetIncludePrevious() bool {
 // The answer to a deletion.
 type DeletePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+	// The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset.
 	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
 	// The version after the deletion, as in UpdatePolicyResponse.
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
@@ -1670,7 +1673,7 @@ type DeletePolicyResponse struct {
 	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
 	// The document that was deleted, as in UpdatePolicyResponse.
 	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
-	// What became of it.
+	// The outcome.
 	Outcome DeleteOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.DeleteOutcome" json:"outcome,omitempty"`
 	// As in UpdatePolicyResponse.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1861,18 +1864,18 @@ type isGetPolicyRequest_ReadAt interface {
 }
 
 type GetPolicyRequest_AtLeastVersion struct {
-	// A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
-	// DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+	// A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
+	// DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
 	AtLeastVersion string `protobuf:"bytes,3,opt,name=at_least_version,json=atLeastVersion,proto3,oneof"`
 }
 
 type GetPolicyRequest_AsOfTime struct {
-	// A time that is over: the documents as they were then, by the history.
+	// A time in the past: the documents as they were then, from the history.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of_time,json=asOfTime,proto3,oneof"`
 }
 
 type GetPolicyRequest_AsOfVersion struct {
-	// A version: the document that it is, by the history. One scope only. At most 256 characters.
+	// A version: the document that has this version, from the history. Only with one scope. At most 256 characters.
 	AsOfVersion string `protobuf:"bytes,5,opt,name=as_of_version,json=asOfVersion,proto3,oneof"`
 }
 
@@ -1885,7 +1888,7 @@ func (*GetPolicyRequest_AsOfVersion) isGetPolicyRequest_ReadAt() {}
 // The documents of one topic.
 type GetPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each scope that was asked for, the LOCAL one first.
+	// One document for each requested scope, the LOCAL one first.
 	Documents     []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1928,12 +1931,12 @@ func (x *GetPolicyResponse) GetDocuments() []*PolicyDocument {
 	return nil
 }
 
-// Reads what holds for one topic.
+// Reads the effective policies of one topic.
 type GetEffectivePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic, as in UpdatePolicyRequest.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// Whose reading. Unset: ENFORCED.
+	// The view. Unset: ENFORCED.
 	View EffectiveView `protobuf:"varint,2,opt,name=view,proto3,enum=topicpolicies.v1.EffectiveView" json:"view,omitempty"`
 	// A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters.
 	AtLeastLocalVersion string `protobuf:"bytes,3,opt,name=at_least_local_version,json=atLeastLocalVersion,proto3" json:"at_least_local_version,omitempty"`
@@ -2001,15 +2004,15 @@ func (x *GetEffectivePolicyRequest) GetAtLeastGlobalVersion() string {
 	return ""
 }
 
-// What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
-// 1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
+// The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
+// two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
 type GetEffectivePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic's full name.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// What holds. A field that is unset has no value on any level.
+	// The effective policies. An unset field has no value on any level.
 	Policies *TopicPolicies `protobuf:"bytes,2,opt,name=policies,proto3" json:"policies,omitempty"`
-	// Where each value comes from, by path, in the order of the paths.
+	// The source of each value, by path, in the order of the paths.
 	Sources []*FieldSource `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
 	// The LOCAL document's version.
 	LocalVersion string `protobuf:"bytes,4,opt,name=local_version,json=localVersion,proto3" json:"local_version,omitempty"`
@@ -2093,10 +2096,10 @@ func (x *GetEffectivePolicyResponse) GetDisabled() bool {
 	return false
 }
 
-// Where one effective value comes from.
+// The source of one effective value.
 type FieldSource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The field, or what in it has a source of its own: an entry of a map, a leaf of the offload policies.
+	// The field, or a part of it with a source of its own: an entry of a map, a leaf of the offload policies.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Its source.
 	Source        PolicySource `protobuf:"varint,2,opt,name=source,proto3,enum=topicpolicies.v1.PolicySource" json:"source,omitempty"`
@@ -2155,9 +2158,9 @@ type ListPoliciesRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The scopes to list, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,2,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
+	// The most documents in the answer. Unset: 100. More than 1,000 means 1,000.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
+	// The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2224,12 +2227,12 @@ func (x *ListPoliciesRequest) GetPageToken() string {
 // A page of documents.
 type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
-	// are left out, and a page ends with the document that makes it 1 MiB large.
+	// The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
+	// out, and a page ends with the document that makes it 1 MiB large.
 	Documents []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
-	// For the next page. Unset: this was the last.
+	// The token for the next page. Unset: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
+	// The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
 	Token         *WatchToken `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2288,31 +2291,31 @@ func (x *ListPoliciesResponse) GetToken() *WatchToken {
 
 // What to watch.
 //
-// Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
-// namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
-// namespace are disabled or enabled, a reset tells so.
+// Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
+// absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
+// topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
 type WatchPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
-	// ServerLimits.watch_selectors.
+	// Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
+	// most ServerLimits.watch_selectors.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
-	// Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
+	// Namespaces of which all topics are watched: "tenant/namespace". Unset: only `topics` are watched.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// The scopes, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// What is told. Unset: LATEST.
+	// What the watch sends. Unset: LATEST.
 	Mode WatchMode `protobuf:"varint,4,opt,name=mode,proto3,enum=topicpolicies.v1.WatchMode" json:"mode,omitempty"`
-	// Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
-	// snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
+	// The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
+	// begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
 	Resume map[string]*WatchToken `protobuf:"bytes,5,rep,name=resume,proto3" json:"resume,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
-	// always do. Not with LATEST.
+	// Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
+	// they always do. Not with LATEST.
 	FromBeginning bool `protobuf:"varint,6,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`
-	// Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+	// Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on.
 	EndWhenSynced bool `protobuf:"varint,7,opt,name=end_when_synced,json=endWhenSynced,proto3" json:"end_when_synced,omitempty"`
-	// Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+	// The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
 	BookmarkInterval *durationpb.Duration `protobuf:"bytes,8,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
-	// Whether changes are to have the document before.
+	// Whether changes include the document before.
 	IncludePrevious bool `protobuf:"varint,9,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2411,10 +2414,10 @@ func (x *WatchPoliciesRequest) GetIncludePrevious() bool {
 	return false
 }
 
-// A batch of what a watch tells. How it is spread over batches means nothing.
+// A batch of events of a watch. How events are distributed over batches has no meaning.
 type WatchPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is told, in order.
+	// The events, in order.
 	Events        []*WatchEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2457,12 +2460,12 @@ func (x *WatchPoliciesResponse) GetEvents() []*WatchEvent {
 	return nil
 }
 
-// One thing that a watch tells of a namespace.
+// One event of a watch, for one namespace.
 type WatchEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The namespace: "tenant/namespace".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What is told. A reader skips what it does not know.
+	// The content. A reader skips content that it does not know.
 	//
 	// Types that are valid to be assigned to Content:
 	//
@@ -2580,7 +2583,7 @@ type isWatchEvent_Content interface {
 }
 
 type WatchEvent_Change struct {
-	// A document: of a snapshot before SYNCED, a change after it.
+	// A document: from the snapshot before SYNCED, a change after it.
 	Change *PolicyChange `protobuf:"bytes,2,opt,name=change,proto3,oneof"`
 }
 
@@ -2600,12 +2603,12 @@ type WatchEvent_Status struct {
 }
 
 type WatchEvent_Reset_ struct {
-	// What was told of the namespace before counts no more.
+	// Everything sent before for the namespace is void.
 	Reset_ *WatchReset `protobuf:"bytes,6,opt,name=reset,proto3,oneof"`
 }
 
 type WatchEvent_Gap struct {
-	// Events may be missing from the history here, before what follows.
+	// Events may be missing from the history here, before the next event.
 	Gap *HistoryGap `protobuf:"bytes,7,opt,name=gap,proto3,oneof"`
 }
 
@@ -2624,18 +2627,18 @@ func (*WatchEvent_Gap) isWatchEvent_Content() {}
 // A document, and the event that produced it.
 type PolicyChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
+	// The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none.
 	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The version before. Unset: it is not known, as in most of a snapshot.
+	// The version before. Unset: it is not known, as for most documents of a snapshot.
 	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+	// The document before. Unset: it was not requested (`include_previous`), or it is not known.
 	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
 	// The partition of the change log.
 	Partition int32 `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
-	// Unset: the log has no event of it, so there is nothing to fold.
+	// The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
+	// Unset: the log has no event of this change, so there is nothing to fold.
 	Position string `protobuf:"bytes,5,opt,name=position,proto3" json:"position,omitempty"`
-	// Where the change came from. Unset: not known.
+	// The origin of the change. Unset: it is not known.
 	Origin        *ChangeOrigin `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2713,31 +2716,32 @@ func (x *PolicyChange) GetOrigin() *ChangeOrigin {
 	return nil
 }
 
-// Where an event came from, as far as the log tells.
+// The origin of an event, as far as the log has it.
 type ChangeOrigin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said.
+	// Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
 	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
-	// What is known of the actor.
+	// What is known about the actor.
 	ActorStanding ActorStanding `protobuf:"varint,2,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
-	// Why. Unset: nobody said.
+	// Why. Unset: no reason was given.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
+	// The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+	// known.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// The name of the producer that wrote the event. Unset: the embedded log, which has none.
 	ProducerName string `protobuf:"bytes,6,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
-	// When it was published, by its writer's word.
+	// When the event was published, by its writer's clock.
 	PublishTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
 	// The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-	// document, and left out where they are the change's own.
+	// document; they are left out if they equal the document of the change.
 	Event *PulsarEvent `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
-	// Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's.
+	// The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
 	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
-	// The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none.
+	// The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
 	ClaimedActor string `protobuf:"bytes,10,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
-	// The trace in which it was asked for, as W3C's `traceparent`: 55 characters. Unset: in none that is known.
+	// The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
 	TraceParent   string `protobuf:"bytes,11,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2850,15 +2854,15 @@ func (x *ChangeOrigin) GetTraceParent() string {
 	return ""
 }
 
-// A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
+// A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why it was sent.
 	Kind BookmarkKind `protobuf:"varint,1,opt,name=kind,proto3,enum=topicpolicies.v1.BookmarkKind" json:"kind,omitempty"`
 	// The place.
 	Token *WatchToken `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	// As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
-	// log nothing is: 1970.
+	// The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
+	// log nothing is confirmed: 1970.
 	ConfirmedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=confirmed_time,json=confirmedTime,proto3" json:"confirmed_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2915,14 +2919,14 @@ func (x *Bookmark) GetConfirmedTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
+// A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them.
 type WatchToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
+	// The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters.
 	Log string `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	// The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
+	// The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters.
 	Positions []string `protobuf:"bytes,2,rep,name=positions,proto3" json:"positions,omitempty"`
-	// Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+	// Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
 	LeftOut       string `protobuf:"bytes,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2979,14 +2983,14 @@ func (x *WatchToken) GetLeftOut() string {
 	return ""
 }
 
-// The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
+// The state of a namespace of a watch. It is sent when the state is not READY, and when it has become READY.
 type NamespaceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its state.
 	State NamespaceState `protobuf:"varint,1,opt,name=state,proto3,enum=topicpolicies.v1.NamespaceState" json:"state,omitempty"`
-	// Why. Always set, but for READY.
+	// Why. Always set, except for READY.
 	Reason ErrorReason `protobuf:"varint,2,opt,name=reason,proto3,enum=topicpolicies.v1.ErrorReason" json:"reason,omitempty"`
-	// A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
+	// A sentence for people, at most 4,096 characters. Unset: there is no message, as for READY.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3043,8 +3047,8 @@ func (x *NamespaceStatus) GetMessage() string {
 	return ""
 }
 
-// A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
-// snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+// A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
+// snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
 type WatchReset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
@@ -3099,7 +3103,7 @@ func (x *WatchReset) GetMessage() string {
 	return ""
 }
 
-// Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
+// The part of the history to list. To copy the history, watch it in the mode ENTRIES.
 type ListHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
@@ -3108,18 +3112,18 @@ type ListHistoryRequest struct {
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The scopes, each once. Unset: both.
 	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// Only what happened at this time or later. Unset: from the beginning.
+	// Only events at this time or later. Unset: from the beginning.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Only what happened before this time. Unset: to the end.
+	// Only events before this time. Unset: to the end.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+	// Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
 	// 256 characters.
 	Actor *string `protobuf:"bytes,6,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
-	// In which order. Unset: NEWEST_FIRST.
+	// The order. Unset: NEWEST_FIRST.
 	Order HistoryOrder `protobuf:"varint,7,opt,name=order,proto3,enum=topicpolicies.v1.HistoryOrder" json:"order,omitempty"`
-	// Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
+	// The most entries in the answer. Unset: 100. More than 1,000 means 1,000.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
+	// The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
 	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3218,16 +3222,16 @@ func (x *ListHistoryRequest) GetPageToken() string {
 	return ""
 }
 
-// A page of history. The events of one topic and scope stand in the order of the log, or in the contrary one.
+// A page of history. The events of one topic and scope are in the order of the log, or in the reverse order.
 type ListHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
+	// The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large.
 	Entries []*HistoryEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
+	// The token for the next page. Unset: this was the last page. New events neither repeat nor hide any.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Where the record may miss events, in the time that was asked for: the newest 100, newest first.
+	// The periods in which the record may miss events, within the requested time: the newest 100, newest first.
 	Gaps []*HistoryGap `protobuf:"bytes,3,rep,name=gaps,proto3" json:"gaps,omitempty"`
-	// Whether this server follows the change log at present. If not, the newest events may be missing: the log can't be read now.
+	// Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing.
 	Following     bool `protobuf:"varint,4,opt,name=following,proto3" json:"following,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3291,39 +3295,40 @@ func (x *ListHistoryResponse) GetFollowing() bool {
 	return false
 }
 
-// One event of the change log, as this server read it, and what it did.
+// One event of the change log as this server read it, with its effect.
 type HistoryEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
-	// kept in no history: it has "********" for them.
+	// The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
+	// secrets: it has "********" for them.
 	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
 	// The document before the event. Unset: it is not known.
 	Previous *PolicyDocument `protobuf:"bytes,2,opt,name=previous,proto3" json:"previous,omitempty"`
-	// What kind of event it is.
+	// The kind of event.
 	Kind HistoryKind `protobuf:"varint,3,opt,name=kind,proto3,enum=topicpolicies.v1.HistoryKind" json:"kind,omitempty"`
-	// What became of it.
+	// The outcome.
 	Outcome HistoryOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.HistoryOutcome" json:"outcome,omitempty"`
-	// When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
-	// this.
+	// When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
+	// orders by this.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
 	// The partition of the change log.
 	Partition int32 `protobuf:"varint,6,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The position in that partition, as in PolicyChange.
 	Position string `protobuf:"bytes,7,opt,name=position,proto3" json:"position,omitempty"`
-	// Where it came from.
+	// The origin of the event.
 	Origin *ChangeOrigin `protobuf:"bytes,8,opt,name=origin,proto3" json:"origin,omitempty"`
-	// Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
-	// the fields. Unset: nothing does.
+	// Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
+	// Unset: there is no difference.
 	Changed *fieldmaskpb.FieldMask `protobuf:"bytes,9,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Whether the event was computed from something else than the document that it met.
+	// Whether the event was computed from another document than the one that it met.
 	Stale bool `protobuf:"varint,10,opt,name=stale,proto3" json:"stale,omitempty"`
-	// A broker's event that no recent document explains: applying its difference from the newest may have undone something.
+	// Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
+	// something.
 	Unexplained bool `protobuf:"varint,11,opt,name=unexplained,proto3" json:"unexplained,omitempty"`
-	// A broker's event that two recent documents explain differently: the newer was believed.
+	// Whether this is a broker's event that two recent documents explain differently: the newer one was taken.
 	Ambiguous bool `protobuf:"varint,12,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
 	// Whether it came from another cluster.
 	Replicated bool `protobuf:"varint,13,opt,name=replicated,proto3" json:"replicated,omitempty"`
-	// Why it could not be read. Unset: it could.
+	// Why the event could not be read. Unset: it was read.
 	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3457,7 +3462,7 @@ func (x *HistoryEntry) GetProblem() string {
 	return ""
 }
 
-// A time in which the record of a namespace may miss events.
+// A period in which the record of a namespace may miss events.
 type HistoryGap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its beginning. Unset: from the beginning of the log.
@@ -3521,7 +3526,7 @@ func (x *HistoryGap) GetReason() HistoryGapReason {
 	return HistoryGapReason_HISTORY_GAP_REASON_UNSPECIFIED
 }
 
-// Asks what this server is.
+// Requests facts about this server.
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3558,18 +3563,18 @@ func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{28}
 }
 
-// What this server is.
+// Facts about this server.
 type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version of its program, such as "0.1.0".
+	// The version of the program, such as "0.1.0".
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Where it keeps change logs.
+	// Where the server keeps change logs.
 	Log LogKind `protobuf:"varint,2,opt,name=log,proto3,enum=topicpolicies.v1.LogKind" json:"log,omitempty"`
-	// The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet.
+	// The name of its Pulsar cluster. Unset: the server has none, or does not know its name yet.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Who else may write.
+	// Which other writers there may be.
 	WriterMode WriterMode `protobuf:"varint,4,opt,name=writer_mode,json=writerMode,proto3,enum=topicpolicies.v1.WriterMode" json:"writer_mode,omitempty"`
-	// What it can do beyond the minimum.
+	// The features of the server beyond the minimum.
 	Features []ServerFeature `protobuf:"varint,5,rep,packed,name=features,proto3,enum=topicpolicies.v1.ServerFeature" json:"features,omitempty"`
 	// Its limits.
 	Limits        *ServerLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
@@ -3649,18 +3654,18 @@ func (x *GetServerInfoResponse) GetLimits() *ServerLimits {
 	return nil
 }
 
-// The limits of a server that differ from one to another.
+// The limits that differ between servers.
 type ServerLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most bytes of a message that it takes.
+	// The most bytes of a message that the server accepts.
 	MessageBytes int64 `protobuf:"varint,1,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
-	// Most changes of one stream of updates that are under way; it reads no further until some are settled.
+	// The most changes in flight on one stream of updates; the server reads no further until some are settled.
 	ChangesPerStream int32 `protobuf:"varint,2,opt,name=changes_per_stream,json=changesPerStream,proto3" json:"changes_per_stream,omitempty"`
-	// Most topics and namespaces of one watch.
+	// The most topics and namespaces of one watch.
 	WatchSelectors int32 `protobuf:"varint,3,opt,name=watch_selectors,json=watchSelectors,proto3" json:"watch_selectors,omitempty"`
-	// Most watches at once.
+	// The most watches at once.
 	Watches int32 `protobuf:"varint,4,opt,name=watches,proto3" json:"watches,omitempty"`
-	// Longest time until an update is answered, one way or the other.
+	// The longest time until an update is answered, with success or an error.
 	UpdateTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=update_timeout,json=updateTimeout,proto3" json:"update_timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

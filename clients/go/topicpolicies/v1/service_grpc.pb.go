@@ -38,40 +38,41 @@ const (
 //
 // Topic policies, one document per topic and scope (a policy key).
 //
-// Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-// log order. It is the etag too. A document that is not there has a version as well.
+// Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+// The version is the etag too. The absence of a document has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-// many bytes as the server takes.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+// fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+// message of more than four times as many bytes as the server takes.
 //
-// Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-// nothing of the request is done. Lengths of texts are counted in Unicode characters.
+// Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+// INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 //
-// What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-// unless its comment says when it is not: 0, an empty text and false are values then.
+// Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+// always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceClient interface {
-	// Applies a masked change to one document, and answers when its place in the log is known.
+	// Applies a masked change to one document, and answers when the position of the change in the log is known.
 	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*UpdatePolicyResponse, error)
-	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-	// result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-	// told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-	// read from either.
+	// Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+	// result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+	// can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+	// results, the server stops reading its changes.
 	UpdatePolicies(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse], error)
-	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-	// unless an etag says otherwise.
+	// Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+	// ABSENT, unless an etag demands otherwise.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
 	// Reads the documents of one topic.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Reads what holds for one topic, and which level says so.
+	// Reads the effective policies of one topic, and the level that sets each.
 	GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*GetEffectivePolicyResponse, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
+	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+	// protocol.
 	WatchPolicies(ctx context.Context, in *WatchPoliciesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPoliciesResponse], error)
-	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+	// Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
 	ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error)
-	// Tells what this server is, and what its limits are.
+	// Returns facts about this server, and its limits.
 	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 }
 
@@ -191,40 +192,41 @@ func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetS
 //
 // Topic policies, one document per topic and scope (a policy key).
 //
-// Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-// log order. It is the etag too. A document that is not there has a version as well.
+// Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+// The version is the etag too. The absence of a document has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-// fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-// many bytes as the server takes.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+// fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+// message of more than four times as many bytes as the server takes.
 //
-// Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-// nothing of the request is done. Lengths of texts are counted in Unicode characters.
+// Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+// INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 //
-// What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-// unless its comment says when it is not: 0, an empty text and false are values then.
+// Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+// always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceServer interface {
-	// Applies a masked change to one document, and answers when its place in the log is known.
+	// Applies a masked change to one document, and answers when the position of the change in the log is known.
 	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*UpdatePolicyResponse, error)
-	// The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-	// result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-	// told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-	// read from either.
+	// Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+	// result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+	// can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+	// results, the server stops reading its changes.
 	UpdatePolicies(grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]) error
-	// Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-	// unless an etag says otherwise.
+	// Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+	// ABSENT, unless an etag demands otherwise.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
 	// Reads the documents of one topic.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Reads what holds for one topic, and which level says so.
+	// Reads the effective policies of one topic, and the level that sets each.
 	GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*GetEffectivePolicyResponse, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
+	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+	// protocol.
 	WatchPolicies(*WatchPoliciesRequest, grpc.ServerStreamingServer[WatchPoliciesResponse]) error
-	// Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+	// Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
 	ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error)
-	// Tells what this server is, and what its limits are.
+	// Returns facts about this server, and its limits.
 	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	mustEmbedUnimplementedTopicPoliciesServiceServer()
 }

@@ -27,7 +27,7 @@ class _ActionType:
 class _ActionTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActionType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ACTION_TYPE_UNSPECIFIED: _ActionType.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     ACTION_TYPE_INSERT: _ActionType.ValueType  # 1
     """Puts the document if there is none."""
     ACTION_TYPE_DELETE: _ActionType.ValueType  # 2
@@ -41,7 +41,7 @@ class ActionType(_ActionType, metaclass=_ActionTypeEnumTypeWrapper):
     """What an event does (org.apache.pulsar.common.events.ActionType)."""
 
 ACTION_TYPE_UNSPECIFIED: ActionType.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 ACTION_TYPE_INSERT: ActionType.ValueType  # 1
 """Puts the document if there is none."""
 ACTION_TYPE_DELETE: ActionType.ValueType  # 2
@@ -59,7 +59,7 @@ class _EventType:
 class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     EVENT_TYPE_UNSPECIFIED: _EventType.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     EVENT_TYPE_TOPIC_POLICY: _EventType.ValueType  # 1
     """The policies of a topic."""
     EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT: _EventType.ValueType  # 2
@@ -73,7 +73,7 @@ class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """What an event is about (org.apache.pulsar.common.events.EventType)."""
 
 EVENT_TYPE_UNSPECIFIED: EventType.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 EVENT_TYPE_TOPIC_POLICY: EventType.ValueType  # 1
 """The policies of a topic."""
 EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT: EventType.ValueType  # 2

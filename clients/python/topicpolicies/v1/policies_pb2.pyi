@@ -28,7 +28,7 @@ class _Scope:
 class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SCOPE_UNSPECIFIED: _Scope.ValueType  # 0
-    """Where one scope is asked for: LOCAL, as pulsar-admin has it. In a list of scopes it is refused."""
+    """Where one scope is expected: LOCAL, as in pulsar-admin. In a list of scopes it is refused."""
     SCOPE_LOCAL: _Scope.ValueType  # 1
     """This cluster."""
     SCOPE_GLOBAL: _Scope.ValueType  # 2
@@ -38,7 +38,7 @@ class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
     """In which clusters a document holds."""
 
 SCOPE_UNSPECIFIED: Scope.ValueType  # 0
-"""Where one scope is asked for: LOCAL, as pulsar-admin has it. In a list of scopes it is refused."""
+"""Where one scope is expected: LOCAL, as in pulsar-admin. In a list of scopes it is refused."""
 SCOPE_LOCAL: Scope.ValueType  # 1
 """This cluster."""
 SCOPE_GLOBAL: Scope.ValueType  # 2
@@ -52,7 +52,7 @@ class _BacklogQuotaPolicy:
 class _BacklogQuotaPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BacklogQuotaPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BACKLOG_QUOTA_POLICY_UNSPECIFIED: _BacklogQuotaPolicy.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     BACKLOG_QUOTA_POLICY_PRODUCER_REQUEST_HOLD: _BacklogQuotaPolicy.ValueType  # 1
     """Producers wait: the send is held until there is room."""
     BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION: _BacklogQuotaPolicy.ValueType  # 2
@@ -64,7 +64,7 @@ class BacklogQuotaPolicy(_BacklogQuotaPolicy, metaclass=_BacklogQuotaPolicyEnumT
     """What a broker does when a backlog quota is exceeded (BacklogQuota.RetentionPolicy)."""
 
 BACKLOG_QUOTA_POLICY_UNSPECIFIED: BacklogQuotaPolicy.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 BACKLOG_QUOTA_POLICY_PRODUCER_REQUEST_HOLD: BacklogQuotaPolicy.ValueType  # 1
 """Producers wait: the send is held until there is room."""
 BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION: BacklogQuotaPolicy.ValueType  # 2
@@ -80,7 +80,7 @@ class _InactiveTopicDeleteMode:
 class _InactiveTopicDeleteModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InactiveTopicDeleteMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     INACTIVE_TOPIC_DELETE_MODE_UNSPECIFIED: _InactiveTopicDeleteMode.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS: _InactiveTopicDeleteMode.ValueType  # 1
     """The topic has no subscriptions and no producers."""
     INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_SUBSCRIPTIONS_CAUGHT_UP: _InactiveTopicDeleteMode.ValueType  # 2
@@ -90,7 +90,7 @@ class InactiveTopicDeleteMode(_InactiveTopicDeleteMode, metaclass=_InactiveTopic
     """What counts as inactive (InactiveTopicDeleteMode)."""
 
 INACTIVE_TOPIC_DELETE_MODE_UNSPECIFIED: InactiveTopicDeleteMode.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS: InactiveTopicDeleteMode.ValueType  # 1
 """The topic has no subscriptions and no producers."""
 INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_SUBSCRIPTIONS_CAUGHT_UP: InactiveTopicDeleteMode.ValueType  # 2
@@ -104,7 +104,7 @@ class _OffloadedReadPriority:
 class _OffloadedReadPriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OffloadedReadPriority.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OFFLOADED_READ_PRIORITY_UNSPECIFIED: _OffloadedReadPriority.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     OFFLOADED_READ_PRIORITY_BOOKKEEPER_FIRST: _OffloadedReadPriority.ValueType  # 1
     """BookKeeper first."""
     OFFLOADED_READ_PRIORITY_TIERED_STORAGE_FIRST: _OffloadedReadPriority.ValueType  # 2
@@ -114,7 +114,7 @@ class OffloadedReadPriority(_OffloadedReadPriority, metaclass=_OffloadedReadPrio
     """Where a ledger that is offloaded and still in BookKeeper is read from (OffloadedReadPriority)."""
 
 OFFLOADED_READ_PRIORITY_UNSPECIFIED: OffloadedReadPriority.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 OFFLOADED_READ_PRIORITY_BOOKKEEPER_FIRST: OffloadedReadPriority.ValueType  # 1
 """BookKeeper first."""
 OFFLOADED_READ_PRIORITY_TIERED_STORAGE_FIRST: OffloadedReadPriority.ValueType  # 2
@@ -128,17 +128,17 @@ class _SchemaCompatibilityStrategy:
 class _SchemaCompatibilityStrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SchemaCompatibilityStrategy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED: _SchemaCompatibilityStrategy.ValueType  # 0
-    """Not said: as the namespace or broker says."""
+    """Unspecified: as the namespace or broker says."""
     SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCOMPATIBLE: _SchemaCompatibilityStrategy.ValueType  # 1
     """None."""
     SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_COMPATIBLE: _SchemaCompatibilityStrategy.ValueType  # 2
     """All."""
     SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD: _SchemaCompatibilityStrategy.ValueType  # 3
-    """Consumers with the new schema read what was written with the last one."""
+    """Consumers with the new schema can read messages written with the last one."""
     SCHEMA_COMPATIBILITY_STRATEGY_FORWARD: _SchemaCompatibilityStrategy.ValueType  # 4
-    """Consumers with the last schema read what is written with the new one."""
+    """Consumers with the last schema can read messages written with the new one."""
     SCHEMA_COMPATIBILITY_STRATEGY_FULL: _SchemaCompatibilityStrategy.ValueType  # 5
-    """Both."""
+    """Both BACKWARD and FORWARD."""
     SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD_TRANSITIVE: _SchemaCompatibilityStrategy.ValueType  # 6
     """BACKWARD against all earlier schemas."""
     SCHEMA_COMPATIBILITY_STRATEGY_FORWARD_TRANSITIVE: _SchemaCompatibilityStrategy.ValueType  # 7
@@ -150,17 +150,17 @@ class SchemaCompatibilityStrategy(_SchemaCompatibilityStrategy, metaclass=_Schem
     """Which schema changes a topic accepts (SchemaCompatibilityStrategy). Pulsar's UNDEFINED is "unset" here."""
 
 SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED: SchemaCompatibilityStrategy.ValueType  # 0
-"""Not said: as the namespace or broker says."""
+"""Unspecified: as the namespace or broker says."""
 SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCOMPATIBLE: SchemaCompatibilityStrategy.ValueType  # 1
 """None."""
 SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_COMPATIBLE: SchemaCompatibilityStrategy.ValueType  # 2
 """All."""
 SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD: SchemaCompatibilityStrategy.ValueType  # 3
-"""Consumers with the new schema read what was written with the last one."""
+"""Consumers with the new schema can read messages written with the last one."""
 SCHEMA_COMPATIBILITY_STRATEGY_FORWARD: SchemaCompatibilityStrategy.ValueType  # 4
-"""Consumers with the last schema read what is written with the new one."""
+"""Consumers with the last schema can read messages written with the new one."""
 SCHEMA_COMPATIBILITY_STRATEGY_FULL: SchemaCompatibilityStrategy.ValueType  # 5
-"""Both."""
+"""Both BACKWARD and FORWARD."""
 SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD_TRANSITIVE: SchemaCompatibilityStrategy.ValueType  # 6
 """BACKWARD against all earlier schemas."""
 SCHEMA_COMPATIBILITY_STRATEGY_FORWARD_TRANSITIVE: SchemaCompatibilityStrategy.ValueType  # 7
@@ -176,7 +176,7 @@ class _SubscriptionType:
 class _SubscriptionTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SubscriptionType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SUBSCRIPTION_TYPE_UNSPECIFIED: _SubscriptionType.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     SUBSCRIPTION_TYPE_EXCLUSIVE: _SubscriptionType.ValueType  # 1
     """One consumer only."""
     SUBSCRIPTION_TYPE_SHARED: _SubscriptionType.ValueType  # 2
@@ -190,7 +190,7 @@ class SubscriptionType(_SubscriptionType, metaclass=_SubscriptionTypeEnumTypeWra
     """The types of subscriptions (CommandSubscribe.SubType)."""
 
 SUBSCRIPTION_TYPE_UNSPECIFIED: SubscriptionType.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 SUBSCRIPTION_TYPE_EXCLUSIVE: SubscriptionType.ValueType  # 1
 """One consumer only."""
 SUBSCRIPTION_TYPE_SHARED: SubscriptionType.ValueType  # 2
@@ -203,7 +203,7 @@ Global___SubscriptionType: _TypeAlias = SubscriptionType  # noqa: Y015
 
 @_typing.final
 class PolicyDocument(_message.Message):
-    """The policies of one topic in one scope, and which version they are: the answer to "what is set"."""
+    """The policies of one topic in one scope, with their version."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -217,16 +217,17 @@ class PolicyDocument(_message.Message):
     scope: Global___Scope.ValueType
     """The scope. Never UNSPECIFIED in an answer."""
     version: _builtins.str
-    """The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event which
-    made it so. Of one topic and scope, string order is the order of the log. "0": the log knows no event.
+    """The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event that
+    made it. For one topic and scope, string order is the order of the log. "0": the log has no event of it.
     """
     disabled: _builtins.bool
-    """Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). Its documents
-    are not told of then: `policies` is unset, and `version` is "0". In a history, and as of then, it is false: that tells what was in the log.
+    """Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). If they are,
+    its documents are not returned: `policies` is unset, and `version` is "0". In a history, and in reads of the past, this is false: those
+    show what was in the log.
     """
     @_builtins.property
     def policies(self) -> Global___TopicPolicies:
-        """The document. Unset: there is none. Set and empty: there is one, and it says nothing."""
+        """The document. Unset: there is none. Set and empty: there is a document, and it sets nothing."""
 
     def __init__(
         self,
@@ -249,11 +250,11 @@ Global___PolicyDocument: _TypeAlias = PolicyDocument  # noqa: Y015
 
 @_typing.final
 class TopicPolicies(_message.Message):
-    """All topic-level policies of one topic in one scope. A field that is not set says nothing: the next level decides
-    (topic GLOBAL, then namespace, then broker). An empty list or map is the same as an unset one.
+    """All topic-level policies of one topic in one scope. For a field that is not set, the next level decides (topic GLOBAL, then namespace,
+    then broker). An empty list or map is the same as an unset one.
 
-    Nested objects are complete in Pulsar: an object that is there has a value for each of its leaves. In an update, a leaf that
-    is left out takes the value that its comment names; where the comment names none, it must be given.
+    Nested objects are complete in Pulsar: an object has a value for each of its leaves. In an update, a missing leaf gets the value that its
+    comment names; if the comment names none, the leaf must be given.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -345,7 +346,7 @@ class TopicPolicies(_message.Message):
     are one setting. Unset: as the namespace or broker says (broker: true).
     """
     delayed_delivery_max_delay_in_millis: _builtins.int
-    """Longest delay that a message may ask for, in milliseconds; 0 is no limit. Unset: as the namespace or broker says."""
+    """Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says."""
     delayed_delivery_tick_time_millis: _builtins.int
     """How often due messages are looked for, in milliseconds. Unset: as the namespace or broker says (broker: 1000)."""
     dispatcher_pause_on_ack_state_persistent_enabled: _builtins.bool
@@ -390,7 +391,7 @@ class TopicPolicies(_message.Message):
 
     @_builtins.property
     def inactive_topic_policies(self) -> Global___InactiveTopicPolicies:
-        """What happens to the topic when nobody uses it. Unset: as the namespace or broker says."""
+        """What happens to an unused topic. Unset: as the namespace or broker says."""
 
     @_builtins.property
     def offload_policies(self) -> Global___OffloadPolicies:
@@ -432,7 +433,7 @@ class TopicPolicies(_message.Message):
 
     @_builtins.property
     def subscription_policies(self) -> _containers.MessageMap[_builtins.str, Global___SubscriptionPolicies]:
-        """Policies of single subscriptions, by the subscription's name. An absent entry says nothing about its subscription."""
+        """Policies of single subscriptions, by the subscription's name. A subscription without an entry has no policies of its own."""
 
     @_builtins.property
     def subscription_types_enabled(self) -> _containers.RepeatedScalarFieldContainer[Global___SubscriptionType.ValueType]:
@@ -880,7 +881,7 @@ class OffloadPolicies(_message.Message):
     s3_managed_ledger_offload_bucket: _builtins.str
     """Bucket of the S3 driver."""
     s3_managed_ledger_offload_credential_id: _builtins.str
-    """Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with that keeps what is there."""
+    """Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with "********" keeps the stored value."""
     s3_managed_ledger_offload_credential_secret: _builtins.str
     """The S3 credentials themselves: a secret, as above."""
     s3_managed_ledger_offload_max_block_size_in_bytes: _builtins.int
@@ -897,7 +898,9 @@ class OffloadPolicies(_message.Message):
     """Endpoint of S3."""
     @_builtins.property
     def managed_ledger_extra_configurations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Further configuration of the driver, as it is. Entries whose keys speak of credentials, passwords, tokens or keys are secrets, as below."""
+        """Further configuration of the driver, unchanged. Entries whose keys contain words for credentials, passwords, tokens or keys are
+        secrets, as below.
+        """
 
     def __init__(
         self,

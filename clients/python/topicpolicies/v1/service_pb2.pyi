@@ -37,9 +37,9 @@ class _ListOperationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ListOpe
     LIST_OPERATION_REPLACE: _ListOperation.ValueType  # 1
     """The list becomes the given one."""
     LIST_OPERATION_UNION: _ListOperation.ValueType  # 2
-    """The given elements that are not there yet are added at the end."""
+    """Given elements that are not in the list are added at the end."""
     LIST_OPERATION_SUBTRACT: _ListOperation.ValueType  # 3
-    """The given elements are removed."""
+    """Given elements are removed."""
 
 class ListOperation(_ListOperation, metaclass=_ListOperationEnumTypeWrapper):
     """What happens to a list field."""
@@ -49,9 +49,9 @@ LIST_OPERATION_UNSPECIFIED: ListOperation.ValueType  # 0
 LIST_OPERATION_REPLACE: ListOperation.ValueType  # 1
 """The list becomes the given one."""
 LIST_OPERATION_UNION: ListOperation.ValueType  # 2
-"""The given elements that are not there yet are added at the end."""
+"""Given elements that are not in the list are added at the end."""
 LIST_OPERATION_SUBTRACT: ListOperation.ValueType  # 3
-"""The given elements are removed."""
+"""Given elements are removed."""
 Global___ListOperation: _TypeAlias = ListOperation  # noqa: Y015
 
 class _UpdateOutcome:
@@ -61,29 +61,33 @@ class _UpdateOutcome:
 class _UpdateOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpdateOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     UPDATE_OUTCOME_UNSPECIFIED: _UpdateOutcome.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     UPDATE_OUTCOME_APPLIED: _UpdateOutcome.ValueType  # 1
     """The change is in the log."""
     UPDATE_OUTCOME_UNCHANGED: _UpdateOutcome.ValueType  # 2
-    """The document already was as asked; nothing was written."""
+    """The document already had the requested values; nothing was written."""
     UPDATE_OUTCOME_SKIPPED: _UpdateOutcome.ValueType  # 3
     """There was no document and `skip_if_absent` was set; nothing was written."""
     UPDATE_OUTCOME_WOULD_APPLY: _UpdateOutcome.ValueType  # 4
-    """`validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above."""
+    """`validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
+    the above.
+    """
 
 class UpdateOutcome(_UpdateOutcome, metaclass=_UpdateOutcomeEnumTypeWrapper):
-    """What became of an update."""
+    """The outcome of an update."""
 
 UPDATE_OUTCOME_UNSPECIFIED: UpdateOutcome.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 UPDATE_OUTCOME_APPLIED: UpdateOutcome.ValueType  # 1
 """The change is in the log."""
 UPDATE_OUTCOME_UNCHANGED: UpdateOutcome.ValueType  # 2
-"""The document already was as asked; nothing was written."""
+"""The document already had the requested values; nothing was written."""
 UPDATE_OUTCOME_SKIPPED: UpdateOutcome.ValueType  # 3
 """There was no document and `skip_if_absent` was set; nothing was written."""
 UPDATE_OUTCOME_WOULD_APPLY: UpdateOutcome.ValueType  # 4
-"""`validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above."""
+"""`validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
+the above.
+"""
 Global___UpdateOutcome: _TypeAlias = UpdateOutcome  # noqa: Y015
 
 class _DeleteOutcome:
@@ -93,7 +97,7 @@ class _DeleteOutcome:
 class _DeleteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeleteOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DELETE_OUTCOME_UNSPECIFIED: _DeleteOutcome.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     DELETE_OUTCOME_DELETED: _DeleteOutcome.ValueType  # 1
     """The deletion is in the log."""
     DELETE_OUTCOME_ABSENT: _DeleteOutcome.ValueType  # 2
@@ -102,10 +106,10 @@ class _DeleteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeleteO
     """`validate_only` was set, and there is a document to delete; nothing was written."""
 
 class DeleteOutcome(_DeleteOutcome, metaclass=_DeleteOutcomeEnumTypeWrapper):
-    """What became of a deletion."""
+    """The outcome of a deletion."""
 
 DELETE_OUTCOME_UNSPECIFIED: DeleteOutcome.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 DELETE_OUTCOME_DELETED: DeleteOutcome.ValueType  # 1
 """The deletion is in the log."""
 DELETE_OUTCOME_ABSENT: DeleteOutcome.ValueType  # 2
@@ -123,23 +127,23 @@ class _EffectiveViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Effecti
     EFFECTIVE_VIEW_UNSPECIFIED: _EffectiveView.ValueType  # 0
     """ENFORCED."""
     EFFECTIVE_VIEW_ENFORCED: _EffectiveView.ValueType  # 1
-    """What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something."""
+    """The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker."""
     EFFECTIVE_VIEW_APPLIED_LOCAL: _EffectiveView.ValueType  # 2
-    """What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw."""
+    """The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw."""
     EFFECTIVE_VIEW_APPLIED_GLOBAL: _EffectiveView.ValueType  # 3
-    """What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only."""
+    """The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only."""
 
 class EffectiveView(_EffectiveView, metaclass=_EffectiveViewEnumTypeWrapper):
-    """Whose reading of all levels."""
+    """A way to combine all levels."""
 
 EFFECTIVE_VIEW_UNSPECIFIED: EffectiveView.ValueType  # 0
 """ENFORCED."""
 EFFECTIVE_VIEW_ENFORCED: EffectiveView.ValueType  # 1
-"""What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something."""
+"""The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker."""
 EFFECTIVE_VIEW_APPLIED_LOCAL: EffectiveView.ValueType  # 2
-"""What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw."""
+"""The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw."""
 EFFECTIVE_VIEW_APPLIED_GLOBAL: EffectiveView.ValueType  # 3
-"""What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only."""
+"""The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only."""
 Global___EffectiveView: _TypeAlias = EffectiveView  # noqa: Y015
 
 class _PolicySource:
@@ -149,7 +153,7 @@ class _PolicySource:
 class _PolicySourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PolicySource.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     POLICY_SOURCE_UNSPECIFIED: _PolicySource.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     POLICY_SOURCE_TOPIC_LOCAL: _PolicySource.ValueType  # 1
     """The topic's LOCAL document."""
     POLICY_SOURCE_TOPIC_GLOBAL: _PolicySource.ValueType  # 2
@@ -160,10 +164,10 @@ class _PolicySourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PolicySo
     """The brokers' configuration."""
 
 class PolicySource(_PolicySource, metaclass=_PolicySourceEnumTypeWrapper):
-    """Which level an effective value comes from."""
+    """The level that an effective value comes from."""
 
 POLICY_SOURCE_UNSPECIFIED: PolicySource.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 POLICY_SOURCE_TOPIC_LOCAL: PolicySource.ValueType  # 1
 """The topic's LOCAL document."""
 POLICY_SOURCE_TOPIC_GLOBAL: PolicySource.ValueType  # 2
@@ -183,23 +187,27 @@ class _WatchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchMode.V
     WATCH_MODE_UNSPECIFIED: _WatchMode.ValueType  # 0
     """LATEST."""
     WATCH_MODE_LATEST: _WatchMode.ValueType  # 1
-    """Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener)."""
+    """Per policy key only the newest state: changes that a newer one supersedes may be left out (the contract of Pulsar's
+    TopicPolicyListener).
+    """
     WATCH_MODE_EVERY: _WatchMode.ValueType  # 2
-    """Every change, in the log's order. A reader that falls behind is served from the history."""
+    """Every change, in the order of the log. A reader that falls behind is served from the history."""
     WATCH_MODE_ENTRIES: _WatchMode.ValueType  # 3
-    """Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history."""
+    """Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history."""
 
 class WatchMode(_WatchMode, metaclass=_WatchModeEnumTypeWrapper):
-    """What a watch tells."""
+    """What a watch sends."""
 
 WATCH_MODE_UNSPECIFIED: WatchMode.ValueType  # 0
 """LATEST."""
 WATCH_MODE_LATEST: WatchMode.ValueType  # 1
-"""Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener)."""
+"""Per policy key only the newest state: changes that a newer one supersedes may be left out (the contract of Pulsar's
+TopicPolicyListener).
+"""
 WATCH_MODE_EVERY: WatchMode.ValueType  # 2
-"""Every change, in the log's order. A reader that falls behind is served from the history."""
+"""Every change, in the order of the log. A reader that falls behind is served from the history."""
 WATCH_MODE_ENTRIES: WatchMode.ValueType  # 3
-"""Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history."""
+"""Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history."""
 Global___WatchMode: _TypeAlias = WatchMode  # noqa: Y015
 
 class _ActorStanding:
@@ -209,25 +217,25 @@ class _ActorStanding:
 class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorStanding.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ACTOR_STANDING_UNSPECIFIED: _ActorStanding.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     ACTOR_STANDING_UNKNOWN: _ActorStanding.ValueType  # 1
-    """Nobody said who it was."""
+    """No actor was given."""
     ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
-    """The caller gave this name, and nobody checked it."""
+    """The caller gave this name, and it is not verified."""
     ACTOR_STANDING_AUTHENTICATED: _ActorStanding.ValueType  # 3
-    """The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified."""
+    """The service verified the actor by its credentials, or a verified proxy called for the actor."""
 
 class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
-    """What is known of an actor."""
+    """What is known about an actor."""
 
 ACTOR_STANDING_UNSPECIFIED: ActorStanding.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
-"""Nobody said who it was."""
+"""No actor was given."""
 ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
-"""The caller gave this name, and nobody checked it."""
+"""The caller gave this name, and it is not verified."""
 ACTOR_STANDING_AUTHENTICATED: ActorStanding.ValueType  # 3
-"""The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified."""
+"""The service verified the actor by its credentials, or a verified proxy called for the actor."""
 Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
 
 class _BookmarkKind:
@@ -237,21 +245,25 @@ class _BookmarkKind:
 class _BookmarkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BookmarkKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BOOKMARK_KIND_UNSPECIFIED: _BookmarkKind.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     BOOKMARK_KIND_SYNCED: _BookmarkKind.ValueType  # 1
     """The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
     BOOKMARK_KIND_TIMER: _BookmarkKind.ValueType  # 2
-    """Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning."""
+    """Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
+    log.
+    """
 
 class BookmarkKind(_BookmarkKind, metaclass=_BookmarkKindEnumTypeWrapper):
     """Why a bookmark was sent."""
 
 BOOKMARK_KIND_UNSPECIFIED: BookmarkKind.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 BOOKMARK_KIND_SYNCED: BookmarkKind.ValueType  # 1
 """The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
 BOOKMARK_KIND_TIMER: BookmarkKind.ValueType  # 2
-"""Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning."""
+"""Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
+log.
+"""
 Global___BookmarkKind: _TypeAlias = BookmarkKind  # noqa: Y015
 
 class _NamespaceState:
@@ -261,29 +273,29 @@ class _NamespaceState:
 class _NamespaceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NamespaceState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     NAMESPACE_STATE_UNSPECIFIED: _NamespaceState.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     NAMESPACE_STATE_LOADING: _NamespaceState.ValueType  # 1
-    """Its change log is being read: what is told may be old until SYNCED, or until READY."""
+    """Its change log is being read: documents may be old until SYNCED, or until READY."""
     NAMESPACE_STATE_READY: _NamespaceState.ValueType  # 2
-    """Its change log is followed: what is told is the newest."""
+    """Its change log is followed: documents are the newest."""
     NAMESPACE_STATE_FAILED: _NamespaceState.ValueType  # 3
-    """Its change log can't be read; it is tried again."""
+    """Its change log can't be read; the server tries again."""
     NAMESPACE_STATE_DISABLED: _NamespaceState.ValueType  # 4
-    """Topic policies are disabled for all that is watched of it; it is looked at again."""
+    """Topic policies are disabled for everything that is watched in it; the server keeps checking."""
 
 class NamespaceState(_NamespaceState, metaclass=_NamespaceStateEnumTypeWrapper):
     """The state of a namespace."""
 
 NAMESPACE_STATE_UNSPECIFIED: NamespaceState.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 NAMESPACE_STATE_LOADING: NamespaceState.ValueType  # 1
-"""Its change log is being read: what is told may be old until SYNCED, or until READY."""
+"""Its change log is being read: documents may be old until SYNCED, or until READY."""
 NAMESPACE_STATE_READY: NamespaceState.ValueType  # 2
-"""Its change log is followed: what is told is the newest."""
+"""Its change log is followed: documents are the newest."""
 NAMESPACE_STATE_FAILED: NamespaceState.ValueType  # 3
-"""Its change log can't be read; it is tried again."""
+"""Its change log can't be read; the server tries again."""
 NAMESPACE_STATE_DISABLED: NamespaceState.ValueType  # 4
-"""Topic policies are disabled for all that is watched of it; it is looked at again."""
+"""Topic policies are disabled for everything that is watched in it; the server keeps checking."""
 Global___NamespaceState: _TypeAlias = NamespaceState  # noqa: Y015
 
 class _HistoryOrder:
@@ -317,33 +329,33 @@ class _HistoryKind:
 class _HistoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     HISTORY_KIND_UNSPECIFIED: _HistoryKind.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     HISTORY_KIND_UPDATE: _HistoryKind.ValueType  # 1
     """A masked change that a sidecar published."""
     HISTORY_KIND_DELETE: _HistoryKind.ValueType  # 2
     """A deletion that a sidecar published."""
     HISTORY_KIND_BROKER: _HistoryKind.ValueType  # 3
-    """An event of a broker, of which only the producer's name is known."""
+    """A broker's event; only the producer's name is known."""
     HISTORY_KIND_REPAIR: _HistoryKind.ValueType  # 4
-    """A sidecar's repair: it makes what brokers show equal to the document, and changes nothing."""
+    """A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing."""
     HISTORY_KIND_TOMBSTONE: _HistoryKind.ValueType  # 5
     """The second half of a sidecar's deletion, which lets compaction forget the topic."""
     HISTORY_KIND_UNREADABLE: _HistoryKind.ValueType  # 6
     """An entry of the log that could not be read."""
 
 class HistoryKind(_HistoryKind, metaclass=_HistoryKindEnumTypeWrapper):
-    """What kind of event it is."""
+    """The kind of event."""
 
 HISTORY_KIND_UNSPECIFIED: HistoryKind.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 HISTORY_KIND_UPDATE: HistoryKind.ValueType  # 1
 """A masked change that a sidecar published."""
 HISTORY_KIND_DELETE: HistoryKind.ValueType  # 2
 """A deletion that a sidecar published."""
 HISTORY_KIND_BROKER: HistoryKind.ValueType  # 3
-"""An event of a broker, of which only the producer's name is known."""
+"""A broker's event; only the producer's name is known."""
 HISTORY_KIND_REPAIR: HistoryKind.ValueType  # 4
-"""A sidecar's repair: it makes what brokers show equal to the document, and changes nothing."""
+"""A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing."""
 HISTORY_KIND_TOMBSTONE: HistoryKind.ValueType  # 5
 """The second half of a sidecar's deletion, which lets compaction forget the topic."""
 HISTORY_KIND_UNREADABLE: HistoryKind.ValueType  # 6
@@ -357,37 +369,37 @@ class _HistoryOutcome:
 class _HistoryOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     HISTORY_OUTCOME_UNSPECIFIED: _HistoryOutcome.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     HISTORY_OUTCOME_APPLIED: _HistoryOutcome.ValueType  # 1
-    """It changed the document, or made it anew as it was."""
+    """The event changed the document, or set it again as it was."""
     HISTORY_OUTCOME_REJECTED: _HistoryOutcome.ValueType  # 2
-    """It did not count: its etag, or what it was computed from, did not hold any more."""
+    """The event did not count: its etag, or the document that it was computed from, no longer held."""
     HISTORY_OUTCOME_SKIPPED: _HistoryOutcome.ValueType  # 3
-    """It did not count: there was no document, and it asked for nothing in that case."""
+    """The event did not count: there was no document, and the request had `skip_if_absent`."""
     HISTORY_OUTCOME_DUPLICATE: _HistoryOutcome.ValueType  # 4
-    """It did not count: the same request, or the same event, was there before."""
+    """The event did not count: the same request, or the same event, came before."""
     HISTORY_OUTCOME_RESTATED: _HistoryOutcome.ValueType  # 5
-    """It says again what the document is: a repair."""
+    """The event restates the document: a repair."""
     HISTORY_OUTCOME_IGNORED: _HistoryOutcome.ValueType  # 6
-    """It says nothing, or nothing new."""
+    """The event states nothing, or nothing new."""
 
 class HistoryOutcome(_HistoryOutcome, metaclass=_HistoryOutcomeEnumTypeWrapper):
-    """What became of an event."""
+    """The outcome of an event."""
 
 HISTORY_OUTCOME_UNSPECIFIED: HistoryOutcome.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 HISTORY_OUTCOME_APPLIED: HistoryOutcome.ValueType  # 1
-"""It changed the document, or made it anew as it was."""
+"""The event changed the document, or set it again as it was."""
 HISTORY_OUTCOME_REJECTED: HistoryOutcome.ValueType  # 2
-"""It did not count: its etag, or what it was computed from, did not hold any more."""
+"""The event did not count: its etag, or the document that it was computed from, no longer held."""
 HISTORY_OUTCOME_SKIPPED: HistoryOutcome.ValueType  # 3
-"""It did not count: there was no document, and it asked for nothing in that case."""
+"""The event did not count: there was no document, and the request had `skip_if_absent`."""
 HISTORY_OUTCOME_DUPLICATE: HistoryOutcome.ValueType  # 4
-"""It did not count: the same request, or the same event, was there before."""
+"""The event did not count: the same request, or the same event, came before."""
 HISTORY_OUTCOME_RESTATED: HistoryOutcome.ValueType  # 5
-"""It says again what the document is: a repair."""
+"""The event restates the document: a repair."""
 HISTORY_OUTCOME_IGNORED: HistoryOutcome.ValueType  # 6
-"""It says nothing, or nothing new."""
+"""The event states nothing, or nothing new."""
 Global___HistoryOutcome: _TypeAlias = HistoryOutcome  # noqa: Y015
 
 class _HistoryGapReason:
@@ -397,7 +409,7 @@ class _HistoryGapReason:
 class _HistoryGapReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryGapReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     HISTORY_GAP_REASON_UNSPECIFIED: _HistoryGapReason.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     HISTORY_GAP_REASON_COMPACTED: _HistoryGapReason.ValueType  # 1
     """The log was compacted while this server did not follow it."""
     HISTORY_GAP_REASON_LOG_REPLACED: _HistoryGapReason.ValueType  # 2
@@ -405,13 +417,13 @@ class _HistoryGapReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Hist
     HISTORY_GAP_REASON_OVERRUN: _HistoryGapReason.ValueType  # 3
     """More events came than could be written to the record."""
     HISTORY_GAP_REASON_TRIMMED: _HistoryGapReason.ValueType  # 4
-    """The record is bounded in age and size, and what was older has been dropped."""
+    """The record is bounded in age and size, and older events have been dropped."""
 
 class HistoryGapReason(_HistoryGapReason, metaclass=_HistoryGapReasonEnumTypeWrapper):
     """Why a record may miss events."""
 
 HISTORY_GAP_REASON_UNSPECIFIED: HistoryGapReason.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 HISTORY_GAP_REASON_COMPACTED: HistoryGapReason.ValueType  # 1
 """The log was compacted while this server did not follow it."""
 HISTORY_GAP_REASON_LOG_REPLACED: HistoryGapReason.ValueType  # 2
@@ -419,7 +431,7 @@ HISTORY_GAP_REASON_LOG_REPLACED: HistoryGapReason.ValueType  # 2
 HISTORY_GAP_REASON_OVERRUN: HistoryGapReason.ValueType  # 3
 """More events came than could be written to the record."""
 HISTORY_GAP_REASON_TRIMMED: HistoryGapReason.ValueType  # 4
-"""The record is bounded in age and size, and what was older has been dropped."""
+"""The record is bounded in age and size, and older events have been dropped."""
 Global___HistoryGapReason: _TypeAlias = HistoryGapReason  # noqa: Y015
 
 class _LogKind:
@@ -429,25 +441,25 @@ class _LogKind:
 class _LogKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LogKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     LOG_KIND_UNSPECIFIED: _LogKind.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     LOG_KIND_EMBEDDED: _LogKind.ValueType  # 1
     """In a file of the server."""
     LOG_KIND_PULSAR: _LogKind.ValueType  # 2
     """In Pulsar, in each namespace's "__change_events"."""
     LOG_KIND_MEMORY: _LogKind.ValueType  # 3
-    """In memory: what is written is gone when the server ends."""
+    """In memory: everything is lost when the server ends."""
 
 class LogKind(_LogKind, metaclass=_LogKindEnumTypeWrapper):
     """Where change logs are kept."""
 
 LOG_KIND_UNSPECIFIED: LogKind.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 LOG_KIND_EMBEDDED: LogKind.ValueType  # 1
 """In a file of the server."""
 LOG_KIND_PULSAR: LogKind.ValueType  # 2
 """In Pulsar, in each namespace's "__change_events"."""
 LOG_KIND_MEMORY: LogKind.ValueType  # 3
-"""In memory: what is written is gone when the server ends."""
+"""In memory: everything is lost when the server ends."""
 Global___LogKind: _TypeAlias = LogKind  # noqa: Y015
 
 class _WriterMode:
@@ -457,27 +469,27 @@ class _WriterMode:
 class _WriterModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriterMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     WRITER_MODE_UNSPECIFIED: _WriterMode.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     WRITER_MODE_SOLE: _WriterMode.ValueType  # 1
-    """Nobody."""
+    """None."""
     WRITER_MODE_SHARED: _WriterMode.ValueType  # 2
     """Brokers and other servers."""
     WRITER_MODE_EXCLUSIVE: _WriterMode.ValueType  # 3
-    """One server at a time; the others name it (NOT_LEADER)."""
+    """One server at a time; the others refuse changes and name it (NOT_LEADER)."""
     WRITER_MODE_READ_ONLY: _WriterMode.ValueType  # 4
     """This server writes nothing (READ_ONLY)."""
 
 class WriterMode(_WriterMode, metaclass=_WriterModeEnumTypeWrapper):
-    """Who writes change logs beside this server."""
+    """Which writers change logs have beside this server."""
 
 WRITER_MODE_UNSPECIFIED: WriterMode.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 WRITER_MODE_SOLE: WriterMode.ValueType  # 1
-"""Nobody."""
+"""None."""
 WRITER_MODE_SHARED: WriterMode.ValueType  # 2
 """Brokers and other servers."""
 WRITER_MODE_EXCLUSIVE: WriterMode.ValueType  # 3
-"""One server at a time; the others name it (NOT_LEADER)."""
+"""One server at a time; the others refuse changes and name it (NOT_LEADER)."""
 WRITER_MODE_READ_ONLY: WriterMode.ValueType  # 4
 """This server writes nothing (READ_ONLY)."""
 Global___WriterMode: _TypeAlias = WriterMode  # noqa: Y015
@@ -489,34 +501,34 @@ class _ServerFeature:
 class _ServerFeatureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ServerFeature.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SERVER_FEATURE_UNSPECIFIED: _ServerFeature.ValueType  # 0
-    """Not said."""
+    """Unspecified."""
     SERVER_FEATURE_HISTORY: _ServerFeature.ValueType  # 1
-    """It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning."""
+    """The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning."""
     SERVER_FEATURE_EFFECTIVE: _ServerFeature.ValueType  # 2
-    """It knows the namespaces' and brokers' policies: GetEffectivePolicy."""
+    """The server knows the namespaces' and brokers' policies: GetEffectivePolicy."""
     SERVER_FEATURE_RULES: _ServerFeature.ValueType  # 3
-    """It judges updates by the rules of Pulsar's admin API."""
+    """The server checks updates against the rules of Pulsar's admin API."""
     SERVER_FEATURE_SECRETS: _ServerFeature.ValueType  # 4
-    """It shows the secrets of object storages."""
+    """The server shows object storage secrets."""
 
 class ServerFeature(_ServerFeature, metaclass=_ServerFeatureEnumTypeWrapper):
-    """What a server can do beyond the minimum."""
+    """Features of a server beyond the minimum."""
 
 SERVER_FEATURE_UNSPECIFIED: ServerFeature.ValueType  # 0
-"""Not said."""
+"""Unspecified."""
 SERVER_FEATURE_HISTORY: ServerFeature.ValueType  # 1
-"""It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning."""
+"""The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning."""
 SERVER_FEATURE_EFFECTIVE: ServerFeature.ValueType  # 2
-"""It knows the namespaces' and brokers' policies: GetEffectivePolicy."""
+"""The server knows the namespaces' and brokers' policies: GetEffectivePolicy."""
 SERVER_FEATURE_RULES: ServerFeature.ValueType  # 3
-"""It judges updates by the rules of Pulsar's admin API."""
+"""The server checks updates against the rules of Pulsar's admin API."""
 SERVER_FEATURE_SECRETS: ServerFeature.ValueType  # 4
-"""It shows the secrets of object storages."""
+"""The server shows object storage secrets."""
 Global___ServerFeature: _TypeAlias = ServerFeature  # noqa: Y015
 
 @_typing.final
 class UpdatePolicyRequest(_message.Message):
-    """A masked change of one document. docs/masks.md has the whole of what a mask means."""
+    """A masked change of one document. docs/masks.md defines masks completely."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -554,50 +566,52 @@ class UpdatePolicyRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
-    """The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
-    1,024 characters.
+    """The topic: "persistent://tenant/namespace/topic", or without "persistent://". The name of a partition means its base topic. Needed; at
+    most 1,024 characters.
     """
     scope: _policies_pb2.Scope.ValueType
     """The scope. Unset: LOCAL."""
     etag: _builtins.str
-    """The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
-    holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+    """The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
+    Unset: any. At most 256 characters. Not together with `must_not_exist`.
     """
     must_not_exist: _builtins.bool
     """Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS."""
     skip_if_absent: _builtins.bool
-    """Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
-    with `must_not_exist`.
+    """Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
+    `must_not_exist`.
     """
     request_id: _builtins.str
-    """A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
-    changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
-    be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
-    dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
-    the server makes one.
+    """A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
+    the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
+    message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
+    disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
+    as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
     """
     validate_only: _builtins.bool
-    """Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept."""
+    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept."""
     actor: _builtins.str
-    """Who asks; it is kept in the event, and told in watches and the history: as the actor, or beside the actor where the service has verified
-    who calls. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
+    """Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
+    authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
     """
     reason: _builtins.str
-    """Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters."""
+    """Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
+    characters.
+    """
     include_previous: _builtins.bool
-    """Whether the answer is to have the document before the change."""
+    """Whether the answer includes the document before the change."""
     @_builtins.property
     def policies(self) -> _policies_pb2.TopicPolicies:
-        """The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
-        and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
+        """The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
+        values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
         """
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
-        leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
-        where they are what is set.
+        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
+        `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
+        65,536 together; these limits also hold for a mask that is derived from `policies`.
         """
 
     @_builtins.property
@@ -645,26 +659,26 @@ class UpdatePolicyResponse(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known."""
+    """The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known."""
     previous_version: _builtins.str
-    """The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
-    only if this answers a repeat of which it is no longer known.
+    """The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
+    change. Unset only if this answers a repeat whose previous version is no longer known.
     """
     outcome: Global___UpdateOutcome.ValueType
-    """What became of it."""
+    """The outcome."""
     request_id: _builtins.str
-    """The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes."""
+    """The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes."""
     replayed: _builtins.bool
-    """Whether this is the answer to an earlier request of the same id, given again."""
+    """Whether this is the repeated answer to an earlier request with the same id."""
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
-        and the document is not known any more, because there were changes since.
+        """The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
+        repeat and the document is no longer known, because of later changes.
         """
 
     @_builtins.property
     def previous(self) -> _policies_pb2.PolicyDocument:
-        """The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more."""
+        """The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known."""
 
     def __init__(
         self,
@@ -687,14 +701,14 @@ Global___UpdatePolicyResponse: _TypeAlias = UpdatePolicyResponse  # noqa: Y015
 
 @_typing.final
 class UpdatePoliciesRequest(_message.Message):
-    """A batch of changes. A stream has any number of them; how changes are spread over batches means nothing."""
+    """A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHANGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyChangeRequest]:
-        """The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000."""
+        """The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000."""
 
     def __init__(
         self,
@@ -719,7 +733,7 @@ class PolicyChangeRequest(_message.Message):
     UPDATE_FIELD_NUMBER: _builtins.int
     DELETE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """Chosen by the caller, to tell the results apart. Unset: 0, a number like any other."""
+    """A number that the caller chooses to identify the result. Unset: 0, a number like any other."""
     @_builtins.property
     def update(self) -> Global___UpdatePolicyRequest:
         """An update."""
@@ -747,7 +761,7 @@ Global___PolicyChangeRequest: _TypeAlias = PolicyChangeRequest  # noqa: Y015
 
 @_typing.final
 class UpdatePoliciesResponse(_message.Message):
-    """A batch of results: those that were settled together."""
+    """A batch of results that were settled together."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -771,7 +785,7 @@ Global___UpdatePoliciesResponse: _TypeAlias = UpdatePoliciesResponse  # noqa: Y0
 
 @_typing.final
 class PolicyChangeResult(_message.Message):
-    """What became of one change of a batch."""
+    """The result of one change of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -791,7 +805,7 @@ class PolicyChangeResult(_message.Message):
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """It failed, alone. The details are those of a call's status."""
+        """The change failed, alone. The details are those of a call's status."""
 
     def __init__(
         self,
@@ -830,9 +844,7 @@ class DeletePolicyRequest(_message.Message):
     scope: _policies_pb2.Scope.ValueType
     """The scope. Unset: LOCAL."""
     etag: _builtins.str
-    """The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
-    characters.
-    """
+    """The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters."""
     request_id: _builtins.str
     """As in UpdatePolicyRequest."""
     validate_only: _builtins.bool
@@ -881,14 +893,14 @@ class DeletePolicyResponse(_message.Message):
     previous_version: _builtins.str
     """The version that was deleted, as in UpdatePolicyResponse."""
     outcome: Global___DeleteOutcome.ValueType
-    """What became of it."""
+    """The outcome."""
     request_id: _builtins.str
     """As in UpdatePolicyResponse."""
     replayed: _builtins.bool
     """As in UpdatePolicyResponse."""
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is."""
+        """The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset."""
 
     @_builtins.property
     def previous(self) -> _policies_pb2.PolicyDocument:
@@ -927,18 +939,18 @@ class GetPolicyRequest(_message.Message):
     topic: _builtins.str
     """The topic, as in UpdatePolicyRequest."""
     at_least_version: _builtins.str
-    """A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
-    DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+    """A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
+    DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
     """
     as_of_version: _builtins.str
-    """A version: the document that it is, by the history. One scope only. At most 256 characters."""
+    """A version: the document that has this version, from the history. Only with one scope. At most 256 characters."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
         """The scopes to read, each once. Unset: both."""
 
     @_builtins.property
     def as_of_time(self) -> _timestamp_pb2.Timestamp:
-        """A time that is over: the documents as they were then, by the history."""
+        """A time in the past: the documents as they were then, from the history."""
 
     def __init__(
         self,
@@ -968,7 +980,7 @@ class GetPolicyResponse(_message.Message):
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
-        """One for each scope that was asked for, the LOCAL one first."""
+        """One document for each requested scope, the LOCAL one first."""
 
     def __init__(
         self,
@@ -985,7 +997,7 @@ Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
 
 @_typing.final
 class GetEffectivePolicyRequest(_message.Message):
-    """Reads what holds for one topic."""
+    """Reads the effective policies of one topic."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -996,7 +1008,7 @@ class GetEffectivePolicyRequest(_message.Message):
     topic: _builtins.str
     """The topic, as in UpdatePolicyRequest."""
     view: Global___EffectiveView.ValueType
-    """Whose reading. Unset: ENFORCED."""
+    """The view. Unset: ENFORCED."""
     at_least_local_version: _builtins.str
     """A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters."""
     at_least_global_version: _builtins.str
@@ -1019,8 +1031,8 @@ Global___GetEffectivePolicyRequest: _TypeAlias = GetEffectivePolicyRequest  # no
 
 @_typing.final
 class GetEffectivePolicyResponse(_message.Message):
-    """What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
-    1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
+    """The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
+    two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1041,11 +1053,11 @@ class GetEffectivePolicyResponse(_message.Message):
     """Whether topic policies are disabled for this topic: then its documents do not count, and their versions are "0"."""
     @_builtins.property
     def policies(self) -> _policies_pb2.TopicPolicies:
-        """What holds. A field that is unset has no value on any level."""
+        """The effective policies. An unset field has no value on any level."""
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldSource]:
-        """Where each value comes from, by path, in the order of the paths."""
+        """The source of each value, by path, in the order of the paths."""
 
     def __init__(
         self,
@@ -1067,14 +1079,14 @@ Global___GetEffectivePolicyResponse: _TypeAlias = GetEffectivePolicyResponse  # 
 
 @_typing.final
 class FieldSource(_message.Message):
-    """Where one effective value comes from."""
+    """The source of one effective value."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PATH_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """The field, or what in it has a source of its own: an entry of a map, a leaf of the offload policies."""
+    """The field, or a part of it with a source of its own: an entry of a map, a leaf of the offload policies."""
     source: Global___PolicySource.ValueType
     """Its source."""
     def __init__(
@@ -1104,9 +1116,9 @@ class ListPoliciesRequest(_message.Message):
     namespace: _builtins.str
     """The namespace: "tenant/namespace". Needed; at most 1,024 characters."""
     page_size: _builtins.int
-    """Most documents of the answer. Unset: 100. More than 1,000 means 1,000."""
+    """The most documents in the answer. Unset: 100. More than 1,000 means 1,000."""
     page_token: _builtins.str
-    """From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters."""
+    """The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
         """The scopes to list, each once. Unset: both."""
@@ -1137,16 +1149,16 @@ class ListPoliciesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page. Unset: this was the last."""
+    """The token for the next page. Unset: this was the last page."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
-        """The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
-        are left out, and a page ends with the document that makes it 1 MiB large.
+        """The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
+        out, and a page ends with the document that makes it 1 MiB large.
         """
 
     @_builtins.property
     def token(self) -> Global___WatchToken:
-        """Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages."""
+        """The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages."""
 
     def __init__(
         self,
@@ -1167,9 +1179,9 @@ Global___ListPoliciesResponse: _TypeAlias = ListPoliciesResponse  # noqa: Y015
 class WatchPoliciesRequest(_message.Message):
     """What to watch.
 
-    Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
-    namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
-    namespace are disabled or enabled, a reset tells so.
+    Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
+    absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
+    topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1205,24 +1217,24 @@ class WatchPoliciesRequest(_message.Message):
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
     INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     mode: Global___WatchMode.ValueType
-    """What is told. Unset: LATEST."""
+    """What the watch sends. Unset: LATEST."""
     from_beginning: _builtins.bool
-    """Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
-    always do. Not with LATEST.
+    """Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
+    they always do. Not with LATEST.
     """
     end_when_synced: _builtins.bool
-    """Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on."""
+    """Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on."""
     include_previous: _builtins.bool
-    """Whether changes are to have the document before."""
+    """Whether changes include the document before."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
-        ServerLimits.watch_selectors.
+        """Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
+        most ServerLimits.watch_selectors.
         """
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are."""
+        """Namespaces of which all topics are watched: "tenant/namespace". Unset: only `topics` are watched."""
 
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
@@ -1230,13 +1242,13 @@ class WatchPoliciesRequest(_message.Message):
 
     @_builtins.property
     def resume(self) -> _containers.MessageMap[_builtins.str, Global___WatchToken]:
-        """Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
-        snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
+        """The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
+        begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
         """
 
     @_builtins.property
     def bookmark_interval(self) -> _duration_pb2.Duration:
-        """Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour."""
+        """The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour."""
 
     def __init__(
         self,
@@ -1261,14 +1273,14 @@ Global___WatchPoliciesRequest: _TypeAlias = WatchPoliciesRequest  # noqa: Y015
 
 @_typing.final
 class WatchPoliciesResponse(_message.Message):
-    """A batch of what a watch tells. How it is spread over batches means nothing."""
+    """A batch of events of a watch. How events are distributed over batches has no meaning."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EVENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___WatchEvent]:
-        """What is told, in order."""
+        """The events, in order."""
 
     def __init__(
         self,
@@ -1285,7 +1297,7 @@ Global___WatchPoliciesResponse: _TypeAlias = WatchPoliciesResponse  # noqa: Y015
 
 @_typing.final
 class WatchEvent(_message.Message):
-    """One thing that a watch tells of a namespace."""
+    """One event of a watch, for one namespace."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1300,7 +1312,7 @@ class WatchEvent(_message.Message):
     """The namespace: "tenant/namespace"."""
     @_builtins.property
     def change(self) -> Global___PolicyChange:
-        """A document: of a snapshot before SYNCED, a change after it."""
+        """A document: from the snapshot before SYNCED, a change after it."""
 
     @_builtins.property
     def entry(self) -> Global___HistoryEntry:
@@ -1316,11 +1328,11 @@ class WatchEvent(_message.Message):
 
     @_builtins.property
     def reset(self) -> Global___WatchReset:
-        """What was told of the namespace before counts no more."""
+        """Everything sent before for the namespace is void."""
 
     @_builtins.property
     def gap(self) -> Global___HistoryGap:
-        """Events may be missing from the history here, before what follows."""
+        """Events may be missing from the history here, before the next event."""
 
     def __init__(
         self,
@@ -1356,24 +1368,24 @@ class PolicyChange(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     previous_version: _builtins.str
-    """The version before. Unset: it is not known, as in most of a snapshot."""
+    """The version before. Unset: it is not known, as for most documents of a snapshot."""
     partition: _builtins.int
     """The partition of the change log."""
     position: _builtins.str
-    """The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
-    Unset: the log has no event of it, so there is nothing to fold.
+    """The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
+    Unset: the log has no event of this change, so there is nothing to fold.
     """
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none."""
+        """The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none."""
 
     @_builtins.property
     def previous(self) -> _policies_pb2.PolicyDocument:
-        """The document before. Unset: it was not asked for (`include_previous`), or it is not known."""
+        """The document before. Unset: it was not requested (`include_previous`), or it is not known."""
 
     @_builtins.property
     def origin(self) -> Global___ChangeOrigin:
-        """Where the change came from. Unset: not known."""
+        """The origin of the change. Unset: it is not known."""
 
     def __init__(
         self,
@@ -1395,7 +1407,7 @@ Global___PolicyChange: _TypeAlias = PolicyChange  # noqa: Y015
 
 @_typing.final
 class ChangeOrigin(_message.Message):
-    """Where an event came from, as far as the log tells."""
+    """The origin of an event, as far as the log has it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1411,33 +1423,35 @@ class ChangeOrigin(_message.Message):
     CLAIMED_ACTOR_FIELD_NUMBER: _builtins.int
     TRACE_PARENT_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
-    """Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said."""
+    """Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given."""
     actor_standing: Global___ActorStanding.ValueType
-    """What is known of the actor."""
+    """What is known about the actor."""
     reason: _builtins.str
-    """Why. Unset: nobody said."""
+    """Why. Unset: no reason was given."""
     request_id: _builtins.str
     """The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair."""
     producer_name: _builtins.str
     """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
     principal: _builtins.str
-    """Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's."""
+    """The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified."""
     claimed_actor: _builtins.str
-    """The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none."""
+    """The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none."""
     trace_parent: _builtins.str
-    """The trace in which it was asked for, as W3C's `traceparent`: 55 characters. Unset: in none that is known."""
+    """The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known."""
+        """The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+        known.
+        """
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published, by its writer's word."""
+        """When the event was published, by its writer's clock."""
 
     @_builtins.property
     def event(self) -> _events_pb2.PulsarEvent:
         """The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-        document, and left out where they are the change's own.
+        document; they are left out if they equal the document of the change.
         """
 
     def __init__(
@@ -1465,7 +1479,7 @@ Global___ChangeOrigin: _TypeAlias = ChangeOrigin  # noqa: Y015
 
 @_typing.final
 class Bookmark(_message.Message):
-    """A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent."""
+    """A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1480,8 +1494,8 @@ class Bookmark(_message.Message):
 
     @_builtins.property
     def confirmed_time(self) -> _timestamp_pb2.Timestamp:
-        """As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
-        log nothing is: 1970.
+        """The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
+        log nothing is confirmed: 1970.
         """
 
     def __init__(
@@ -1501,7 +1515,7 @@ Global___Bookmark: _TypeAlias = Bookmark  # noqa: Y015
 
 @_typing.final
 class WatchToken(_message.Message):
-    """A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them."""
+    """A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1509,12 +1523,12 @@ class WatchToken(_message.Message):
     POSITIONS_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     log: _builtins.str
-    """The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters."""
+    """The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters."""
     left_out: _builtins.str
-    """Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters."""
+    """Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters."""
     @_builtins.property
     def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters."""
+        """The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters."""
 
     def __init__(
         self,
@@ -1533,7 +1547,7 @@ Global___WatchToken: _TypeAlias = WatchToken  # noqa: Y015
 
 @_typing.final
 class NamespaceStatus(_message.Message):
-    """The state of a namespace of a watch. Sent when it is not READY, and when it has become so."""
+    """The state of a namespace of a watch. It is sent when the state is not READY, and when it has become READY."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1543,9 +1557,9 @@ class NamespaceStatus(_message.Message):
     state: Global___NamespaceState.ValueType
     """Its state."""
     reason: _errors_pb2.ErrorReason.ValueType
-    """Why. Always set, but for READY."""
+    """Why. Always set, except for READY."""
     message: _builtins.str
-    """A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY."""
+    """A sentence for people, at most 4,096 characters. Unset: there is no message, as for READY."""
     def __init__(
         self,
         *,
@@ -1563,8 +1577,8 @@ Global___NamespaceStatus: _TypeAlias = NamespaceStatus  # noqa: Y015
 
 @_typing.final
 class WatchReset(_message.Message):
-    """A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
-    snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+    """A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
+    snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1591,7 +1605,7 @@ Global___WatchReset: _TypeAlias = WatchReset  # noqa: Y015
 
 @_typing.final
 class ListHistoryRequest(_message.Message):
-    """Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES."""
+    """The part of the history to list. To copy the history, watch it in the mode ENTRIES."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1609,26 +1623,26 @@ class ListHistoryRequest(_message.Message):
     namespace: _builtins.str
     """The namespace whose history is listed: "tenant/namespace". Either this or `topic`."""
     actor: _builtins.str
-    """Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+    """Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
     256 characters.
     """
     order: Global___HistoryOrder.ValueType
-    """In which order. Unset: NEWEST_FIRST."""
+    """The order. Unset: NEWEST_FIRST."""
     page_size: _builtins.int
-    """Most entries of the answer. Unset: 100. More than 1,000 means 1,000."""
+    """The most entries in the answer. Unset: 100. More than 1,000 means 1,000."""
     page_token: _builtins.str
-    """From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters."""
+    """The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
         """The scopes, each once. Unset: both."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Only what happened at this time or later. Unset: from the beginning."""
+        """Only events at this time or later. Unset: from the beginning."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Only what happened before this time. Unset: to the end."""
+        """Only events before this time. Unset: to the end."""
 
     def __init__(
         self,
@@ -1655,7 +1669,7 @@ Global___ListHistoryRequest: _TypeAlias = ListHistoryRequest  # noqa: Y015
 
 @_typing.final
 class ListHistoryResponse(_message.Message):
-    """A page of history. The events of one topic and scope stand in the order of the log, or in the contrary one."""
+    """A page of history. The events of one topic and scope are in the order of the log, or in the reverse order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1664,16 +1678,16 @@ class ListHistoryResponse(_message.Message):
     GAPS_FIELD_NUMBER: _builtins.int
     FOLLOWING_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any."""
+    """The token for the next page. Unset: this was the last page. New events neither repeat nor hide any."""
     following: _builtins.bool
-    """Whether this server follows the change log at present. If not, the newest events may be missing: the log can't be read now."""
+    """Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryEntry]:
-        """The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large."""
+        """The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large."""
 
     @_builtins.property
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryGap]:
-        """Where the record may miss events, in the time that was asked for: the newest 100, newest first."""
+        """The periods in which the record may miss events, within the requested time: the newest 100, newest first."""
 
     def __init__(
         self,
@@ -1693,7 +1707,7 @@ Global___ListHistoryResponse: _TypeAlias = ListHistoryResponse  # noqa: Y015
 
 @_typing.final
 class HistoryEntry(_message.Message):
-    """One event of the change log, as this server read it, and what it did."""
+    """One event of the change log as this server read it, with its effect."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1712,27 +1726,29 @@ class HistoryEntry(_message.Message):
     REPLICATED_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     kind: Global___HistoryKind.ValueType
-    """What kind of event it is."""
+    """The kind of event."""
     outcome: Global___HistoryOutcome.ValueType
-    """What became of it."""
+    """The outcome."""
     partition: _builtins.int
     """The partition of the change log."""
     position: _builtins.str
     """The position in that partition, as in PolicyChange."""
     stale: _builtins.bool
-    """Whether the event was computed from something else than the document that it met."""
+    """Whether the event was computed from another document than the one that it met."""
     unexplained: _builtins.bool
-    """A broker's event that no recent document explains: applying its difference from the newest may have undone something."""
+    """Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
+    something.
+    """
     ambiguous: _builtins.bool
-    """A broker's event that two recent documents explain differently: the newer was believed."""
+    """Whether this is a broker's event that two recent documents explain differently: the newer one was taken."""
     replicated: _builtins.bool
     """Whether it came from another cluster."""
     problem: _builtins.str
-    """Why it could not be read. Unset: it could."""
+    """Why the event could not be read. Unset: it was read."""
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
-        kept in no history: it has "********" for them.
+        """The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
+        secrets: it has "********" for them.
         """
 
     @_builtins.property
@@ -1741,18 +1757,18 @@ class HistoryEntry(_message.Message):
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
-        this.
+        """When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
+        orders by this.
         """
 
     @_builtins.property
     def origin(self) -> Global___ChangeOrigin:
-        """Where it came from."""
+        """The origin of the event."""
 
     @_builtins.property
     def changed(self) -> _field_mask_pb2.FieldMask:
-        """Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
-        the fields. Unset: nothing does.
+        """Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
+        Unset: there is no difference.
         """
 
     def __init__(
@@ -1783,7 +1799,7 @@ Global___HistoryEntry: _TypeAlias = HistoryEntry  # noqa: Y015
 
 @_typing.final
 class HistoryGap(_message.Message):
-    """A time in which the record of a namespace may miss events."""
+    """A period in which the record of a namespace may miss events."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1817,7 +1833,7 @@ Global___HistoryGap: _TypeAlias = HistoryGap  # noqa: Y015
 
 @_typing.final
 class GetServerInfoRequest(_message.Message):
-    """Asks what this server is."""
+    """Requests facts about this server."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1834,7 +1850,7 @@ Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
 
 @_typing.final
 class GetServerInfoResponse(_message.Message):
-    """What this server is."""
+    """Facts about this server."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1845,16 +1861,16 @@ class GetServerInfoResponse(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """The version of its program, such as "0.1.0"."""
+    """The version of the program, such as "0.1.0"."""
     log: Global___LogKind.ValueType
-    """Where it keeps change logs."""
+    """Where the server keeps change logs."""
     cluster: _builtins.str
-    """The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet."""
+    """The name of its Pulsar cluster. Unset: the server has none, or does not know its name yet."""
     writer_mode: Global___WriterMode.ValueType
-    """Who else may write."""
+    """Which other writers there may be."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[Global___ServerFeature.ValueType]:
-        """What it can do beyond the minimum."""
+        """The features of the server beyond the minimum."""
 
     @_builtins.property
     def limits(self) -> Global___ServerLimits:
@@ -1880,7 +1896,7 @@ Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
 
 @_typing.final
 class ServerLimits(_message.Message):
-    """The limits of a server that differ from one to another."""
+    """The limits that differ between servers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1890,16 +1906,16 @@ class ServerLimits(_message.Message):
     WATCHES_FIELD_NUMBER: _builtins.int
     UPDATE_TIMEOUT_FIELD_NUMBER: _builtins.int
     message_bytes: _builtins.int
-    """Most bytes of a message that it takes."""
+    """The most bytes of a message that the server accepts."""
     changes_per_stream: _builtins.int
-    """Most changes of one stream of updates that are under way; it reads no further until some are settled."""
+    """The most changes in flight on one stream of updates; the server reads no further until some are settled."""
     watch_selectors: _builtins.int
-    """Most topics and namespaces of one watch."""
+    """The most topics and namespaces of one watch."""
     watches: _builtins.int
-    """Most watches at once."""
+    """The most watches at once."""
     @_builtins.property
     def update_timeout(self) -> _duration_pb2.Duration:
-        """Longest time until an update is answered, one way or the other."""
+        """The longest time until an update is answered, with success or an error."""
 
     def __init__(
         self,

@@ -28,18 +28,18 @@ if _version_not_supported:
 class TopicPoliciesServiceStub:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     def __init__(self, channel):
@@ -98,40 +98,40 @@ class TopicPoliciesServiceStub:
 class TopicPoliciesServiceServicer:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     def UpdatePolicy(self, request, context):
-        """Applies a masked change to one document, and answers when its place in the log is known.
+        """Applies a masked change to one document, and answers when the position of the change in the log is known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdatePolicies(self, request_iterator, context):
-        """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-        result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-        told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-        read from either.
+        """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+        result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+        can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+        results, the server stops reading its changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeletePolicy(self, request, context):
-        """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-        unless an etag says otherwise.
+        """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+        ABSENT, unless an etag demands otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,7 +145,7 @@ class TopicPoliciesServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetEffectivePolicy(self, request, context):
-        """Reads what holds for one topic, and which level says so.
+        """Reads the effective policies of one topic, and the level that sets each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,21 +159,22 @@ class TopicPoliciesServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchPolicies(self, request, context):
-        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
+        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+        protocol.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListHistory(self, request, context):
-        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+        """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetServerInfo(self, request, context):
-        """Tells what this server is, and what its limits are.
+        """Returns facts about this server, and its limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,18 +239,18 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
 class TopicPoliciesService:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     @staticmethod

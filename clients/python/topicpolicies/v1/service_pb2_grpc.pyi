@@ -29,18 +29,18 @@ GRPC_VERSION: str
 class TopicPoliciesServiceStub:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     @_typing.overload
@@ -48,89 +48,93 @@ class TopicPoliciesServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TopicPoliciesServiceAsyncStub: ...
     UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]
-    """Applies a masked change to one document, and answers when its place in the log is known."""
+    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
     UpdatePolicies: _grpc.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]
-    """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-    result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-    told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-    read from either.
+    """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+    result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+    can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+    results, the server stops reading its changes.
     """
     DeletePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]
-    """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-    unless an etag says otherwise.
+    """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+    ABSENT, unless an etag demands otherwise.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]
     """Reads the documents of one topic."""
     GetEffectivePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]
-    """Reads what holds for one topic, and which level says so."""
+    """Reads the effective policies of one topic, and the level that sets each."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _grpc.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]
-    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+    protocol.
+    """
     ListHistory: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]
-    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]
-    """Tells what this server is, and what its limits are."""
+    """Returns facts about this server, and its limits."""
 
 @_typing.type_check_only
 class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     UpdatePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
-    """Applies a masked change to one document, and answers when its place in the log is known."""
+    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
     UpdatePolicies: _aio.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]  # type: ignore[assignment]
-    """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-    result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-    told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-    read from either.
+    """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+    result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+    can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+    results, the server stops reading its changes.
     """
     DeletePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
-    """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-    unless an etag says otherwise.
+    """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+    ABSENT, unless an etag demands otherwise.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """Reads the documents of one topic."""
     GetEffectivePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]  # type: ignore[assignment]
-    """Reads what holds for one topic, and which level says so."""
+    """Reads the effective policies of one topic, and the level that sets each."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]  # type: ignore[assignment]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _aio.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]  # type: ignore[assignment]
-    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+    protocol.
+    """
     ListHistory: _aio.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]  # type: ignore[assignment]
-    """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+    """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """Tells what this server is, and what its limits are."""
+    """Returns facts about this server, and its limits."""
 
 class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
-    log order. It is the etag too. A document that is not there has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+    The version is the etag too. The absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
-    fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
-    many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+    message of more than four times as many bytes as the server takes.
 
-    Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
-    nothing of the request is done. Lengths of texts are counted in Unicode characters.
+    Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+    INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
 
-    What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
-    unless its comment says when it is not: 0, an empty text and false are values then.
+    Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+    always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
     """
 
     @_abc_1.abstractmethod
@@ -139,7 +143,7 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.UpdatePolicyResponse, _abc.Awaitable[_service_pb2.UpdatePolicyResponse]]:
-        """Applies a masked change to one document, and answers when its place in the log is known."""
+        """Applies a masked change to one document, and answers when the position of the change in the log is known."""
 
     @_abc_1.abstractmethod
     def UpdatePolicies(
@@ -147,10 +151,10 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_service_pb2.UpdatePoliciesRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.UpdatePoliciesResponse], _abc.AsyncIterator[_service_pb2.UpdatePoliciesResponse]]:
-        """The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-        result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-        told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-        read from either.
+        """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+        result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+        can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+        results, the server stops reading its changes.
         """
 
     @_abc_1.abstractmethod
@@ -159,8 +163,8 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.DeletePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.DeletePolicyResponse, _abc.Awaitable[_service_pb2.DeletePolicyResponse]]:
-        """Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-        unless an etag says otherwise.
+        """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+        ABSENT, unless an etag demands otherwise.
         """
 
     @_abc_1.abstractmethod
@@ -177,7 +181,7 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.GetEffectivePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.GetEffectivePolicyResponse, _abc.Awaitable[_service_pb2.GetEffectivePolicyResponse]]:
-        """Reads what holds for one topic, and which level says so."""
+        """Reads the effective policies of one topic, and the level that sets each."""
 
     @_abc_1.abstractmethod
     def ListPolicies(
@@ -193,7 +197,9 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.WatchPoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.WatchPoliciesResponse], _abc.AsyncIterator[_service_pb2.WatchPoliciesResponse]]:
-        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol."""
+        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+        protocol.
+        """
 
     @_abc_1.abstractmethod
     def ListHistory(
@@ -201,7 +207,7 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.ListHistoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.ListHistoryResponse, _abc.Awaitable[_service_pb2.ListHistoryResponse]]:
-        """Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+        """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
 
     @_abc_1.abstractmethod
     def GetServerInfo(
@@ -209,6 +215,6 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.GetServerInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.GetServerInfoResponse, _abc.Awaitable[_service_pb2.GetServerInfoResponse]]:
-        """Tells what this server is, and what its limits are."""
+        """Returns facts about this server, and its limits."""
 
 def add_TopicPoliciesServiceServicer_to_server(servicer: TopicPoliciesServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

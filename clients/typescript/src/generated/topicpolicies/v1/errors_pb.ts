@@ -2,7 +2,7 @@
 // @generated from file topicpolicies/v1/errors.proto (package topicpolicies.v1, syntax proto3)
 /* eslint-disable */
 
-// Why a request was refused, or why a namespace can't be told of.
+// Why a request was refused, or why a namespace can't be followed.
 
 import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc } from "@bufbuild/protobuf/codegenv2";
@@ -17,29 +17,29 @@ export const file_topicpolicies_v1_errors: GenFile = /*@__PURE__*/
  * The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
  * prefix, such as "ETAG_MISMATCH"; so do the violations of a google.rpc.BadRequest.
  *
- * Each comment says the status of the call, whether a repeat is safe, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
- * happened, and a later try may succeed. "Repeat: same id": it may have happened, and a repeat with the same request id is told. "Repeat:
- * no": the same request fails again. A reader that does not know a reason goes by the status.
+ * Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
+ * happened, and a later attempt may succeed. "Repeat: same id": the change may have happened, and a repeat with the same request id returns
+ * the result. "Repeat: no": the same request fails again. A client that does not know a reason uses the status.
  *
  * @generated from enum topicpolicies.v1.ErrorReason
  */
 export enum ErrorReason {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: ERROR_REASON_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Several violations of different reasons. INVALID_ARGUMENT. Repeat: no.
+   * Several violations with different reasons. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_INVALID_REQUEST = 1;
    */
   INVALID_REQUEST = 1,
 
   /**
-   * Several violations of different reasons, in what an update would set. FAILED_PRECONDITION where they depend on the cluster.
+   * Several violations with different reasons, in the values of an update. FAILED_PRECONDITION if they depend on the cluster.
    * INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_INVALID_UPDATE = 2;
@@ -47,21 +47,21 @@ export enum ErrorReason {
   INVALID_UPDATE = 2,
 
   /**
-   * Of the last violation only: there are more than are named. INVALID_ARGUMENT. Repeat: no.
+   * The reason of the last violation only: there are more violations than the error names. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MORE_VIOLATIONS = 3;
    */
   MORE_VIOLATIONS = 3,
 
   /**
-   * A text is longer than its bound. INVALID_ARGUMENT. Repeat: no.
+   * A text is longer than its limit. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_TOO_LONG = 4;
    */
   TOO_LONG = 4,
 
   /**
-   * A repeated field has more elements than its bound. INVALID_ARGUMENT. Repeat: no.
+   * A repeated field has more elements than its limit. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 5;
    */
@@ -75,7 +75,7 @@ export enum ErrorReason {
   DOCUMENT_TOO_LARGE = 6,
 
   /**
-   * A number, a time or a duration is outside of its bounds. INVALID_ARGUMENT. Repeat: no.
+   * A number, a time or a duration is outside its bounds. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_OUT_OF_BOUNDS = 7;
    */
@@ -89,14 +89,14 @@ export enum ErrorReason {
   CONTRADICTION = 8,
 
   /**
-   * The request names nothing to work on. INVALID_ARGUMENT. Repeat: no.
+   * The request selects no topic or namespace. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_SELECTED = 9;
    */
   NOTHING_SELECTED = 9,
 
   /**
-   * Something is said of a namespace that the request does not select. INVALID_ARGUMENT. Repeat: no.
+   * The request says something about a namespace that it does not select. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NOT_SELECTED = 10;
    */
@@ -117,84 +117,84 @@ export enum ErrorReason {
   REPEATED_SCOPE = 12,
 
   /**
-   * A topic or namespace has no name of Pulsar's form. INVALID_ARGUMENT. Repeat: no.
+   * The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_NAME = 13;
    */
   MALFORMED_NAME = 13,
 
   /**
-   * A request id is no UUID. INVALID_ARGUMENT. Repeat: no.
+   * A request id is not a UUID. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_REQUEST_ID = 14;
    */
   MALFORMED_REQUEST_ID = 14,
 
   /**
-   * A token is none of this service's, is too long, or belongs to another question. INVALID_ARGUMENT. Repeat: no.
+   * A token is not from this service, is too long, or belongs to another request. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_TOKEN = 15;
    */
   MALFORMED_TOKEN = 15,
 
   /**
-   * A version or etag is too long, has other characters than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
+   * A version or etag is too long, has characters other than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_VERSION = 16;
    */
   MALFORMED_VERSION = 16,
 
   /**
-   * A number is no scope. INVALID_ARGUMENT. Repeat: no.
+   * A number is not a scope. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_SCOPE = 17;
    */
   UNKNOWN_SCOPE = 17,
 
   /**
-   * A number is no mode of a watch. INVALID_ARGUMENT. Repeat: no.
+   * A number is not a mode of a watch. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_MODE = 18;
    */
   UNKNOWN_MODE = 18,
 
   /**
-   * A number is no view. INVALID_ARGUMENT. Repeat: no.
+   * A number is not a view. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_VIEW = 19;
    */
   UNKNOWN_VIEW = 19,
 
   /**
-   * A number is no order. INVALID_ARGUMENT. Repeat: no.
+   * A number is not an order. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_ORDER = 20;
    */
   UNKNOWN_ORDER = 20,
 
   /**
-   * A number is no list operation. INVALID_ARGUMENT. Repeat: no.
+   * A number is not a list operation. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_LIST_OPERATION = 21;
    */
   UNKNOWN_LIST_OPERATION = 21,
 
   /**
-   * The request id was used before, for another body. INVALID_ARGUMENT. Repeat: no.
+   * The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 22;
    */
   REQUEST_ID_REUSED = 22,
 
   /**
-   * A time that must be over is not. INVALID_ARGUMENT. Repeat: no.
+   * A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_IN_THE_FUTURE = 23;
    */
   IN_THE_FUTURE = 23,
 
   /**
-   * The mask names nothing, and nothing is set. INVALID_ARGUMENT. Repeat: no.
+   * The mask names nothing, and no value is set. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_EMPTY_MASK = 24;
    */
@@ -222,14 +222,14 @@ export enum ErrorReason {
   PATH_TOO_LONG = 27,
 
   /**
-   * A path can't be read. INVALID_ARGUMENT. Repeat: no.
+   * A path can't be parsed. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_PATH = 28;
    */
   MALFORMED_PATH = 28,
 
   /**
-   * A path has a part without characters. INVALID_ARGUMENT. Repeat: no.
+   * A path has an empty segment. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_EMPTY_SEGMENT = 29;
    */
@@ -243,7 +243,7 @@ export enum ErrorReason {
   UNKNOWN_PATH = 30,
 
   /**
-   * A path goes into a list, which is replaced whole. INVALID_ARGUMENT. Repeat: no.
+   * A path goes into a list; lists are replaced as a whole. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_INDEX_INTO_LIST = 31;
    */
@@ -257,7 +257,7 @@ export enum ErrorReason {
   THROUGH_SCALAR = 32,
 
   /**
-   * A map has no such key. INVALID_ARGUMENT. Repeat: no.
+   * A map can't have this key. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_INVALID_MAP_KEY = 33;
    */
@@ -279,14 +279,14 @@ export enum ErrorReason {
   WILDCARD_NOT_ALONE = 35,
 
   /**
-   * Something is said of a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
+   * The request says something about a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NOT_IN_MASK = 36;
    */
   NOT_IN_MASK = 36,
 
   /**
-   * A list operation is named for a field that is no list. INVALID_ARGUMENT. Repeat: no.
+   * A list operation is given for a field that is not a list. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NOT_A_LIST = 37;
    */
@@ -314,21 +314,21 @@ export enum ErrorReason {
   UNKNOWN_FIELD = 40,
 
   /**
-   * A number is no value of its enum. INVALID_ARGUMENT. Repeat: no.
+   * A number is not a value of its enum. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNKNOWN_ENUM_VALUE = 41;
    */
   UNKNOWN_ENUM_VALUE = 41,
 
   /**
-   * A list has an element that says nothing. INVALID_ARGUMENT. Repeat: no.
+   * A list has an UNSPECIFIED element. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_UNSPECIFIED_ELEMENT = 42;
    */
   UNSPECIFIED_ELEMENT = 42,
 
   /**
-   * A secret is written as "********", and there is none to keep. INVALID_ARGUMENT. Repeat: no.
+   * A secret is given as "********", and no secret is stored. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_REDACTED_SECRET = 43;
    */
@@ -391,7 +391,7 @@ export enum ErrorReason {
   SHADOW_NOT_PERSISTENT = 51,
 
   /**
-   * A text names nothing. INVALID_ARGUMENT. Repeat: no.
+   * A text is blank where it must name something. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_BLANK = 52;
    */
@@ -440,28 +440,28 @@ export enum ErrorReason {
   QUOTA_ABOVE_RETENTION = 58,
 
   /**
-   * The name of the local cluster is not known here. FAILED_PRECONDITION. Repeat: no.
+   * This server does not know the name of the local cluster. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_LOCAL_CLUSTER_UNKNOWN = 59;
    */
   LOCAL_CLUSTER_UNKNOWN = 59,
 
   /**
-   * The local cluster is not among the clusters: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
+   * The list of clusters lacks the local cluster: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_LOCAL_CLUSTER_MISSING = 60;
    */
   LOCAL_CLUSTER_MISSING = 60,
 
   /**
-   * The namespace has one cluster only. FAILED_PRECONDITION. Repeat: no.
+   * The namespace has only one cluster. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NAMESPACE_NOT_REPLICATED = 61;
    */
   NAMESPACE_NOT_REPLICATED = 61,
 
   /**
-   * A cluster is none of the namespace's. FAILED_PRECONDITION. Repeat: no.
+   * A cluster is not one of the namespace's. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE = 62;
    */
@@ -503,8 +503,8 @@ export enum ErrorReason {
   UNKNOWN_ENTRY_FILTER = 67,
 
   /**
-   * The document has another version than the etag. Nothing was changed: read it again and decide anew. ABORTED. Repeat: no. Metadata:
-   * topic, scope, version, etag.
+   * The document has another version than the etag. Nothing was changed: read the document again and decide anew. ABORTED. Repeat: no.
+   * Metadata: topic, scope, version, etag.
    *
    * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 68;
    */
@@ -518,7 +518,7 @@ export enum ErrorReason {
   DOCUMENT_EXISTS = 69,
 
   /**
-   * Other writers changed what the update reads, again and again. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
+   * Other writers kept changing what the update reads. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
    *
    * @generated from enum value: ERROR_REASON_CONTENTION = 70;
    */
@@ -539,7 +539,7 @@ export enum ErrorReason {
   TOPIC_NOT_FOUND = 72,
 
   /**
-   * A property of the topic or its namespace disables topic policies. Also of a namespace of a watch whose state is DISABLED.
+   * A property of the topic or its namespace disables topic policies. Also the reason for a namespace of a watch whose state is DISABLED.
    * FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_DISABLED = 73;
@@ -547,28 +547,28 @@ export enum ErrorReason {
   TOPIC_POLICIES_DISABLED = 73,
 
   /**
-   * The brokers have topic policies off. FAILED_PRECONDITION. Repeat: no.
+   * Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_OFF = 74;
    */
   TOPIC_POLICIES_OFF = 74,
 
   /**
-   * This server writes nothing. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
+   * This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
    *
    * @generated from enum value: ERROR_REASON_READ_ONLY = 75;
    */
   READ_ONLY = 75,
 
   /**
-   * The event would be larger than the log takes. INVALID_ARGUMENT. Repeat: no.
+   * The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_EVENT_TOO_LARGE = 76;
    */
   EVENT_TOO_LARGE = 76,
 
   /**
-   * The log's schema, which older brokers made, has no place for a value. FAILED_PRECONDITION. Repeat: no.
+   * The log's schema, made by older brokers, has no place for a value. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_SCHEMA_CANNOT_EXPRESS = 77;
    */
@@ -582,7 +582,7 @@ export enum ErrorReason {
   DIALECT_CANNOT_EXPRESS = 78,
 
   /**
-   * This server does not know what holds in the namespace and on the brokers. FAILED_PRECONDITION. Repeat: no.
+   * This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_LEVELS_UNKNOWN = 79;
    */
@@ -596,29 +596,29 @@ export enum ErrorReason {
   OUTCOME_UNKNOWN = 80,
 
   /**
-   * The log did not take the change, certainly. UNAVAILABLE. Repeat: yes. Metadata: request_id.
+   * The log certainly did not take the change. UNAVAILABLE. Repeat: yes. Metadata: request_id.
    *
    * @generated from enum value: ERROR_REASON_NOT_APPENDED = 81;
    */
   NOT_APPENDED = 81,
 
   /**
-   * Nothing was to be written, as far as is known here, and where the log ends could not be told in time. UNAVAILABLE. Repeat: yes.
+   * As far as this server knows, nothing had to be written, but it could not learn in time where the log ends. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_NOT_CONFIRMED = 82;
    */
   NOT_CONFIRMED = 82,
 
   /**
-   * Another server writes the namespace: ask the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused so
-   * in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
+   * Another server writes the namespace: call the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused
+   * for this reason in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
    *
    * @generated from enum value: ERROR_REASON_NOT_LEADER = 83;
    */
   NOT_LEADER = 83,
 
   /**
-   * Too many changes of one topic wait already. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
+   * Too many changes of one topic are waiting. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_UPDATES = 84;
    */
@@ -646,21 +646,21 @@ export enum ErrorReason {
   SHUTTING_DOWN = 87,
 
   /**
-   * The namespace is being closed here. UNAVAILABLE. Repeat: yes.
+   * This server is closing the namespace. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_NAMESPACE_CLOSED = 88;
    */
   NAMESPACE_CLOSED = 88,
 
   /**
-   * More namespaces are open than the server may have. RESOURCE_EXHAUSTED. Repeat: yes.
+   * The server has as many namespaces open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_NAMESPACES = 89;
    */
   TOO_MANY_NAMESPACES = 89,
 
   /**
-   * More watches are open than the server may have. RESOURCE_EXHAUSTED. Repeat: yes.
+   * The server has as many watches open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_WATCHES = 90;
    */
@@ -688,58 +688,58 @@ export enum ErrorReason {
   HISTORY_FILE_UNUSABLE = 93,
 
   /**
-   * The history does not tell for certain what was there. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason, gap_start_ms,
-   * gap_end_ms.
+   * The history can't say for certain what the document was. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason,
+   * gap_start_ms, gap_end_ms.
    *
    * @generated from enum value: ERROR_REASON_NOT_IN_HISTORY = 94;
    */
   NOT_IN_HISTORY = 94,
 
   /**
-   * The namespace is read for the first time here.
+   * This server reads the namespace for the first time.
    *
    * @generated from enum value: ERROR_REASON_NAMESPACE_LOADING = 95;
    */
   NAMESPACE_LOADING = 95,
 
   /**
-   * The token stands in no log that is known here: the log is another one, or other topics were left out when it was given.
+   * The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given.
    *
    * @generated from enum value: ERROR_REASON_TOKEN_OUT_OF_RANGE = 96;
    */
   TOKEN_OUT_OF_RANGE = 96,
 
   /**
-   * Topics had their policies disabled or enabled.
+   * Topic policies were disabled or enabled for topics.
    *
    * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_SWITCHED = 97;
    */
   TOPIC_POLICIES_SWITCHED = 97,
 
   /**
-   * Events between the token and now are gone: the log was compacted, and the history does not have them.
+   * Events after the token are gone: the log was compacted, and the history does not have them.
    *
    * @generated from enum value: ERROR_REASON_EVENTS_GONE = 98;
    */
   EVENTS_GONE = 98,
 
   /**
-   * The log was deleted and created again: versions of the old one mean nothing. Also why a namespace can't be read for now. UNAVAILABLE.
-   * Repeat: yes.
+   * The log was deleted and created again: versions of the old one mean nothing. Also a reason why a namespace can't be read for now.
+   * UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_REPLACED = 99;
    */
   LOG_REPLACED = 99,
 
   /**
-   * No broker that serves the log was reached, or none answered in time. UNAVAILABLE. Repeat: yes.
+   * The server reached no broker that serves the log, or none answered in time. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_UNREACHABLE = 100;
    */
   LOG_UNREACHABLE = 100,
 
   /**
-   * The brokers do not let the server in, or do not know it. UNAVAILABLE. Repeat: yes.
+   * The brokers refuse access to the server, or do not accept its credentials. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_ACCESS_DENIED = 101;
    */
@@ -753,15 +753,15 @@ export enum ErrorReason {
   LOG_REFUSED = 102,
 
   /**
-   * Too many events are on their way to the log. RESOURCE_EXHAUSTED. Repeat: yes.
+   * Too many events are in flight to the log. RESOURCE_EXHAUSTED. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_BUSY = 103;
    */
   LOG_BUSY = 103,
 
   /**
-   * Somebody else holds the log's exclusive producer. UNAVAILABLE where this server's own has lost its connection. FAILED_PRECONDITION.
-   * Repeat: yes.
+   * Another process holds the log's exclusive producer. UNAVAILABLE if this server's own producer has lost its connection.
+   * FAILED_PRECONDITION. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_FENCED = 104;
    */
@@ -782,35 +782,35 @@ export enum ErrorReason {
   LOG_DELETED = 106,
 
   /**
-   * The log has another number of partitions than before. UNAVAILABLE. Repeat: yes.
+   * The number of the log's partitions has changed. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_REPARTITIONED = 107;
    */
   LOG_REPARTITIONED = 107,
 
   /**
-   * The log was compacted while it was read; it is opened anew. UNAVAILABLE. Repeat: yes.
+   * The log was compacted while it was read; the server opens it again. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_COMPACTED = 108;
    */
   LOG_COMPACTED = 108,
 
   /**
-   * An event was not handed over; the log is opened anew. UNAVAILABLE. Repeat: yes.
+   * The client library skipped an event; the server opens the log again. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_SKIPPED = 109;
    */
   LOG_SKIPPED = 109,
 
   /**
-   * The log was found out of order; it is opened anew. UNAVAILABLE. Repeat: yes.
+   * Events arrived out of order; the server opens the log again. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_OUT_OF_ORDER = 110;
    */
   LOG_OUT_OF_ORDER = 110,
 
   /**
-   * Reading came to a standstill. UNAVAILABLE. Repeat: yes.
+   * Reading made no progress. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_STUCK = 111;
    */
@@ -824,28 +824,28 @@ export enum ErrorReason {
   LOG_ENDED = 112,
 
   /**
-   * Reading failed in a way that nobody thought of. UNAVAILABLE. Repeat: yes.
+   * Reading failed in an unforeseen way. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_BROKEN = 113;
    */
   LOG_BROKEN = 113,
 
   /**
-   * The log was lost while it was followed; it is opened anew. UNAVAILABLE. Repeat: yes.
+   * The log was lost while it was followed; the server opens it again. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_LOST = 114;
    */
   LOG_LOST = 114,
 
   /**
-   * The log was closed here. UNAVAILABLE. Repeat: yes.
+   * This server closed the log. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_CLOSED = 115;
    */
   LOG_CLOSED = 115,
 
   /**
-   * The log is open here already. FAILED_PRECONDITION. Repeat: yes.
+   * This server already has the log open. FAILED_PRECONDITION. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOG_OPEN = 116;
    */
@@ -859,7 +859,7 @@ export enum ErrorReason {
   LOAD_TIMEOUT = 117,
 
   /**
-   * The log can't be read, for a reason that the server's own log has. INTERNAL. Repeat: yes.
+   * The log can't be read; the server's own log says why. INTERNAL. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_LOAD_BROKEN = 118;
    */
@@ -880,7 +880,7 @@ export enum ErrorReason {
   COMPACTION_FAILED = 120,
 
   /**
-   * Another process has the log's file. FAILED_PRECONDITION. Repeat: no.
+   * Another process uses the log's file. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_LOG_FILE_IN_USE = 121;
    */
@@ -901,21 +901,21 @@ export enum ErrorReason {
   LOG_FORMAT_UNKNOWN = 123,
 
   /**
-   * The brokers' admin API gave no answer that helps. UNAVAILABLE. Repeat: yes.
+   * The brokers' admin API gave no usable answer. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_PULSAR_ADMIN_UNREACHABLE = 124;
    */
   PULSAR_ADMIN_UNREACHABLE = 124,
 
   /**
-   * The brokers' admin API does not let the server in. UNAVAILABLE. Repeat: yes.
+   * The brokers' admin API refuses access to the server. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_PULSAR_ADMIN_REFUSED = 125;
    */
   PULSAR_ADMIN_REFUSED = 125,
 
   /**
-   * The cluster has several candidates for its name, and the configuration names none. FAILED_PRECONDITION. Repeat: no.
+   * The cluster has several possible names, and the configuration gives none. FAILED_PRECONDITION. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_PULSAR_CLUSTER_UNKNOWN = 126;
    */
@@ -929,7 +929,7 @@ export enum ErrorReason {
   PULSAR_TLS_UNUSABLE = 127,
 
   /**
-   * A rule needs the brokers' configuration, which this server's role may not see. UNAVAILABLE. Repeat: yes.
+   * A rule needs the brokers' configuration, which this server's role may not read. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_BROKER_FACTS_REFUSED = 128;
    */
@@ -943,29 +943,29 @@ export enum ErrorReason {
   CLUSTER_FILE_UNUSABLE = 129,
 
   /**
-   * The bytes of a request, or of a change of a batch, are no message of its kind, or a text in it is not UTF-8. INVALID_ARGUMENT.
-   * Repeat: no.
+   * The bytes of a request, or of a change of a batch, are not a message of the expected type, or a text in it is not UTF-8.
+   * INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED_MESSAGE = 130;
    */
   MALFORMED_MESSAGE = 130,
 
   /**
-   * The message is larger than the server takes. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
+   * The message is larger than the server accepts. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
    *
    * @generated from enum value: ERROR_REASON_MESSAGE_TOO_LARGE = 131;
    */
   MESSAGE_TOO_LARGE = 131,
 
   /**
-   * More calls are in progress than the server may have. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
+   * The server has as many calls in progress as it may. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 132;
    */
   TOO_MANY_CALLS = 132,
 
   /**
-   * The caller's principal is at one of its limits. Nothing was done. Where time helps, RetryInfo tells when to repeat.
+   * The caller's principal has reached one of its limits. Nothing was done. If waiting helps, RetryInfo says when to repeat.
    * RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
    *
    * @generated from enum value: ERROR_REASON_PRINCIPAL_LIMIT = 160;
@@ -973,68 +973,67 @@ export enum ErrorReason {
   PRINCIPAL_LIMIT = 160,
 
   /**
-   * The server asks who calls, and nothing was given that says it. UNAUTHENTICATED. Repeat: no.
+   * The server authenticates callers, and the call has no credentials. UNAUTHENTICATED. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIALS_MISSING = 150;
    */
   CREDENTIALS_MISSING = 150,
 
   /**
-   * What was given does not hold: a token that can't be read, that nobody trusted here has signed, or that was made for another service; or a
-   * certificate that names nobody. UNAUTHENTICATED. Repeat: no.
+   * The credentials are not valid: a token that can't be parsed, is not signed by a trusted issuer, or was made for another service; or a
+   * certificate that names no principal. UNAUTHENTICATED. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIALS_INVALID = 151;
    */
   CREDENTIALS_INVALID = 151,
 
   /**
-   * The token, or the client certificate, has expired. It ends streams too. UNAUTHENTICATED. Repeat: no.
+   * The token, or the client certificate, has expired. This ends streams too. UNAUTHENTICATED. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIALS_EXPIRED = 152;
    */
   CREDENTIALS_EXPIRED = 152,
 
   /**
-   * Whether the token holds can't be known now: its issuer does not tell its keys. UNAVAILABLE. Repeat: yes.
+   * The token can't be verified now: its issuer does not provide its keys. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIALS_UNVERIFIABLE = 153;
    */
   CREDENTIALS_UNVERIFIABLE = 153,
 
   /**
-   * The caller says that it speaks for another, and is no proxy. PERMISSION_DENIED. Repeat: no.
+   * The caller claims to call for another principal, and is not a proxy. PERMISSION_DENIED. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_NOT_A_PROXY = 154;
    */
   NOT_A_PROXY = 154,
 
   /**
-   * The caller is a proxy, and does not say for whom it speaks, or names another proxy or what is no principal. PERMISSION_DENIED.
-   * Repeat: no.
+   * The caller is a proxy, and does not name the principal that it calls for, or names another proxy or an invalid principal.
+   * PERMISSION_DENIED. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID = 155;
    */
   ORIGINAL_PRINCIPAL_INVALID = 155,
 
   /**
-   * A file with keys, or with authorities of issuers, can't be used: no server starts with it. UNAVAILABLE. Repeat: yes.
-   *
-   * Who may do what.
+   * A file with keys, or with authorities of issuers, can't be used; no server starts with such a file. UNAVAILABLE. Repeat: yes.
    *
    * @generated from enum value: ERROR_REASON_KEY_FILE_UNUSABLE = 156;
    */
   KEY_FILE_UNUSABLE = 156,
 
   /**
-   * The caller lacks a permission in the namespace, whether that exists or not. Nothing was done. PERMISSION_DENIED. Repeat: no.
-   * Metadata: permission, namespace.
+   * The caller lacks a permission in the namespace, which may or may not exist. Nothing was done. PERMISSION_DENIED. Repeat: no. Metadata:
+   * permission, namespace.
    *
    * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 140;
    */
   PERMISSION_DENIED = 140,
 
   /**
-   * Who may do what can't be known now: the brokers, or the file, do not tell. Nothing was done. UNAVAILABLE. Repeat: yes.
+   * The caller's permissions can't be determined now: the brokers, or the file, do not provide them. Nothing was done. UNAVAILABLE. Repeat:
+   * yes.
    *
    * @generated from enum value: ERROR_REASON_AUTHORIZATION_UNKNOWN = 141;
    */

@@ -114,7 +114,7 @@ export const TopicPoliciesEventSchema: GenMessage<TopicPoliciesEvent> = /*@__PUR
  */
 export enum ActionType {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: ACTION_TYPE_UNSPECIFIED = 0;
    */
@@ -162,7 +162,7 @@ export const ActionTypeSchema: GenEnum<ActionType> = /*@__PURE__*/
  */
 export enum EventType {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: EVENT_TYPE_UNSPECIFIED = 0;
    */

@@ -16,7 +16,7 @@ export const file_topicpolicies_v1_policies: GenFile = /*@__PURE__*/
   fileDesc("Ch90b3BpY3BvbGljaWVzL3YxL3BvbGljaWVzLnByb3RvEhB0b3BpY3BvbGljaWVzLnYxIq8BCg5Qb2xpY3lEb2N1bWVudBINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSNgoIcG9saWNpZXMYAyABKAsyHy50b3BpY3BvbGljaWVzLnYxLlRvcGljUG9saWNpZXNIAIgBARIPCgd2ZXJzaW9uGAQgASgJEhAKCGRpc2FibGVkGAUgASgIQgsKCV9wb2xpY2llcyK3FwoNVG9waWNQb2xpY2llcxJkCiNhdXRvX3N1YnNjcmlwdGlvbl9jcmVhdGlvbl9vdmVycmlkZRgBIAEoCzIyLnRvcGljcG9saWNpZXMudjEuQXV0b1N1YnNjcmlwdGlvbkNyZWF0aW9uT3ZlcnJpZGVIAIgBARJQChJiYWNrX2xvZ19xdW90YV9tYXAYAiADKAsyNC50b3BpY3BvbGljaWVzLnYxLlRvcGljUG9saWNpZXMuQmFja0xvZ1F1b3RhTWFwRW50cnkSIQoUY29tcGFjdGlvbl90aHJlc2hvbGQYAyABKANIAYgBARIiChVkZWR1cGxpY2F0aW9uX2VuYWJsZWQYBCABKAhIAogBARI0CidkZWR1cGxpY2F0aW9uX3NuYXBzaG90X2ludGVydmFsX3NlY29uZHMYBSABKAVIA4gBARIlChhkZWxheWVkX2RlbGl2ZXJ5X2VuYWJsZWQYBiABKAhIBIgBARIxCiRkZWxheWVkX2RlbGl2ZXJ5X21heF9kZWxheV9pbl9taWxsaXMYByABKANIBYgBARIuCiFkZWxheWVkX2RlbGl2ZXJ5X3RpY2tfdGltZV9taWxsaXMYCCABKANIBogBARI6Cg1kaXNwYXRjaF9yYXRlGAkgASgLMh4udG9waWNwb2xpY2llcy52MS5EaXNwYXRjaFJhdGVIB4gBARI9CjBkaXNwYXRjaGVyX3BhdXNlX29uX2Fja19zdGF0ZV9wZXJzaXN0ZW50X2VuYWJsZWQYCiABKAhICIgBARI6Cg1lbnRyeV9maWx0ZXJzGAsgASgLMh4udG9waWNwb2xpY2llcy52MS5FbnRyeUZpbHRlcnNICYgBARJNChdpbmFjdGl2ZV90b3BpY19wb2xpY2llcxgMIAEoCzInLnRvcGljcG9saWNpZXMudjEuSW5hY3RpdmVUb3BpY1BvbGljaWVzSAqIAQESIwoWbWF4X2NvbnN1bWVyX3Blcl90b3BpYxgNIAEoBUgLiAEBEisKHm1heF9jb25zdW1lcnNfcGVyX3N1YnNjcmlwdGlvbhgOIAEoBUgMiAEBEh0KEG1heF9tZXNzYWdlX3NpemUYDyABKAVIDYgBARIjChZtYXhfcHJvZHVjZXJfcGVyX3RvcGljGBAgASgFSA6IAQESKAobbWF4X3N1YnNjcmlwdGlvbnNfcGVyX3RvcGljGBEgASgFSA+IAQESLQogbWF4X3VuYWNrZWRfbWVzc2FnZXNfb25fY29uc3VtZXIYEiABKAVIEIgBARIxCiRtYXhfdW5hY2tlZF9tZXNzYWdlc19vbl9zdWJzY3JpcHRpb24YEyABKAVIEYgBARI4ChZtZXNzYWdlX3R0bF9pbl9zZWNvbmRzGBQgASgFSBJSE21lc3NhZ2VUVExJblNlY29uZHOIAQESQAoQb2ZmbG9hZF9wb2xpY2llcxgVIAEoCzIhLnRvcGljcG9saWNpZXMudjEuT2ZmbG9hZFBvbGljaWVzSBOIAQESPwoLcGVyc2lzdGVuY2UYFiABKAsyJS50b3BpY3BvbGljaWVzLnYxLlBlcnNpc3RlbmNlUG9saWNpZXNIFIgBARI4CgxwdWJsaXNoX3JhdGUYFyABKAsyHS50b3BpY3BvbGljaWVzLnYxLlB1Ymxpc2hSYXRlSBWIAQESHAoUcmVwbGljYXRpb25fY2x1c3RlcnMYGCADKAkSRQoYcmVwbGljYXRvcl9kaXNwYXRjaF9yYXRlGBkgASgLMh4udG9waWNwb2xpY2llcy52MS5EaXNwYXRjaFJhdGVIFogBARJEChJyZXRlbnRpb25fcG9saWNpZXMYGiABKAsyIy50b3BpY3BvbGljaWVzLnYxLlJldGVudGlvblBvbGljaWVzSBeIAQESWQodc2NoZW1hX2NvbXBhdGliaWxpdHlfc3RyYXRlZ3kYGyABKA4yLS50b3BpY3BvbGljaWVzLnYxLlNjaGVtYUNvbXBhdGliaWxpdHlTdHJhdGVneUgYiAEBEicKGnNjaGVtYV92YWxpZGF0aW9uX2VuZm9yY2VkGBwgASgISBmIAQESFQoNc2hhZG93X3RvcGljcxgdIAMoCRI8Cg5zdWJzY3JpYmVfcmF0ZRgeIAEoCzIfLnRvcGljcG9saWNpZXMudjEuU3Vic2NyaWJlUmF0ZUgaiAEBEkcKGnN1YnNjcmlwdGlvbl9kaXNwYXRjaF9yYXRlGB8gASgLMh4udG9waWNwb2xpY2llcy52MS5EaXNwYXRjaFJhdGVIG4gBARI0CidzdWJzY3JpcHRpb25fZXhwaXJhdGlvbl90aW1lX2luX21pbnV0ZXMYICABKAVIHIgBARJYChVzdWJzY3JpcHRpb25fcG9saWNpZXMYISADKAsyOS50b3BpY3BvbGljaWVzLnYxLlRvcGljUG9saWNpZXMuU3Vic2NyaXB0aW9uUG9saWNpZXNFbnRyeRJGChpzdWJzY3JpcHRpb25fdHlwZXNfZW5hYmxlZBgiIAMoDjIiLnRvcGljcG9saWNpZXMudjEuU3Vic2NyaXB0aW9uVHlwZRpWChRCYWNrTG9nUXVvdGFNYXBFbnRyeRILCgNrZXkYASABKAkSLQoFdmFsdWUYAiABKAsyHi50b3BpY3BvbGljaWVzLnYxLkJhY2tsb2dRdW90YToCOAEaYwoZU3Vic2NyaXB0aW9uUG9saWNpZXNFbnRyeRILCgNrZXkYASABKAkSNQoFdmFsdWUYAiABKAsyJi50b3BpY3BvbGljaWVzLnYxLlN1YnNjcmlwdGlvblBvbGljaWVzOgI4AUImCiRfYXV0b19zdWJzY3JpcHRpb25fY3JlYXRpb25fb3ZlcnJpZGVCFwoVX2NvbXBhY3Rpb25fdGhyZXNob2xkQhgKFl9kZWR1cGxpY2F0aW9uX2VuYWJsZWRCKgooX2RlZHVwbGljYXRpb25fc25hcHNob3RfaW50ZXJ2YWxfc2Vjb25kc0IbChlfZGVsYXllZF9kZWxpdmVyeV9lbmFibGVkQicKJV9kZWxheWVkX2RlbGl2ZXJ5X21heF9kZWxheV9pbl9taWxsaXNCJAoiX2RlbGF5ZWRfZGVsaXZlcnlfdGlja190aW1lX21pbGxpc0IQCg5fZGlzcGF0Y2hfcmF0ZUIzCjFfZGlzcGF0Y2hlcl9wYXVzZV9vbl9hY2tfc3RhdGVfcGVyc2lzdGVudF9lbmFibGVkQhAKDl9lbnRyeV9maWx0ZXJzQhoKGF9pbmFjdGl2ZV90b3BpY19wb2xpY2llc0IZChdfbWF4X2NvbnN1bWVyX3Blcl90b3BpY0IhCh9fbWF4X2NvbnN1bWVyc19wZXJfc3Vic2NyaXB0aW9uQhMKEV9tYXhfbWVzc2FnZV9zaXplQhkKF19tYXhfcHJvZHVjZXJfcGVyX3RvcGljQh4KHF9tYXhfc3Vic2NyaXB0aW9uc19wZXJfdG9waWNCIwohX21heF91bmFja2VkX21lc3NhZ2VzX29uX2NvbnN1bWVyQicKJV9tYXhfdW5hY2tlZF9tZXNzYWdlc19vbl9zdWJzY3JpcHRpb25CGQoXX21lc3NhZ2VfdHRsX2luX3NlY29uZHNCEwoRX29mZmxvYWRfcG9saWNpZXNCDgoMX3BlcnNpc3RlbmNlQg8KDV9wdWJsaXNoX3JhdGVCGwoZX3JlcGxpY2F0b3JfZGlzcGF0Y2hfcmF0ZUIVChNfcmV0ZW50aW9uX3BvbGljaWVzQiAKHl9zY2hlbWFfY29tcGF0aWJpbGl0eV9zdHJhdGVneUIdChtfc2NoZW1hX3ZhbGlkYXRpb25fZW5mb3JjZWRCEQoPX3N1YnNjcmliZV9yYXRlQh0KG19zdWJzY3JpcHRpb25fZGlzcGF0Y2hfcmF0ZUIqCihfc3Vic2NyaXB0aW9uX2V4cGlyYXRpb25fdGltZV9pbl9taW51dGVzInYKIEF1dG9TdWJzY3JpcHRpb25DcmVhdGlvbk92ZXJyaWRlEi0KIGFsbG93X2F1dG9fc3Vic2NyaXB0aW9uX2NyZWF0aW9uGAEgASgISACIAQFCIwohX2FsbG93X2F1dG9fc3Vic2NyaXB0aW9uX2NyZWF0aW9uIqQBCgxCYWNrbG9nUXVvdGESFwoKbGltaXRfc2l6ZRgBIAEoA0gAiAEBEhcKCmxpbWl0X3RpbWUYAiABKAVIAYgBARI5CgZwb2xpY3kYAyABKA4yJC50b3BpY3BvbGljaWVzLnYxLkJhY2tsb2dRdW90YVBvbGljeUgCiAEBQg0KC19saW1pdF9zaXplQg0KC19saW1pdF90aW1lQgkKB19wb2xpY3kitgIKDERpc3BhdGNoUmF0ZRItCiBkaXNwYXRjaF90aHJvdHRsaW5nX3JhdGVfaW5fYnl0ZRgBIAEoA0gAiAEBEiwKH2Rpc3BhdGNoX3Rocm90dGxpbmdfcmF0ZV9pbl9tc2cYAiABKAVIAYgBARIiChVyYXRlX3BlcmlvZF9pbl9zZWNvbmQYAyABKAVIAogBARIlChhyZWxhdGl2ZV90b19wdWJsaXNoX3JhdGUYBCABKAhIA4gBAUIjCiFfZGlzcGF0Y2hfdGhyb3R0bGluZ19yYXRlX2luX2J5dGVCIgogX2Rpc3BhdGNoX3Rocm90dGxpbmdfcmF0ZV9pbl9tc2dCGAoWX3JhdGVfcGVyaW9kX2luX3NlY29uZEIbChlfcmVsYXRpdmVfdG9fcHVibGlzaF9yYXRlIkYKDEVudHJ5RmlsdGVycxIfChJlbnRyeV9maWx0ZXJfbmFtZXMYASABKAlIAIgBAUIVChNfZW50cnlfZmlsdGVyX25hbWVzIpYCChVJbmFjdGl2ZVRvcGljUG9saWNpZXMSIgoVZGVsZXRlX3doaWxlX2luYWN0aXZlGAEgASgISACIAQESUgoaaW5hY3RpdmVfdG9waWNfZGVsZXRlX21vZGUYAiABKA4yKS50b3BpY3BvbGljaWVzLnYxLkluYWN0aXZlVG9waWNEZWxldGVNb2RlSAGIAQESKgodbWF4X2luYWN0aXZlX2R1cmF0aW9uX3NlY29uZHMYAyABKAVIAogBAUIYChZfZGVsZXRlX3doaWxlX2luYWN0aXZlQh0KG19pbmFjdGl2ZV90b3BpY19kZWxldGVfbW9kZUIgCh5fbWF4X2luYWN0aXZlX2R1cmF0aW9uX3NlY29uZHMiuhgKD09mZmxvYWRQb2xpY2llcxIlChhmaWxlX3N5c3RlbV9wcm9maWxlX3BhdGgYASABKAlIAIgBARIrCg9maWxlX3N5c3RlbV91cmkYAiABKAlIAVINZmlsZVN5c3RlbVVSSYgBARIuCiFnY3NfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9idWNrZXQYAyABKAlIAogBARI/CjJnY3NfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9tYXhfYmxvY2tfc2l6ZV9pbl9ieXRlcxgEIAEoBUgDiAEBEkEKNGdjc19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3JlYWRfYnVmZmVyX3NpemVfaW5fYnl0ZXMYBSABKAVIBIgBARIuCiFnY3NfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yZWdpb24YBiABKAlIBYgBARJACjNnY3NfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9zZXJ2aWNlX2FjY291bnRfa2V5X2ZpbGUYByABKAlIBogBARJ0CiNtYW5hZ2VkX2xlZGdlcl9leHRyYV9jb25maWd1cmF0aW9ucxgIIAMoCzJHLnRvcGljcG9saWNpZXMudjEuT2ZmbG9hZFBvbGljaWVzLk1hbmFnZWRMZWRnZXJFeHRyYUNvbmZpZ3VyYXRpb25zRW50cnkSKgodbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9idWNrZXQYCSABKAlIB4gBARI6Ci1tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2RlbGV0aW9uX2xhZ19pbl9taWxsaXMYCiABKANICIgBARIqCh1tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2RyaXZlchgLIAEoCUgJiAEBEjsKLm1hbmFnZWRfbGVkZ2VyX29mZmxvYWRfbWF4X2Jsb2NrX3NpemVfaW5fYnl0ZXMYDCABKAVICogBARIvCiJtYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX21heF90aHJlYWRzGA0gASgFSAuIAQESMwombWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9wcmVmZXRjaF9yb3VuZHMYDiABKAVIDIgBARI9CjBtYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3JlYWRfYnVmZmVyX3NpemVfaW5fYnl0ZXMYDyABKAVIDYgBARIwCiNtYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3JlYWRfdGhyZWFkcxgQIAEoBUgOiAEBEioKHW1hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVnaW9uGBEgASgJSA+IAQESNAonbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9zZXJ2aWNlX2VuZHBvaW50GBIgASgJSBCIAQESNgopbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF90aHJlc2hvbGRfaW5fYnl0ZXMYEyABKANIEYgBARI4CittYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3RocmVzaG9sZF9pbl9zZWNvbmRzGBQgASgDSBKIAQESXAombWFuYWdlZF9sZWRnZXJfb2ZmbG9hZGVkX3JlYWRfcHJpb3JpdHkYFSABKA4yJy50b3BpY3BvbGljaWVzLnYxLk9mZmxvYWRlZFJlYWRQcmlvcml0eUgTiAEBEiEKFG9mZmxvYWRlcnNfZGlyZWN0b3J5GBYgASgJSBSIAQESLQogczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9idWNrZXQYFyABKAlIFYgBARI0CidzM19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2NyZWRlbnRpYWxfaWQYGCABKAlIFogBARI4CitzM19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2NyZWRlbnRpYWxfc2VjcmV0GBkgASgJSBeIAQESPgoxczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9tYXhfYmxvY2tfc2l6ZV9pbl9ieXRlcxgaIAEoBUgYiAEBEkAKM3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVhZF9idWZmZXJfc2l6ZV9pbl9ieXRlcxgbIAEoBUgZiAEBEi0KIHMzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVnaW9uGBwgASgJSBqIAQESKwoeczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yb2xlGB0gASgJSBuIAQESOAorczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yb2xlX3Nlc3Npb25fbmFtZRgeIAEoCUgciAEBEjcKKnMzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfc2VydmljZV9lbmRwb2ludBgfIAEoCUgdiAEBGkcKJU1hbmFnZWRMZWRnZXJFeHRyYUNvbmZpZ3VyYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIbChlfZmlsZV9zeXN0ZW1fcHJvZmlsZV9wYXRoQhIKEF9maWxlX3N5c3RlbV91cmlCJAoiX2djc19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2J1Y2tldEI1CjNfZ2NzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfbWF4X2Jsb2NrX3NpemVfaW5fYnl0ZXNCNwo1X2djc19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3JlYWRfYnVmZmVyX3NpemVfaW5fYnl0ZXNCJAoiX2djc19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3JlZ2lvbkI2CjRfZ2NzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfc2VydmljZV9hY2NvdW50X2tleV9maWxlQiAKHl9tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2J1Y2tldEIwCi5fbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9kZWxldGlvbl9sYWdfaW5fbWlsbGlzQiAKHl9tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2RyaXZlckIxCi9fbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9tYXhfYmxvY2tfc2l6ZV9pbl9ieXRlc0IlCiNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9tYXhfdGhyZWFkc0IpCidfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9wcmVmZXRjaF9yb3VuZHNCMwoxX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVhZF9idWZmZXJfc2l6ZV9pbl9ieXRlc0ImCiRfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yZWFkX3RocmVhZHNCIAoeX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVnaW9uQioKKF9tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3NlcnZpY2VfZW5kcG9pbnRCLAoqX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfdGhyZXNob2xkX2luX2J5dGVzQi4KLF9tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX3RocmVzaG9sZF9pbl9zZWNvbmRzQikKJ19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkZWRfcmVhZF9wcmlvcml0eUIXChVfb2ZmbG9hZGVyc19kaXJlY3RvcnlCIwohX3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfYnVja2V0QioKKF9zM19tYW5hZ2VkX2xlZGdlcl9vZmZsb2FkX2NyZWRlbnRpYWxfaWRCLgosX3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfY3JlZGVudGlhbF9zZWNyZXRCNAoyX3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfbWF4X2Jsb2NrX3NpemVfaW5fYnl0ZXNCNgo0X3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcmVhZF9idWZmZXJfc2l6ZV9pbl9ieXRlc0IjCiFfczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yZWdpb25CIQofX3MzX21hbmFnZWRfbGVkZ2VyX29mZmxvYWRfcm9sZUIuCixfczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9yb2xlX3Nlc3Npb25fbmFtZUItCitfczNfbWFuYWdlZF9sZWRnZXJfb2ZmbG9hZF9zZXJ2aWNlX2VuZHBvaW50Iv8CChNQZXJzaXN0ZW5jZVBvbGljaWVzEiIKFWJvb2trZWVwZXJfYWNrX3F1b3J1bRgBIAEoBUgAiAEBEiAKE2Jvb2trZWVwZXJfZW5zZW1ibGUYAiABKAVIAYgBARIkChdib29ra2VlcGVyX3dyaXRlX3F1b3J1bRgDIAEoBUgCiAEBEjAKI21hbmFnZWRfbGVkZ2VyX21heF9tYXJrX2RlbGV0ZV9yYXRlGAQgASgBSAOIAQESLgohbWFuYWdlZF9sZWRnZXJfc3RvcmFnZV9jbGFzc19uYW1lGAUgASgJSASIAQFCGAoWX2Jvb2trZWVwZXJfYWNrX3F1b3J1bUIWChRfYm9va2tlZXBlcl9lbnNlbWJsZUIaChhfYm9va2tlZXBlcl93cml0ZV9xdW9ydW1CJgokX21hbmFnZWRfbGVkZ2VyX21heF9tYXJrX2RlbGV0ZV9yYXRlQiQKIl9tYW5hZ2VkX2xlZGdlcl9zdG9yYWdlX2NsYXNzX25hbWUirwEKC1B1Ymxpc2hSYXRlEiwKH3B1Ymxpc2hfdGhyb3R0bGluZ19yYXRlX2luX2J5dGUYASABKANIAIgBARIrCh5wdWJsaXNoX3Rocm90dGxpbmdfcmF0ZV9pbl9tc2cYAiABKAVIAYgBAUIiCiBfcHVibGlzaF90aHJvdHRsaW5nX3JhdGVfaW5fYnl0ZUIhCh9fcHVibGlzaF90aHJvdHRsaW5nX3JhdGVfaW5fbXNnIqgBChFSZXRlbnRpb25Qb2xpY2llcxI0ChRyZXRlbnRpb25fc2l6ZV9pbl9tYhgBIAEoA0gAUhFyZXRlbnRpb25TaXplSW5NQogBARImChlyZXRlbnRpb25fdGltZV9pbl9taW51dGVzGAIgASgFSAGIAQFCFwoVX3JldGVudGlvbl9zaXplX2luX21iQhwKGl9yZXRlbnRpb25fdGltZV9pbl9taW51dGVzIq0BCg1TdWJzY3JpYmVSYXRlEiIKFXJhdGVfcGVyaW9kX2luX3NlY29uZBgBIAEoBUgAiAEBEjMKJnN1YnNjcmliZV90aHJvdHRsaW5nX3JhdGVfcGVyX2NvbnN1bWVyGAIgASgFSAGIAQFCGAoWX3JhdGVfcGVyaW9kX2luX3NlY29uZEIpCidfc3Vic2NyaWJlX3Rocm90dGxpbmdfcmF0ZV9wZXJfY29uc3VtZXIiZAoUU3Vic2NyaXB0aW9uUG9saWNpZXMSOgoNZGlzcGF0Y2hfcmF0ZRgBIAEoCzIeLnRvcGljcG9saWNpZXMudjEuRGlzcGF0Y2hSYXRlSACIAQFCEAoOX2Rpc3BhdGNoX3JhdGUqQQoFU2NvcGUSFQoRU0NPUEVfVU5TUEVDSUZJRUQQABIPCgtTQ09QRV9MT0NBTBABEhAKDFNDT1BFX0dMT0JBTBACKssBChJCYWNrbG9nUXVvdGFQb2xpY3kSJAogQkFDS0xPR19RVU9UQV9QT0xJQ1lfVU5TUEVDSUZJRUQQABIuCipCQUNLTE9HX1FVT1RBX1BPTElDWV9QUk9EVUNFUl9SRVFVRVNUX0hPTEQQARIrCidCQUNLTE9HX1FVT1RBX1BPTElDWV9QUk9EVUNFUl9FWENFUFRJT04QAhIyCi5CQUNLTE9HX1FVT1RBX1BPTElDWV9DT05TVU1FUl9CQUNLTE9HX0VWSUNUSU9OEAMqxgEKF0luYWN0aXZlVG9waWNEZWxldGVNb2RlEioKJklOQUNUSVZFX1RPUElDX0RFTEVURV9NT0RFX1VOU1BFQ0lGSUVEEAASOwo3SU5BQ1RJVkVfVE9QSUNfREVMRVRFX01PREVfREVMRVRFX1dIRU5fTk9fU1VCU0NSSVBUSU9OUxABEkIKPklOQUNUSVZFX1RPUElDX0RFTEVURV9NT0RFX0RFTEVURV9XSEVOX1NVQlNDUklQVElPTlNfQ0FVR0hUX1VQEAIqoAEKFU9mZmxvYWRlZFJlYWRQcmlvcml0eRInCiNPRkZMT0FERURfUkVBRF9QUklPUklUWV9VTlNQRUNJRklFRBAAEiwKKE9GRkxPQURFRF9SRUFEX1BSSU9SSVRZX0JPT0tLRUVQRVJfRklSU1QQARIwCixPRkZMT0FERURfUkVBRF9QUklPUklUWV9USUVSRURfU1RPUkFHRV9GSVJTVBACKtcDChtTY2hlbWFDb21wYXRpYmlsaXR5U3RyYXRlZ3kSLQopU0NIRU1BX0NPTVBBVElCSUxJVFlfU1RSQVRFR1lfVU5TUEVDSUZJRUQQABI1CjFTQ0hFTUFfQ09NUEFUSUJJTElUWV9TVFJBVEVHWV9BTFdBWVNfSU5DT01QQVRJQkxFEAESMwovU0NIRU1BX0NPTVBBVElCSUxJVFlfU1RSQVRFR1lfQUxXQVlTX0NPTVBBVElCTEUQAhIqCiZTQ0hFTUFfQ09NUEFUSUJJTElUWV9TVFJBVEVHWV9CQUNLV0FSRBADEikKJVNDSEVNQV9DT01QQVRJQklMSVRZX1NUUkFURUdZX0ZPUldBUkQQBBImCiJTQ0hFTUFfQ09NUEFUSUJJTElUWV9TVFJBVEVHWV9GVUxMEAUSNQoxU0NIRU1BX0NPTVBBVElCSUxJVFlfU1RSQVRFR1lfQkFDS1dBUkRfVFJBTlNJVElWRRAGEjQKMFNDSEVNQV9DT01QQVRJQklMSVRZX1NUUkFURUdZX0ZPUldBUkRfVFJBTlNJVElWRRAHEjEKLVNDSEVNQV9DT01QQVRJQklMSVRZX1NUUkFURUdZX0ZVTExfVFJBTlNJVElWRRAIKrYBChBTdWJzY3JpcHRpb25UeXBlEiEKHVNVQlNDUklQVElPTl9UWVBFX1VOU1BFQ0lGSUVEEAASHwobU1VCU0NSSVBUSU9OX1RZUEVfRVhDTFVTSVZFEAESHAoYU1VCU0NSSVBUSU9OX1RZUEVfU0hBUkVEEAISHgoaU1VCU0NSSVBUSU9OX1RZUEVfRkFJTE9WRVIQAxIgChxTVUJTQ1JJUFRJT05fVFlQRV9LRVlfU0hBUkVEEARCZgoQdG9waWNwb2xpY2llcy52MUINUG9saWNpZXNQcm90b1ABWkF0b3BpY3BvbGljaWVzLmV4YW1wbGUvY2xpZW50cy9nby90b3BpY3BvbGljaWVzL3YxO3RvcGljcG9saWNpZXN2MWIGcHJvdG8z");
 
 /**
- * The policies of one topic in one scope, and which version they are: the answer to "what is set".
+ * The policies of one topic in one scope, with their version.
  *
  * @generated from message topicpolicies.v1.PolicyDocument
  */
@@ -36,23 +36,24 @@ export type PolicyDocument = Message<"topicpolicies.v1.PolicyDocument"> & {
   scope: Scope;
 
   /**
-   * The document. Unset: there is none. Set and empty: there is one, and it says nothing.
+   * The document. Unset: there is none. Set and empty: there is a document, and it sets nothing.
    *
    * @generated from field: optional topicpolicies.v1.TopicPolicies policies = 3;
    */
   policies?: TopicPolicies | undefined;
 
   /**
-   * The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event which
-   * made it so. Of one topic and scope, string order is the order of the log. "0": the log knows no event.
+   * The version of the document, or of its absence, which is its etag: an opaque string of at most 256 characters that names the event that
+   * made it. For one topic and scope, string order is the order of the log. "0": the log has no event of it.
    *
    * @generated from field: string version = 4;
    */
   version: string;
 
   /**
-   * Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). Its documents
-   * are not told of then: `policies` is unset, and `version` is "0". In a history, and as of then, it is false: that tells what was in the log.
+   * Whether topic policies are disabled for this topic (property "__topic_policies_disabled" of the topic or its namespace). If they are,
+   * its documents are not returned: `policies` is unset, and `version` is "0". In a history, and in reads of the past, this is false: those
+   * show what was in the log.
    *
    * @generated from field: bool disabled = 5;
    */
@@ -67,11 +68,11 @@ export const PolicyDocumentSchema: GenMessage<PolicyDocument> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_policies, 0);
 
 /**
- * All topic-level policies of one topic in one scope. A field that is not set says nothing: the next level decides
- * (topic GLOBAL, then namespace, then broker). An empty list or map is the same as an unset one.
+ * All topic-level policies of one topic in one scope. For a field that is not set, the next level decides (topic GLOBAL, then namespace,
+ * then broker). An empty list or map is the same as an unset one.
  *
- * Nested objects are complete in Pulsar: an object that is there has a value for each of its leaves. In an update, a leaf that
- * is left out takes the value that its comment names; where the comment names none, it must be given.
+ * Nested objects are complete in Pulsar: an object has a value for each of its leaves. In an update, a missing leaf gets the value that its
+ * comment names; if the comment names none, the leaf must be given.
  *
  * @generated from message topicpolicies.v1.TopicPolicies
  */
@@ -120,7 +121,7 @@ export type TopicPolicies = Message<"topicpolicies.v1.TopicPolicies"> & {
   delayedDeliveryEnabled?: boolean | undefined;
 
   /**
-   * Longest delay that a message may ask for, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
+   * Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
    *
    * @generated from field: optional int64 delayed_delivery_max_delay_in_millis = 7;
    */
@@ -155,7 +156,7 @@ export type TopicPolicies = Message<"topicpolicies.v1.TopicPolicies"> & {
   entryFilters?: EntryFilters | undefined;
 
   /**
-   * What happens to the topic when nobody uses it. Unset: as the namespace or broker says.
+   * What happens to an unused topic. Unset: as the namespace or broker says.
    *
    * @generated from field: optional topicpolicies.v1.InactiveTopicPolicies inactive_topic_policies = 12;
    */
@@ -303,7 +304,7 @@ export type TopicPolicies = Message<"topicpolicies.v1.TopicPolicies"> & {
   subscriptionExpirationTimeInMinutes?: number | undefined;
 
   /**
-   * Policies of single subscriptions, by the subscription's name. An absent entry says nothing about its subscription.
+   * Policies of single subscriptions, by the subscription's name. A subscription without an entry has no policies of its own.
    *
    * @generated from field: map<string, topicpolicies.v1.SubscriptionPolicies> subscription_policies = 33;
    */
@@ -534,7 +535,8 @@ export type OffloadPolicies = Message<"topicpolicies.v1.OffloadPolicies"> & {
   gcsManagedLedgerOffloadServiceAccountKeyFile?: string | undefined;
 
   /**
-   * Further configuration of the driver, as it is. Entries whose keys speak of credentials, passwords, tokens or keys are secrets, as below.
+   * Further configuration of the driver, unchanged. Entries whose keys contain words for credentials, passwords, tokens or keys are
+   * secrets, as below.
    *
    * @generated from field: map<string, string> managed_ledger_extra_configurations = 8;
    */
@@ -646,7 +648,7 @@ export type OffloadPolicies = Message<"topicpolicies.v1.OffloadPolicies"> & {
   s3ManagedLedgerOffloadBucket?: string | undefined;
 
   /**
-   * Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with that keeps what is there.
+   * Identifier of the S3 credentials: a secret. Answers have "********" in its place, and an update with "********" keeps the stored value.
    *
    * @generated from field: optional string s3_managed_ledger_offload_credential_id = 24;
    */
@@ -870,7 +872,7 @@ export const SubscriptionPoliciesSchema: GenMessage<SubscriptionPolicies> = /*@_
  */
 export enum Scope {
   /**
-   * Where one scope is asked for: LOCAL, as pulsar-admin has it. In a list of scopes it is refused.
+   * Where one scope is expected: LOCAL, as in pulsar-admin. In a list of scopes it is refused.
    *
    * @generated from enum value: SCOPE_UNSPECIFIED = 0;
    */
@@ -904,7 +906,7 @@ export const ScopeSchema: GenEnum<Scope> = /*@__PURE__*/
  */
 export enum BacklogQuotaPolicy {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: BACKLOG_QUOTA_POLICY_UNSPECIFIED = 0;
    */
@@ -945,7 +947,7 @@ export const BacklogQuotaPolicySchema: GenEnum<BacklogQuotaPolicy> = /*@__PURE__
  */
 export enum InactiveTopicDeleteMode {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: INACTIVE_TOPIC_DELETE_MODE_UNSPECIFIED = 0;
    */
@@ -979,7 +981,7 @@ export const InactiveTopicDeleteModeSchema: GenEnum<InactiveTopicDeleteMode> = /
  */
 export enum OffloadedReadPriority {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: OFFLOADED_READ_PRIORITY_UNSPECIFIED = 0;
    */
@@ -1013,7 +1015,7 @@ export const OffloadedReadPrioritySchema: GenEnum<OffloadedReadPriority> = /*@__
  */
 export enum SchemaCompatibilityStrategy {
   /**
-   * Not said: as the namespace or broker says.
+   * Unspecified: as the namespace or broker says.
    *
    * @generated from enum value: SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED = 0;
    */
@@ -1034,21 +1036,21 @@ export enum SchemaCompatibilityStrategy {
   ALWAYS_COMPATIBLE = 2,
 
   /**
-   * Consumers with the new schema read what was written with the last one.
+   * Consumers with the new schema can read messages written with the last one.
    *
    * @generated from enum value: SCHEMA_COMPATIBILITY_STRATEGY_BACKWARD = 3;
    */
   BACKWARD = 3,
 
   /**
-   * Consumers with the last schema read what is written with the new one.
+   * Consumers with the last schema can read messages written with the new one.
    *
    * @generated from enum value: SCHEMA_COMPATIBILITY_STRATEGY_FORWARD = 4;
    */
   FORWARD = 4,
 
   /**
-   * Both.
+   * Both BACKWARD and FORWARD.
    *
    * @generated from enum value: SCHEMA_COMPATIBILITY_STRATEGY_FULL = 5;
    */
@@ -1089,7 +1091,7 @@ export const SchemaCompatibilityStrategySchema: GenEnum<SchemaCompatibilityStrat
  */
 export enum SubscriptionType {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: SUBSCRIPTION_TYPE_UNSPECIFIED = 0;
    */

@@ -25,14 +25,14 @@ export const file_topicpolicies_v1_service: GenFile = /*@__PURE__*/
   fileDesc("Ch50b3BpY3BvbGljaWVzL3YxL3NlcnZpY2UucHJvdG8SEHRvcGljcG9saWNpZXMudjEi/gMKE1VwZGF0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjEKCHBvbGljaWVzGAMgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxJSCg9saXN0X29wZXJhdGlvbnMYBSADKAsyOS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QuTGlzdE9wZXJhdGlvbnNFbnRyeRIMCgRldGFnGAYgASgJEhYKDm11c3Rfbm90X2V4aXN0GAcgASgIEhYKDnNraXBfaWZfYWJzZW50GAggASgIEhIKCnJlcXVlc3RfaWQYCSABKAkSFQoNdmFsaWRhdGVfb25seRgKIAEoCBINCgVhY3RvchgLIAEoCRIOCgZyZWFzb24YDCABKAkSGAoQaW5jbHVkZV9wcmV2aW91cxgNIAEoCBpWChNMaXN0T3BlcmF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuTGlzdE9wZXJhdGlvbjoCOAEigQIKFFVwZGF0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCJPChVVcGRhdGVQb2xpY2llc1JlcXVlc3QSNgoHY2hhbmdlcxgBIAMoCzIlLnRvcGljcG9saWNpZXMudjEuUG9saWN5Q2hhbmdlUmVxdWVzdCKjAQoTUG9saWN5Q2hhbmdlUmVxdWVzdBIQCghzZXF1ZW5jZRgBIAEoBBI3CgZ1cGRhdGUYAiABKAsyJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3RIABI3CgZkZWxldGUYAyABKAsyJS50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlcXVlc3RIAEIICgZjaGFuZ2UiTwoWVXBkYXRlUG9saWNpZXNSZXNwb25zZRI1CgdyZXN1bHRzGAEgAygLMiQudG9waWNwb2xpY2llcy52MS5Qb2xpY3lDaGFuZ2VSZXN1bHQiywEKElBvbGljeUNoYW5nZVJlc3VsdBIQCghzZXF1ZW5jZRgBIAEoBBI5Cgd1cGRhdGVkGAIgASgLMiYudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY3lSZXNwb25zZUgAEjkKB2RlbGV0ZWQYAyABKAsyJi50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlc3BvbnNlSAASIwoFZXJyb3IYBCABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAQggKBnJlc3VsdCK+AQoTRGVsZXRlUG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSDAoEZXRhZxgDIAEoCRISCgpyZXF1ZXN0X2lkGAQgASgJEhUKDXZhbGlkYXRlX29ubHkYBSABKAgSDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEhgKEGluY2x1ZGVfcHJldmlvdXMYCCABKAgigQIKFERlbGV0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCK8AQoQR2V0UG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRInCgZzY29wZXMYAiADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEhoKEGF0X2xlYXN0X3ZlcnNpb24YAyABKAlIABIwCgphc19vZl90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEhcKDWFzX29mX3ZlcnNpb24YBSABKAlIAEIJCgdyZWFkX2F0IkgKEUdldFBvbGljeVJlc3BvbnNlEjMKCWRvY3VtZW50cxgBIAMoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQimgEKGUdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSLQoEdmlldxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuRWZmZWN0aXZlVmlldxIeChZhdF9sZWFzdF9sb2NhbF92ZXJzaW9uGAMgASgJEh8KF2F0X2xlYXN0X2dsb2JhbF92ZXJzaW9uGAQgASgJIs8BChpHZXRFZmZlY3RpdmVQb2xpY3lSZXNwb25zZRINCgV0b3BpYxgBIAEoCRIxCghwb2xpY2llcxgCIAEoCzIfLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llcxIuCgdzb3VyY2VzGAMgAygLMh0udG9waWNwb2xpY2llcy52MS5GaWVsZFNvdXJjZRIVCg1sb2NhbF92ZXJzaW9uGAQgASgJEhYKDmdsb2JhbF92ZXJzaW9uGAUgASgJEhAKCGRpc2FibGVkGAYgASgIIksKC0ZpZWxkU291cmNlEgwKBHBhdGgYASABKAkSLgoGc291cmNlGAIgASgOMh4udG9waWNwb2xpY2llcy52MS5Qb2xpY3lTb3VyY2UieAoTTGlzdFBvbGljaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJwoGc2NvcGVzGAIgAygOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSKRAQoUTGlzdFBvbGljaWVzUmVzcG9uc2USMwoJZG9jdW1lbnRzGAEgAygLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSKwoFdG9rZW4YAyABKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoVG9rZW4ioAMKFFdhdGNoUG9saWNpZXNSZXF1ZXN0Eg4KBnRvcGljcxgBIAMoCRISCgpuYW1lc3BhY2VzGAIgAygJEicKBnNjb3BlcxgDIAMoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSKQoEbW9kZRgEIAEoDjIbLnRvcGljcG9saWNpZXMudjEuV2F0Y2hNb2RlEkIKBnJlc3VtZRgFIAMoCzIyLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QuUmVzdW1lRW50cnkSFgoOZnJvbV9iZWdpbm5pbmcYBiABKAgSFwoPZW5kX3doZW5fc3luY2VkGAcgASgIEjQKEWJvb2ttYXJrX2ludGVydmFsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKEGluY2x1ZGVfcHJldmlvdXMYCSABKAgaSwoLUmVzdW1lRW50cnkSCwoDa2V5GAEgASgJEisKBXZhbHVlGAIgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFRva2VuOgI4ASJFChVXYXRjaFBvbGljaWVzUmVzcG9uc2USLAoGZXZlbnRzGAEgAygLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaEV2ZW50Is4CCgpXYXRjaEV2ZW50EhEKCW5hbWVzcGFjZRgBIAEoCRIwCgZjaGFuZ2UYAiABKAsyHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZUgAEi8KBWVudHJ5GAMgASgLMh4udG9waWNwb2xpY2llcy52MS5IaXN0b3J5RW50cnlIABIuCghib29rbWFyaxgEIAEoCzIaLnRvcGljcG9saWNpZXMudjEuQm9va21hcmtIABIzCgZzdGF0dXMYBSABKAsyIS50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXR1c0gAEi0KBXJlc2V0GAYgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFJlc2V0SAASKwoDZ2FwGAcgASgLMhwudG9waWNwb2xpY2llcy52MS5IaXN0b3J5R2FwSABCCQoHY29udGVudCLlAQoMUG9saWN5Q2hhbmdlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIYChBwcmV2aW91c192ZXJzaW9uGAIgASgJEjIKCHByZXZpb3VzGAMgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIRCglwYXJ0aXRpb24YBCABKAUSEAoIcG9zaXRpb24YBSABKAkSLgoGb3JpZ2luGAYgASgLMh4udG9waWNwb2xpY2llcy52MS5DaGFuZ2VPcmlnaW4i4gIKDENoYW5nZU9yaWdpbhINCgVhY3RvchgBIAEoCRI3Cg5hY3Rvcl9zdGFuZGluZxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuQWN0b3JTdGFuZGluZxIOCgZyZWFzb24YAyABKAkSEgoKcmVxdWVzdF9pZBgEIAEoCRIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFQoNcHJvZHVjZXJfbmFtZRgGIAEoCRIwCgxwdWJsaXNoX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBWV2ZW50GAggASgLMh0udG9waWNwb2xpY2llcy52MS5QdWxzYXJFdmVudBIRCglwcmluY2lwYWwYCSABKAkSFQoNY2xhaW1lZF9hY3RvchgKIAEoCRIUCgx0cmFjZV9wYXJlbnQYCyABKAkimQEKCEJvb2ttYXJrEiwKBGtpbmQYASABKA4yHi50b3BpY3BvbGljaWVzLnYxLkJvb2ttYXJrS2luZBIrCgV0b2tlbhgCIAEoCzIcLnRvcGljcG9saWNpZXMudjEuV2F0Y2hUb2tlbhIyCg5jb25maXJtZWRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPgoKV2F0Y2hUb2tlbhILCgNsb2cYASABKAkSEQoJcG9zaXRpb25zGAIgAygJEhAKCGxlZnRfb3V0GAMgASgJIoIBCg9OYW1lc3BhY2VTdGF0dXMSLwoFc3RhdGUYASABKA4yIC50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXRlEi0KBnJlYXNvbhgCIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgDIAEoCSJMCgpXYXRjaFJlc2V0Ei0KBnJlYXNvbhgBIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgCIAEoCSKxAgoSTGlzdEhpc3RvcnlSZXF1ZXN0Eg0KBXRvcGljGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRInCgZzY29wZXMYAyADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEi4KCnN0YXJ0X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVhY3RvchgGIAEoCUgAiAEBEi0KBW9yZGVyGAcgASgOMh4udG9waWNwb2xpY2llcy52MS5IaXN0b3J5T3JkZXISEQoJcGFnZV9zaXplGAggASgFEhIKCnBhZ2VfdG9rZW4YCSABKAlCCAoGX2FjdG9yIp4BChNMaXN0SGlzdG9yeVJlc3BvbnNlEi8KB2VudHJpZXMYASADKAsyHi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSKgoEZ2FwcxgDIAMoCzIcLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUdhcBIRCglmb2xsb3dpbmcYBCABKAgi3gMKDEhpc3RvcnlFbnRyeRIyCghkb2N1bWVudBgBIAEoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQSMgoIcHJldmlvdXMYAiABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EisKBGtpbmQYAyABKA4yHS50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlLaW5kEjEKB291dGNvbWUYBCABKA4yIC50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlPdXRjb21lEigKBHRpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXBhcnRpdGlvbhgGIAEoBRIQCghwb3NpdGlvbhgHIAEoCRIuCgZvcmlnaW4YCCABKAsyHi50b3BpY3BvbGljaWVzLnYxLkNoYW5nZU9yaWdpbhIrCgdjaGFuZ2VkGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxINCgVzdGFsZRgKIAEoCBITCgt1bmV4cGxhaW5lZBgLIAEoCBIRCglhbWJpZ3VvdXMYDCABKAgSEgoKcmVwbGljYXRlZBgNIAEoCBIPCgdwcm9ibGVtGA4gASgJIp4BCgpIaXN0b3J5R2FwEi4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZyZWFzb24YAyABKA4yIi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlHYXBSZWFzb24iFgoUR2V0U2VydmVySW5mb1JlcXVlc3Qi9wEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEiYKA2xvZxgCIAEoDjIZLnRvcGljcG9saWNpZXMudjEuTG9nS2luZBIPCgdjbHVzdGVyGAMgASgJEjEKC3dyaXRlcl9tb2RlGAQgASgOMhwudG9waWNwb2xpY2llcy52MS5Xcml0ZXJNb2RlEjEKCGZlYXR1cmVzGAUgAygOMh8udG9waWNwb2xpY2llcy52MS5TZXJ2ZXJGZWF0dXJlEi4KBmxpbWl0cxgGIAEoCzIeLnRvcGljcG9saWNpZXMudjEuU2VydmVyTGltaXRzIp4BCgxTZXJ2ZXJMaW1pdHMSFQoNbWVzc2FnZV9ieXRlcxgBIAEoAxIaChJjaGFuZ2VzX3Blcl9zdHJlYW0YAiABKAUSFwoPd2F0Y2hfc2VsZWN0b3JzGAMgASgFEg8KB3dhdGNoZXMYBCABKAUSMQoOdXBkYXRlX3RpbWVvdXQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24qggEKDUxpc3RPcGVyYXRpb24SHgoaTElTVF9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIaChZMSVNUX09QRVJBVElPTl9SRVBMQUNFEAESGAoUTElTVF9PUEVSQVRJT05fVU5JT04QAhIbChdMSVNUX09QRVJBVElPTl9TVUJUUkFDVBADKqUBCg1VcGRhdGVPdXRjb21lEh4KGlVQREFURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWVVBEQVRFX09VVENPTUVfQVBQTElFRBABEhwKGFVQREFURV9PVVRDT01FX1VOQ0hBTkdFRBACEhoKFlVQREFURV9PVVRDT01FX1NLSVBQRUQQAxIeChpVUERBVEVfT1VUQ09NRV9XT1VMRF9BUFBMWRAEKocBCg1EZWxldGVPdXRjb21lEh4KGkRFTEVURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWREVMRVRFX09VVENPTUVfREVMRVRFRBABEhkKFURFTEVURV9PVVRDT01FX0FCU0VOVBACEh8KG0RFTEVURV9PVVRDT01FX1dPVUxEX0RFTEVURRADKpEBCg1FZmZlY3RpdmVWaWV3Eh4KGkVGRkVDVElWRV9WSUVXX1VOU1BFQ0lGSUVEEAASGwoXRUZGRUNUSVZFX1ZJRVdfRU5GT1JDRUQQARIgChxFRkZFQ1RJVkVfVklFV19BUFBMSUVEX0xPQ0FMEAISIQodRUZGRUNUSVZFX1ZJRVdfQVBQTElFRF9HTE9CQUwQAyqjAQoMUG9saWN5U291cmNlEh0KGVBPTElDWV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIdChlQT0xJQ1lfU09VUkNFX1RPUElDX0xPQ0FMEAESHgoaUE9MSUNZX1NPVVJDRV9UT1BJQ19HTE9CQUwQAhIbChdQT0xJQ1lfU09VUkNFX05BTUVTUEFDRRADEhgKFFBPTElDWV9TT1VSQ0VfQlJPS0VSEAQqbAoJV2F0Y2hNb2RlEhoKFldBVENIX01PREVfVU5TUEVDSUZJRUQQABIVChFXQVRDSF9NT0RFX0xBVEVTVBABEhQKEFdBVENIX01PREVfRVZFUlkQAhIWChJXQVRDSF9NT0RFX0VOVFJJRVMQAyqRAQoNQWN0b3JTdGFuZGluZxIeChpBQ1RPUl9TVEFORElOR19VTlNQRUNJRklFRBAAEhoKFkFDVE9SX1NUQU5ESU5HX1VOS05PV04QARIiCh5BQ1RPUl9TVEFORElOR19VTkFVVEhFTlRJQ0FURUQQAhIgChxBQ1RPUl9TVEFORElOR19BVVRIRU5USUNBVEVEEAMqYAoMQm9va21hcmtLaW5kEh0KGUJPT0tNQVJLX0tJTkRfVU5TUEVDSUZJRUQQABIYChRCT09LTUFSS19LSU5EX1NZTkNFRBABEhcKE0JPT0tNQVJLX0tJTkRfVElNRVIQAiqjAQoOTmFtZXNwYWNlU3RhdGUSHwobTkFNRVNQQUNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXTkFNRVNQQUNFX1NUQVRFX0xPQURJTkcQARIZChVOQU1FU1BBQ0VfU1RBVEVfUkVBRFkQAhIaChZOQU1FU1BBQ0VfU1RBVEVfRkFJTEVEEAMSHAoYTkFNRVNQQUNFX1NUQVRFX0RJU0FCTEVEEAQqbQoMSGlzdG9yeU9yZGVyEh0KGUhJU1RPUllfT1JERVJfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX09SREVSX05FV0VTVF9GSVJTVBABEh4KGkhJU1RPUllfT1JERVJfT0xERVNUX0ZJUlNUEAIqyAEKC0hpc3RvcnlLaW5kEhwKGEhJU1RPUllfS0lORF9VTlNQRUNJRklFRBAAEhcKE0hJU1RPUllfS0lORF9VUERBVEUQARIXChNISVNUT1JZX0tJTkRfREVMRVRFEAISFwoTSElTVE9SWV9LSU5EX0JST0tFUhADEhcKE0hJU1RPUllfS0lORF9SRVBBSVIQBBIaChZISVNUT1JZX0tJTkRfVE9NQlNUT05FEAUSGwoXSElTVE9SWV9LSU5EX1VOUkVBREFCTEUQBirjAQoOSGlzdG9yeU91dGNvbWUSHwobSElTVE9SWV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSElTVE9SWV9PVVRDT01FX0FQUExJRUQQARIcChhISVNUT1JZX09VVENPTUVfUkVKRUNURUQQAhIbChdISVNUT1JZX09VVENPTUVfU0tJUFBFRBADEh0KGUhJU1RPUllfT1VUQ09NRV9EVVBMSUNBVEUQBBIcChhISVNUT1JZX09VVENPTUVfUkVTVEFURUQQBRIbChdISVNUT1JZX09VVENPTUVfSUdOT1JFRBAGKr0BChBIaXN0b3J5R2FwUmVhc29uEiIKHkhJU1RPUllfR0FQX1JFQVNPTl9VTlNQRUNJRklFRBAAEiAKHEhJU1RPUllfR0FQX1JFQVNPTl9DT01QQUNURUQQARIjCh9ISVNUT1JZX0dBUF9SRUFTT05fTE9HX1JFUExBQ0VEEAISHgoaSElTVE9SWV9HQVBfUkVBU09OX09WRVJSVU4QAxIeChpISVNUT1JZX0dBUF9SRUFTT05fVFJJTU1FRBAEKmQKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIVChFMT0dfS0lORF9FTUJFRERFRBABEhMKD0xPR19LSU5EX1BVTFNBUhACEhMKD0xPR19LSU5EX01FTU9SWRADKo0BCgpXcml0ZXJNb2RlEhsKF1dSSVRFUl9NT0RFX1VOU1BFQ0lGSUVEEAASFAoQV1JJVEVSX01PREVfU09MRRABEhYKEldSSVRFUl9NT0RFX1NIQVJFRBACEhkKFVdSSVRFUl9NT0RFX0VYQ0xVU0lWRRADEhkKFVdSSVRFUl9NT0RFX1JFQURfT05MWRAEKp8BCg1TZXJ2ZXJGZWF0dXJlEh4KGlNFUlZFUl9GRUFUVVJFX1VOU1BFQ0lGSUVEEAASGgoWU0VSVkVSX0ZFQVRVUkVfSElTVE9SWRABEhwKGFNFUlZFUl9GRUFUVVJFX0VGRkVDVElWRRACEhgKFFNFUlZFUl9GRUFUVVJFX1JVTEVTEAMSGgoWU0VSVkVSX0ZFQVRVUkVfU0VDUkVUUxAEMoUHChRUb3BpY1BvbGljaWVzU2VydmljZRJdCgxVcGRhdGVQb2xpY3kSJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QaJi50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlc3BvbnNlEmcKDlVwZGF0ZVBvbGljaWVzEicudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY2llc1JlcXVlc3QaKC50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljaWVzUmVzcG9uc2UoATABEl0KDERlbGV0ZVBvbGljeRIlLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVzcG9uc2USVAoJR2V0UG9saWN5EiIudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXF1ZXN0GiMudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXNwb25zZRJvChJHZXRFZmZlY3RpdmVQb2xpY3kSKy50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QaLC50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlc3BvbnNlEl0KDExpc3RQb2xpY2llcxIlLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVzcG9uc2USYgoNV2F0Y2hQb2xpY2llcxImLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLldhdGNoUG9saWNpZXNSZXNwb25zZTABEloKC0xpc3RIaXN0b3J5EiQudG9waWNwb2xpY2llcy52MS5MaXN0SGlzdG9yeVJlcXVlc3QaJS50b3BpY3BvbGljaWVzLnYxLkxpc3RIaXN0b3J5UmVzcG9uc2USYAoNR2V0U2VydmVySW5mbxImLnRvcGljcG9saWNpZXMudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLkdldFNlcnZlckluZm9SZXNwb25zZUJlChB0b3BpY3BvbGljaWVzLnYxQgxTZXJ2aWNlUHJvdG9QAVpBdG9waWNwb2xpY2llcy5leGFtcGxlL2NsaWVudHMvZ28vdG9waWNwb2xpY2llcy92MTt0b3BpY3BvbGljaWVzdjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_google_rpc_status, file_topicpolicies_v1_errors, file_topicpolicies_v1_events, file_topicpolicies_v1_policies]);
 
 /**
- * A masked change of one document. docs/masks.md has the whole of what a mask means.
+ * A masked change of one document. docs/masks.md defines masks completely.
  *
  * @generated from message topicpolicies.v1.UpdatePolicyRequest
  */
 export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"> & {
   /**
-   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". A partition's name means its base topic. Needed; at most
-   * 1,024 characters.
+   * The topic: "persistent://tenant/namespace/topic", or without "persistent://". The name of a partition means its base topic. Needed; at
+   * most 1,024 characters.
    *
    * @generated from field: string topic = 1;
    */
@@ -46,8 +46,8 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
   scope: Scope;
 
   /**
-   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These values,
-   * and the document that comes of them, have at most 1 MiB; a list or a map has at most 5,000 elements.
+   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
+   * values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
    *
    * @generated from field: topicpolicies.v1.TopicPolicies policies = 3;
    */
@@ -55,9 +55,9 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf by
-   * leaf and entry by entry, so that nothing changes that is not mentioned. At most 1,000 paths of 4,096 characters, 65,536 together, also
-   * where they are what is set.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
+   * `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
+   * 65,536 together; these limits also hold for a mask that is derived from `policies`.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
@@ -72,8 +72,8 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
   listOperations: { [key: string]: ListOperation };
 
   /**
-   * The version that the document, or its absence, must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else
-   * holds. Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
+   * Unset: any. At most 256 characters. Not together with `must_not_exist`.
    *
    * @generated from field: string etag = 6;
    */
@@ -87,48 +87,49 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
   mustNotExist: boolean;
 
   /**
-   * Whether nothing is to be done (outcome SKIPPED) where there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together
-   * with `must_not_exist`.
+   * Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
+   * `must_not_exist`.
    *
    * @generated from field: bool skip_if_absent = 8;
    */
   skipIfAbsent: boolean;
 
   /**
-   * A UUID of the caller's, so that the request can be repeated: the first answer is given again, as long as it is among the last 16 that
-   * changed the document; what wrote nothing is computed again. A repeat is the same message; another one with the id is refused. A repeat can
-   * be refused for what has changed since, such as topic policies that were disabled: that says nothing of the first try. With or without
-   * dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and without dashes. Unset:
-   * the server makes one.
+   * A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
+   * the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
+   * message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
+   * disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
+   * as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
    *
    * @generated from field: string request_id = 9;
    */
   requestId: string;
 
   /**
-   * Whether only to check everything and to answer what would be, without writing. The request id is not looked up then, nor kept.
+   * Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
    *
    * @generated from field: bool validate_only = 10;
    */
   validateOnly: boolean;
 
   /**
-   * Who asks; it is kept in the event, and told in watches and the history: as the actor, or beside the actor where the service has verified
-   * who calls. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
+   * Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
+   * authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
    *
    * @generated from field: string actor = 11;
    */
   actor: string;
 
   /**
-   * Why; kept and told as the actor is. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024 characters.
+   * Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
+   * characters.
    *
    * @generated from field: string reason = 12;
    */
   reason: string;
 
   /**
-   * Whether the answer is to have the document before the change.
+   * Whether the answer includes the document before the change.
    *
    * @generated from field: bool include_previous = 13;
    */
@@ -149,51 +150,51 @@ export const UpdatePolicyRequestSchema: GenMessage<UpdatePolicyRequest> = /*@__P
  */
 export type UpdatePolicyResponse = Message<"topicpolicies.v1.UpdatePolicyResponse"> & {
   /**
-   * The document after the change. WOULD_APPLY: the document that it would be, with the present version. Unset only if this answers a repeat
-   * and the document is not known any more, because there were changes since.
+   * The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
+   * repeat and the document is no longer known, because of later changes.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
   document?: PolicyDocument | undefined;
 
   /**
-   * The version after the change, that of `document`. Unset only if this answers a repeat of which it is no longer known.
+   * The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known.
    *
    * @generated from field: string version = 7;
    */
   version: string;
 
   /**
-   * The version that the change was applied to. Along all changes of a policy key, each version is the next one's `previous_version`. Unset
-   * only if this answers a repeat of which it is no longer known.
+   * The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
+   * change. Unset only if this answers a repeat whose previous version is no longer known.
    *
    * @generated from field: string previous_version = 2;
    */
   previousVersion: string;
 
   /**
-   * The document that the change was applied to. Unset: it was not asked for (`include_previous`), or it is not known any more.
+   * The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
    */
   previous?: PolicyDocument | undefined;
 
   /**
-   * What became of it.
+   * The outcome.
    *
    * @generated from field: topicpolicies.v1.UpdateOutcome outcome = 4;
    */
   outcome: UpdateOutcome;
 
   /**
-   * The request's id, the caller's or the one that the server made: 32 hexadecimal digits without dashes.
+   * The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes.
    *
    * @generated from field: string request_id = 5;
    */
   requestId: string;
 
   /**
-   * Whether this is the answer to an earlier request of the same id, given again.
+   * Whether this is the repeated answer to an earlier request with the same id.
    *
    * @generated from field: bool replayed = 6;
    */
@@ -208,13 +209,13 @@ export const UpdatePolicyResponseSchema: GenMessage<UpdatePolicyResponse> = /*@_
   messageDesc(file_topicpolicies_v1_service, 1);
 
 /**
- * A batch of changes. A stream has any number of them; how changes are spread over batches means nothing.
+ * A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning.
  *
  * @generated from message topicpolicies.v1.UpdatePoliciesRequest
  */
 export type UpdatePoliciesRequest = Message<"topicpolicies.v1.UpdatePoliciesRequest"> & {
   /**
-   * The changes, applied in this order where they are of one policy key. Unset: nothing is done. At most 1,000.
+   * The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000.
    *
    * @generated from field: repeated topicpolicies.v1.PolicyChangeRequest changes = 1;
    */
@@ -235,14 +236,14 @@ export const UpdatePoliciesRequestSchema: GenMessage<UpdatePoliciesRequest> = /*
  */
 export type PolicyChangeRequest = Message<"topicpolicies.v1.PolicyChangeRequest"> & {
   /**
-   * Chosen by the caller, to tell the results apart. Unset: 0, a number like any other.
+   * A number that the caller chooses to identify the result. Unset: 0, a number like any other.
    *
    * @generated from field: uint64 sequence = 1;
    */
   sequence: bigint;
 
   /**
-   * What is to be done. Needed: exactly one of these.
+   * The change. Needed: exactly one of these.
    *
    * @generated from oneof topicpolicies.v1.PolicyChangeRequest.change
    */
@@ -273,7 +274,7 @@ export const PolicyChangeRequestSchema: GenMessage<PolicyChangeRequest> = /*@__P
   messageDesc(file_topicpolicies_v1_service, 3);
 
 /**
- * A batch of results: those that were settled together.
+ * A batch of results that were settled together.
  *
  * @generated from message topicpolicies.v1.UpdatePoliciesResponse
  */
@@ -294,7 +295,7 @@ export const UpdatePoliciesResponseSchema: GenMessage<UpdatePoliciesResponse> = 
   messageDesc(file_topicpolicies_v1_service, 4);
 
 /**
- * What became of one change of a batch.
+ * The result of one change of a batch.
  *
  * @generated from message topicpolicies.v1.PolicyChangeResult
  */
@@ -307,7 +308,7 @@ export type PolicyChangeResult = Message<"topicpolicies.v1.PolicyChangeResult"> 
   sequence: bigint;
 
   /**
-   * What became of it.
+   * The outcome.
    *
    * @generated from oneof topicpolicies.v1.PolicyChangeResult.result
    */
@@ -329,7 +330,7 @@ export type PolicyChangeResult = Message<"topicpolicies.v1.PolicyChangeResult"> 
     case: "deleted";
   } | {
     /**
-     * It failed, alone. The details are those of a call's status.
+     * The change failed, alone. The details are those of a call's status.
      *
      * @generated from field: google.rpc.Status error = 4;
      */
@@ -366,8 +367,7 @@ export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"
   scope: Scope;
 
   /**
-   * The version that the document must have: exactly this one. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256
-   * characters.
+   * The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters.
    *
    * @generated from field: string etag = 3;
    */
@@ -423,7 +423,7 @@ export const DeletePolicyRequestSchema: GenMessage<DeletePolicyRequest> = /*@__P
  */
 export type DeletePolicyResponse = Message<"topicpolicies.v1.DeletePolicyResponse"> & {
   /**
-   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is.
+   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
@@ -451,7 +451,7 @@ export type DeletePolicyResponse = Message<"topicpolicies.v1.DeletePolicyRespons
   previous?: PolicyDocument | undefined;
 
   /**
-   * What became of it.
+   * The outcome.
    *
    * @generated from field: topicpolicies.v1.DeleteOutcome outcome = 4;
    */
@@ -506,8 +506,8 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
    */
   readAt: {
     /**
-     * A version that the answer must have reached, such as the one that an update returned. Where it is not reached in time, the answer is
-     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. One scope only, as a version belongs to one. At most 256 characters.
+     * A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
+     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
      *
      * @generated from field: string at_least_version = 3;
      */
@@ -515,7 +515,7 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
     case: "atLeastVersion";
   } | {
     /**
-     * A time that is over: the documents as they were then, by the history.
+     * A time in the past: the documents as they were then, from the history.
      *
      * @generated from field: google.protobuf.Timestamp as_of_time = 4;
      */
@@ -523,7 +523,7 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
     case: "asOfTime";
   } | {
     /**
-     * A version: the document that it is, by the history. One scope only. At most 256 characters.
+     * A version: the document that has this version, from the history. Only with one scope. At most 256 characters.
      *
      * @generated from field: string as_of_version = 5;
      */
@@ -546,7 +546,7 @@ export const GetPolicyRequestSchema: GenMessage<GetPolicyRequest> = /*@__PURE__*
  */
 export type GetPolicyResponse = Message<"topicpolicies.v1.GetPolicyResponse"> & {
   /**
-   * One for each scope that was asked for, the LOCAL one first.
+   * One document for each requested scope, the LOCAL one first.
    *
    * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
    */
@@ -561,7 +561,7 @@ export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE_
   messageDesc(file_topicpolicies_v1_service, 9);
 
 /**
- * Reads what holds for one topic.
+ * Reads the effective policies of one topic.
  *
  * @generated from message topicpolicies.v1.GetEffectivePolicyRequest
  */
@@ -574,7 +574,7 @@ export type GetEffectivePolicyRequest = Message<"topicpolicies.v1.GetEffectivePo
   topic: string;
 
   /**
-   * Whose reading. Unset: ENFORCED.
+   * The view. Unset: ENFORCED.
    *
    * @generated from field: topicpolicies.v1.EffectiveView view = 2;
    */
@@ -603,8 +603,8 @@ export const GetEffectivePolicyRequestSchema: GenMessage<GetEffectivePolicyReque
   messageDesc(file_topicpolicies_v1_service, 10);
 
 /**
- * What holds for one topic. It can have more than the 4 MiB that gRPC's clients receive unless they are told otherwise: two documents of
- * 1 MiB and what the namespace says, with the source of each entry. Receive up to 64 MiB.
+ * The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
+ * two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
  *
  * @generated from message topicpolicies.v1.GetEffectivePolicyResponse
  */
@@ -617,14 +617,14 @@ export type GetEffectivePolicyResponse = Message<"topicpolicies.v1.GetEffectiveP
   topic: string;
 
   /**
-   * What holds. A field that is unset has no value on any level.
+   * The effective policies. An unset field has no value on any level.
    *
    * @generated from field: topicpolicies.v1.TopicPolicies policies = 2;
    */
   policies?: TopicPolicies | undefined;
 
   /**
-   * Where each value comes from, by path, in the order of the paths.
+   * The source of each value, by path, in the order of the paths.
    *
    * @generated from field: repeated topicpolicies.v1.FieldSource sources = 3;
    */
@@ -660,13 +660,13 @@ export const GetEffectivePolicyResponseSchema: GenMessage<GetEffectivePolicyResp
   messageDesc(file_topicpolicies_v1_service, 11);
 
 /**
- * Where one effective value comes from.
+ * The source of one effective value.
  *
  * @generated from message topicpolicies.v1.FieldSource
  */
 export type FieldSource = Message<"topicpolicies.v1.FieldSource"> & {
   /**
-   * The field, or what in it has a source of its own: an entry of a map, a leaf of the offload policies.
+   * The field, or a part of it with a source of its own: an entry of a map, a leaf of the offload policies.
    *
    * @generated from field: string path = 1;
    */
@@ -708,14 +708,14 @@ export type ListPoliciesRequest = Message<"topicpolicies.v1.ListPoliciesRequest"
   scopes: Scope[];
 
   /**
-   * Most documents of the answer. Unset: 100. More than 1,000 means 1,000.
+   * The most documents in the answer. Unset: 100. More than 1,000 means 1,000.
    *
    * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
+   * The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
    *
    * @generated from field: string page_token = 4;
    */
@@ -736,22 +736,22 @@ export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__P
  */
 export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesResponse"> & {
   /**
-   * The documents that there are, ordered by topic and scope. A page can have fewer than were asked for: topics whose policies are disabled
-   * are left out, and a page ends with the document that makes it 1 MiB large.
+   * The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
+   * out, and a page ends with the document that makes it 1 MiB large.
    *
    * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
    */
   documents: PolicyDocument[];
 
   /**
-   * For the next page. Unset: this was the last.
+   * The token for the next page. Unset: this was the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * Where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
+   * The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
    *
    * @generated from field: topicpolicies.v1.WatchToken token = 3;
    */
@@ -768,23 +768,23 @@ export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@_
 /**
  * What to watch.
  *
- * Topics whose policies are disabled (property "__topic_policies_disabled") are left out: where they are named they are said to be absent. A
- * namespace of which everything that is watched is disabled has the state DISABLED, until that has changed. When other topics of a
- * namespace are disabled or enabled, a reset tells so.
+ * Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
+ * absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
+ * topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
  *
  * @generated from message topicpolicies.v1.WatchPoliciesRequest
  */
 export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesRequest"> & {
   /**
-   * Topics to watch, as in UpdatePolicyRequest. Unset: `namespaces` alone. Together with those at least 1, and at most
-   * ServerLimits.watch_selectors.
+   * Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
+   * most ServerLimits.watch_selectors.
    *
    * @generated from field: repeated string topics = 1;
    */
   topics: string[];
 
   /**
-   * Namespaces of which all topics are watched: "tenant/namespace". Unset: `topics` alone are.
+   * Namespaces of which all topics are watched: "tenant/namespace". Unset: only `topics` are watched.
    *
    * @generated from field: repeated string namespaces = 2;
    */
@@ -798,44 +798,44 @@ export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesReques
   scopes: Scope[];
 
   /**
-   * What is told. Unset: LATEST.
+   * What the watch sends. Unset: LATEST.
    *
    * @generated from field: topicpolicies.v1.WatchMode mode = 4;
    */
   mode: WatchMode;
 
   /**
-   * Where to go on, by namespace: its token, with the positions of later events folded in. A namespace that is not named here begins with a
-   * snapshot, or, see below, with the beginning. Only namespaces that are watched can be named.
+   * The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
+   * begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
    *
    * @generated from field: map<string, topicpolicies.v1.WatchToken> resume = 5;
    */
   resume: { [key: string]: WatchToken };
 
   /**
-   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES they
-   * always do. Not with LATEST.
+   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
+   * they always do. Not with LATEST.
    *
    * @generated from field: bool from_beginning = 6;
    */
   fromBeginning: boolean;
 
   /**
-   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: it goes on.
+   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on.
    *
    * @generated from field: bool end_when_synced = 7;
    */
   endWhenSynced: boolean;
 
   /**
-   * Time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+   * The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    *
    * @generated from field: google.protobuf.Duration bookmark_interval = 8;
    */
   bookmarkInterval?: Duration | undefined;
 
   /**
-   * Whether changes are to have the document before.
+   * Whether changes include the document before.
    *
    * @generated from field: bool include_previous = 9;
    */
@@ -850,13 +850,13 @@ export const WatchPoliciesRequestSchema: GenMessage<WatchPoliciesRequest> = /*@_
   messageDesc(file_topicpolicies_v1_service, 15);
 
 /**
- * A batch of what a watch tells. How it is spread over batches means nothing.
+ * A batch of events of a watch. How events are distributed over batches has no meaning.
  *
  * @generated from message topicpolicies.v1.WatchPoliciesResponse
  */
 export type WatchPoliciesResponse = Message<"topicpolicies.v1.WatchPoliciesResponse"> & {
   /**
-   * What is told, in order.
+   * The events, in order.
    *
    * @generated from field: repeated topicpolicies.v1.WatchEvent events = 1;
    */
@@ -871,7 +871,7 @@ export const WatchPoliciesResponseSchema: GenMessage<WatchPoliciesResponse> = /*
   messageDesc(file_topicpolicies_v1_service, 16);
 
 /**
- * One thing that a watch tells of a namespace.
+ * One event of a watch, for one namespace.
  *
  * @generated from message topicpolicies.v1.WatchEvent
  */
@@ -884,13 +884,13 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
   namespace: string;
 
   /**
-   * What is told. A reader skips what it does not know.
+   * The content. A reader skips content that it does not know.
    *
    * @generated from oneof topicpolicies.v1.WatchEvent.content
    */
   content: {
     /**
-     * A document: of a snapshot before SYNCED, a change after it.
+     * A document: from the snapshot before SYNCED, a change after it.
      *
      * @generated from field: topicpolicies.v1.PolicyChange change = 2;
      */
@@ -922,7 +922,7 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
     case: "status";
   } | {
     /**
-     * What was told of the namespace before counts no more.
+     * Everything sent before for the namespace is void.
      *
      * @generated from field: topicpolicies.v1.WatchReset reset = 6;
      */
@@ -930,7 +930,7 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
     case: "reset";
   } | {
     /**
-     * Events may be missing from the history here, before what follows.
+     * Events may be missing from the history here, before the next event.
      *
      * @generated from field: topicpolicies.v1.HistoryGap gap = 7;
      */
@@ -953,21 +953,21 @@ export const WatchEventSchema: GenMessage<WatchEvent> = /*@__PURE__*/
  */
 export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
   /**
-   * The document after the event. Without policies: it was deleted, or, in a snapshot, a topic was asked for that has none.
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
   document?: PolicyDocument | undefined;
 
   /**
-   * The version before. Unset: it is not known, as in most of a snapshot.
+   * The version before. Unset: it is not known, as for most documents of a snapshot.
    *
    * @generated from field: string previous_version = 2;
    */
   previousVersion: string;
 
   /**
-   * The document before. Unset: it was not asked for (`include_previous`), or it is not known.
+   * The document before. Unset: it was not requested (`include_previous`), or it is not known.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
    */
@@ -981,15 +981,15 @@ export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
   partition: number;
 
   /**
-   * The position in that partition, at most 256 characters; fold it into the token's `positions[partition]`, keeping the greater string.
-   * Unset: the log has no event of it, so there is nothing to fold.
+   * The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
+   * Unset: the log has no event of this change, so there is nothing to fold.
    *
    * @generated from field: string position = 5;
    */
   position: string;
 
   /**
-   * Where the change came from. Unset: not known.
+   * The origin of the change. Unset: it is not known.
    *
    * @generated from field: topicpolicies.v1.ChangeOrigin origin = 6;
    */
@@ -1004,27 +1004,27 @@ export const PolicyChangeSchema: GenMessage<PolicyChange> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 18);
 
 /**
- * Where an event came from, as far as the log tells.
+ * The origin of an event, as far as the log has it.
  *
  * @generated from message topicpolicies.v1.ChangeOrigin
  */
 export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
   /**
-   * Who asked for it, as far as it is known (`actor_standing`). Unset: nobody said.
+   * Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
    *
    * @generated from field: string actor = 1;
    */
   actor: string;
 
   /**
-   * What is known of the actor.
+   * What is known about the actor.
    *
    * @generated from field: topicpolicies.v1.ActorStanding actor_standing = 2;
    */
   actorStanding: ActorStanding;
 
   /**
-   * Why. Unset: nobody said.
+   * Why. Unset: no reason was given.
    *
    * @generated from field: string reason = 3;
    */
@@ -1038,7 +1038,8 @@ export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
   requestId: string;
 
   /**
-   * The mask of the request. Of a broker's event, in the history: what it was taken to change, setting by setting. Unset: not known.
+   * The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+   * known.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -1052,7 +1053,7 @@ export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
   producerName: string;
 
   /**
-   * When it was published, by its writer's word.
+   * When the event was published, by its writer's clock.
    *
    * @generated from field: google.protobuf.Timestamp publish_time = 7;
    */
@@ -1060,28 +1061,28 @@ export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
 
   /**
    * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-   * document, and left out where they are the change's own.
+   * document; they are left out if they equal the document of the change.
    *
    * @generated from field: topicpolicies.v1.PulsarEvent event = 8;
    */
   event?: PulsarEvent | undefined;
 
   /**
-   * Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor. Unset: nobody's.
+   * The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
    *
    * @generated from field: string principal = 9;
    */
   principal: string;
 
   /**
-   * The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. Unset: there is none.
+   * The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
    *
    * @generated from field: string claimed_actor = 10;
    */
   claimedActor: string;
 
   /**
-   * The trace in which it was asked for, as W3C's `traceparent`: 55 characters. Unset: in none that is known.
+   * The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
    *
    * @generated from field: string trace_parent = 11;
    */
@@ -1096,7 +1097,7 @@ export const ChangeOriginSchema: GenMessage<ChangeOrigin> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 19);
 
 /**
- * A place to resume from. Only namespaces that are followed send any, so a namespace whose log is lost falls silent.
+ * A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent.
  *
  * @generated from message topicpolicies.v1.Bookmark
  */
@@ -1116,8 +1117,8 @@ export type Bookmark = Message<"topicpolicies.v1.Bookmark"> & {
   token?: WatchToken | undefined;
 
   /**
-   * As of when the namespace is known to be told of completely, by the server's clock. Staleness counts from here. At the beginning of another
-   * log nothing is: 1970.
+   * The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
+   * log nothing is confirmed: 1970.
    *
    * @generated from field: google.protobuf.Timestamp confirmed_time = 3;
    */
@@ -1132,27 +1133,27 @@ export const BookmarkSchema: GenMessage<Bookmark> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 20);
 
 /**
- * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; nothing else in it means anything to them.
+ * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them.
  *
  * @generated from message topicpolicies.v1.WatchToken
  */
 export type WatchToken = Message<"topicpolicies.v1.WatchToken"> & {
   /**
-   * The log's identity. Empty: nothing was read yet, so that a snapshot follows. At most 1,024 characters.
+   * The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters.
    *
    * @generated from field: string log = 1;
    */
   log: string;
 
   /**
-   * The position per partition; empty where nothing was read. At most 1,024, each of at most 256 characters.
+   * The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters.
    *
    * @generated from field: repeated string positions = 2;
    */
   positions: string[];
 
   /**
-   * Names the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
+   * Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
    *
    * @generated from field: string left_out = 3;
    */
@@ -1167,7 +1168,7 @@ export const WatchTokenSchema: GenMessage<WatchToken> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 21);
 
 /**
- * The state of a namespace of a watch. Sent when it is not READY, and when it has become so.
+ * The state of a namespace of a watch. It is sent when the state is not READY, and when it has become READY.
  *
  * @generated from message topicpolicies.v1.NamespaceStatus
  */
@@ -1180,14 +1181,14 @@ export type NamespaceStatus = Message<"topicpolicies.v1.NamespaceStatus"> & {
   state: NamespaceState;
 
   /**
-   * Why. Always set, but for READY.
+   * Why. Always set, except for READY.
    *
    * @generated from field: topicpolicies.v1.ErrorReason reason = 2;
    */
   reason: ErrorReason;
 
   /**
-   * A sentence for people, at most 4,096 characters. Unset: there is nothing to say, as for READY.
+   * A sentence for people, at most 4,096 characters. Unset: there is no message, as for READY.
    *
    * @generated from field: string message = 3;
    */
@@ -1202,8 +1203,8 @@ export const NamespaceStatusSchema: GenMessage<NamespaceStatus> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 22);
 
 /**
- * A namespace begins anew: its token counts no more, nor does what was told of it. A snapshot follows, then SYNCED; documents that the
- * snapshot does not have are gone. In the mode ENTRIES what the history has follows from its beginning, then SYNCED.
+ * A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
+ * snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
  *
  * @generated from message topicpolicies.v1.WatchReset
  */
@@ -1231,7 +1232,7 @@ export const WatchResetSchema: GenMessage<WatchReset> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 23);
 
 /**
- * Which part of the history is to be listed. To copy the history, watch it in the mode ENTRIES.
+ * The part of the history to list. To copy the history, watch it in the mode ENTRIES.
  *
  * @generated from message topicpolicies.v1.ListHistoryRequest
  */
@@ -1258,21 +1259,21 @@ export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> 
   scopes: Scope[];
 
   /**
-   * Only what happened at this time or later. Unset: from the beginning.
+   * Only events at this time or later. Unset: from the beginning.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 4;
    */
   startTime?: Timestamp | undefined;
 
   /**
-   * Only what happened before this time. Unset: to the end.
+   * Only events before this time. Unset: to the end.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 5;
    */
   endTime?: Timestamp | undefined;
 
   /**
-   * Only events of this actor. Set and empty: only events of which nobody said whose they are, such as brokers'. Unset: everybody's. At most
+   * Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
    * 256 characters.
    *
    * @generated from field: optional string actor = 6;
@@ -1280,21 +1281,21 @@ export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> 
   actor?: string | undefined;
 
   /**
-   * In which order. Unset: NEWEST_FIRST.
+   * The order. Unset: NEWEST_FIRST.
    *
    * @generated from field: topicpolicies.v1.HistoryOrder order = 7;
    */
   order: HistoryOrder;
 
   /**
-   * Most entries of the answer. Unset: 100. More than 1,000 means 1,000.
+   * The most entries in the answer. Unset: 100. More than 1,000 means 1,000.
    *
    * @generated from field: int32 page_size = 8;
    */
   pageSize: number;
 
   /**
-   * From the answer before, to the same question; a page may have another size. Unset: the first page. At most 8,192 characters.
+   * The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
    *
    * @generated from field: string page_token = 9;
    */
@@ -1309,34 +1310,34 @@ export const ListHistoryRequestSchema: GenMessage<ListHistoryRequest> = /*@__PUR
   messageDesc(file_topicpolicies_v1_service, 24);
 
 /**
- * A page of history. The events of one topic and scope stand in the order of the log, or in the contrary one.
+ * A page of history. The events of one topic and scope are in the order of the log, or in the reverse order.
  *
  * @generated from message topicpolicies.v1.ListHistoryResponse
  */
 export type ListHistoryResponse = Message<"topicpolicies.v1.ListHistoryResponse"> & {
   /**
-   * The events. A page can have fewer than were asked for: it ends with the event that makes it 1 MiB large.
+   * The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large.
    *
    * @generated from field: repeated topicpolicies.v1.HistoryEntry entries = 1;
    */
   entries: HistoryEntry[];
 
   /**
-   * For the next page. Unset: this was the last. Events that come meanwhile neither repeat nor hide any.
+   * The token for the next page. Unset: this was the last page. New events neither repeat nor hide any.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * Where the record may miss events, in the time that was asked for: the newest 100, newest first.
+   * The periods in which the record may miss events, within the requested time: the newest 100, newest first.
    *
    * @generated from field: repeated topicpolicies.v1.HistoryGap gaps = 3;
    */
   gaps: HistoryGap[];
 
   /**
-   * Whether this server follows the change log at present. If not, the newest events may be missing: the log can't be read now.
+   * Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing.
    *
    * @generated from field: bool following = 4;
    */
@@ -1351,14 +1352,14 @@ export const ListHistoryResponseSchema: GenMessage<ListHistoryResponse> = /*@__P
   messageDesc(file_topicpolicies_v1_service, 25);
 
 /**
- * One event of the change log, as this server read it, and what it did.
+ * One event of the change log as this server read it, with its effect.
  *
  * @generated from message topicpolicies.v1.HistoryEntry
  */
 export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   /**
-   * The document after the event. Unset: the event could not be read, and it is not known whose it was. Secrets of an object storage are
-   * kept in no history: it has "********" for them.
+   * The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
+   * secrets: it has "********" for them.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
@@ -1372,22 +1373,22 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   previous?: PolicyDocument | undefined;
 
   /**
-   * What kind of event it is.
+   * The kind of event.
    *
    * @generated from field: topicpolicies.v1.HistoryKind kind = 3;
    */
   kind: HistoryKind;
 
   /**
-   * What became of it.
+   * The outcome.
    *
    * @generated from field: topicpolicies.v1.HistoryOutcome outcome = 4;
    */
   outcome: HistoryOutcome;
 
   /**
-   * When it happened: its publish time, but never before the event before it in its partition and never in the future. ListHistory orders by
-   * this.
+   * When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
+   * orders by this.
    *
    * @generated from field: google.protobuf.Timestamp time = 5;
    */
@@ -1408,36 +1409,37 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   position: string;
 
   /**
-   * Where it came from.
+   * The origin of the event.
    *
    * @generated from field: topicpolicies.v1.ChangeOrigin origin = 8;
    */
   origin?: ChangeOrigin | undefined;
 
   /**
-   * Fields and entries of maps that differ between the two documents, also where that is a secret. Where these are more than 1,000, only
-   * the fields. Unset: nothing does.
+   * Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
+   * Unset: there is no difference.
    *
    * @generated from field: google.protobuf.FieldMask changed = 9;
    */
   changed?: FieldMask | undefined;
 
   /**
-   * Whether the event was computed from something else than the document that it met.
+   * Whether the event was computed from another document than the one that it met.
    *
    * @generated from field: bool stale = 10;
    */
   stale: boolean;
 
   /**
-   * A broker's event that no recent document explains: applying its difference from the newest may have undone something.
+   * Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
+   * something.
    *
    * @generated from field: bool unexplained = 11;
    */
   unexplained: boolean;
 
   /**
-   * A broker's event that two recent documents explain differently: the newer was believed.
+   * Whether this is a broker's event that two recent documents explain differently: the newer one was taken.
    *
    * @generated from field: bool ambiguous = 12;
    */
@@ -1451,7 +1453,7 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   replicated: boolean;
 
   /**
-   * Why it could not be read. Unset: it could.
+   * Why the event could not be read. Unset: it was read.
    *
    * @generated from field: string problem = 14;
    */
@@ -1466,7 +1468,7 @@ export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 26);
 
 /**
- * A time in which the record of a namespace may miss events.
+ * A period in which the record of a namespace may miss events.
  *
  * @generated from message topicpolicies.v1.HistoryGap
  */
@@ -1501,7 +1503,7 @@ export const HistoryGapSchema: GenMessage<HistoryGap> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 27);
 
 /**
- * Asks what this server is.
+ * Requests facts about this server.
  *
  * @generated from message topicpolicies.v1.GetServerInfoRequest
  */
@@ -1516,41 +1518,41 @@ export const GetServerInfoRequestSchema: GenMessage<GetServerInfoRequest> = /*@_
   messageDesc(file_topicpolicies_v1_service, 28);
 
 /**
- * What this server is.
+ * Facts about this server.
  *
  * @generated from message topicpolicies.v1.GetServerInfoResponse
  */
 export type GetServerInfoResponse = Message<"topicpolicies.v1.GetServerInfoResponse"> & {
   /**
-   * The version of its program, such as "0.1.0".
+   * The version of the program, such as "0.1.0".
    *
    * @generated from field: string version = 1;
    */
   version: string;
 
   /**
-   * Where it keeps change logs.
+   * Where the server keeps change logs.
    *
    * @generated from field: topicpolicies.v1.LogKind log = 2;
    */
   log: LogKind;
 
   /**
-   * The name of its Pulsar cluster. Unset: it has none, or has not asked for it yet.
+   * The name of its Pulsar cluster. Unset: the server has none, or does not know its name yet.
    *
    * @generated from field: string cluster = 3;
    */
   cluster: string;
 
   /**
-   * Who else may write.
+   * Which other writers there may be.
    *
    * @generated from field: topicpolicies.v1.WriterMode writer_mode = 4;
    */
   writerMode: WriterMode;
 
   /**
-   * What it can do beyond the minimum.
+   * The features of the server beyond the minimum.
    *
    * @generated from field: repeated topicpolicies.v1.ServerFeature features = 5;
    */
@@ -1572,41 +1574,41 @@ export const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse> = /*
   messageDesc(file_topicpolicies_v1_service, 29);
 
 /**
- * The limits of a server that differ from one to another.
+ * The limits that differ between servers.
  *
  * @generated from message topicpolicies.v1.ServerLimits
  */
 export type ServerLimits = Message<"topicpolicies.v1.ServerLimits"> & {
   /**
-   * Most bytes of a message that it takes.
+   * The most bytes of a message that the server accepts.
    *
    * @generated from field: int64 message_bytes = 1;
    */
   messageBytes: bigint;
 
   /**
-   * Most changes of one stream of updates that are under way; it reads no further until some are settled.
+   * The most changes in flight on one stream of updates; the server reads no further until some are settled.
    *
    * @generated from field: int32 changes_per_stream = 2;
    */
   changesPerStream: number;
 
   /**
-   * Most topics and namespaces of one watch.
+   * The most topics and namespaces of one watch.
    *
    * @generated from field: int32 watch_selectors = 3;
    */
   watchSelectors: number;
 
   /**
-   * Most watches at once.
+   * The most watches at once.
    *
    * @generated from field: int32 watches = 4;
    */
   watches: number;
 
   /**
-   * Longest time until an update is answered, one way or the other.
+   * The longest time until an update is answered, with success or an error.
    *
    * @generated from field: google.protobuf.Duration update_timeout = 5;
    */
@@ -1641,14 +1643,14 @@ export enum ListOperation {
   REPLACE = 1,
 
   /**
-   * The given elements that are not there yet are added at the end.
+   * Given elements that are not in the list are added at the end.
    *
    * @generated from enum value: LIST_OPERATION_UNION = 2;
    */
   UNION = 2,
 
   /**
-   * The given elements are removed.
+   * Given elements are removed.
    *
    * @generated from enum value: LIST_OPERATION_SUBTRACT = 3;
    */
@@ -1662,13 +1664,13 @@ export const ListOperationSchema: GenEnum<ListOperation> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 0);
 
 /**
- * What became of an update.
+ * The outcome of an update.
  *
  * @generated from enum topicpolicies.v1.UpdateOutcome
  */
 export enum UpdateOutcome {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: UPDATE_OUTCOME_UNSPECIFIED = 0;
    */
@@ -1682,7 +1684,7 @@ export enum UpdateOutcome {
   APPLIED = 1,
 
   /**
-   * The document already was as asked; nothing was written.
+   * The document already had the requested values; nothing was written.
    *
    * @generated from enum value: UPDATE_OUTCOME_UNCHANGED = 2;
    */
@@ -1696,7 +1698,8 @@ export enum UpdateOutcome {
   SKIPPED = 3,
 
   /**
-   * `validate_only` was set, and the change could be applied; nothing was written. What would not be written is told as above.
+   * `validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
+   * the above.
    *
    * @generated from enum value: UPDATE_OUTCOME_WOULD_APPLY = 4;
    */
@@ -1710,13 +1713,13 @@ export const UpdateOutcomeSchema: GenEnum<UpdateOutcome> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 1);
 
 /**
- * What became of a deletion.
+ * The outcome of a deletion.
  *
  * @generated from enum topicpolicies.v1.DeleteOutcome
  */
 export enum DeleteOutcome {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: DELETE_OUTCOME_UNSPECIFIED = 0;
    */
@@ -1751,7 +1754,7 @@ export const DeleteOutcomeSchema: GenEnum<DeleteOutcome> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 2);
 
 /**
- * Whose reading of all levels.
+ * A way to combine all levels.
  *
  * @generated from enum topicpolicies.v1.EffectiveView
  */
@@ -1764,21 +1767,21 @@ export enum EffectiveView {
   UNSPECIFIED = 0,
 
   /**
-   * What brokers enforce: per field the first of topic LOCAL, topic GLOBAL, namespace and broker that says something.
+   * The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker.
    *
    * @generated from enum value: EFFECTIVE_VIEW_ENFORCED = 1;
    */
   ENFORCED = 1,
 
   /**
-   * What the brokers' admin API answers with applied=true: it looks at the LOCAL document only, and reads values raw.
+   * The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw.
    *
    * @generated from enum value: EFFECTIVE_VIEW_APPLIED_LOCAL = 2;
    */
   APPLIED_LOCAL = 2,
 
   /**
-   * What it answers with applied=true and isGlobal=true: it looks at the GLOBAL document only.
+   * The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only.
    *
    * @generated from enum value: EFFECTIVE_VIEW_APPLIED_GLOBAL = 3;
    */
@@ -1792,13 +1795,13 @@ export const EffectiveViewSchema: GenEnum<EffectiveView> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 3);
 
 /**
- * Which level an effective value comes from.
+ * The level that an effective value comes from.
  *
  * @generated from enum topicpolicies.v1.PolicySource
  */
 export enum PolicySource {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: POLICY_SOURCE_UNSPECIFIED = 0;
    */
@@ -1840,7 +1843,7 @@ export const PolicySourceSchema: GenEnum<PolicySource> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 4);
 
 /**
- * What a watch tells.
+ * What a watch sends.
  *
  * @generated from enum topicpolicies.v1.WatchMode
  */
@@ -1853,21 +1856,22 @@ export enum WatchMode {
   UNSPECIFIED = 0,
 
   /**
-   * Per policy key only the newest state: what a newer change supersedes may be left out (the contract of Pulsar's TopicPolicyListener).
+   * Per policy key only the newest state: changes that a newer one supersedes may be left out (the contract of Pulsar's
+   * TopicPolicyListener).
    *
    * @generated from enum value: WATCH_MODE_LATEST = 1;
    */
   LATEST = 1,
 
   /**
-   * Every change, in the log's order. A reader that falls behind is served from the history.
+   * Every change, in the order of the log. A reader that falls behind is served from the history.
    *
    * @generated from enum value: WATCH_MODE_EVERY = 2;
    */
   EVERY = 2,
 
   /**
-   * Every event, also those that changed nothing or could not be read, as the history records them. For whoever copies the history.
+   * Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history.
    *
    * @generated from enum value: WATCH_MODE_ENTRIES = 3;
    */
@@ -1881,34 +1885,34 @@ export const WatchModeSchema: GenEnum<WatchMode> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 5);
 
 /**
- * What is known of an actor.
+ * What is known about an actor.
  *
  * @generated from enum topicpolicies.v1.ActorStanding
  */
 export enum ActorStanding {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: ACTOR_STANDING_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Nobody said who it was.
+   * No actor was given.
    *
    * @generated from enum value: ACTOR_STANDING_UNKNOWN = 1;
    */
   UNKNOWN = 1,
 
   /**
-   * The caller gave this name, and nobody checked it.
+   * The caller gave this name, and it is not verified.
    *
    * @generated from enum value: ACTOR_STANDING_UNAUTHENTICATED = 2;
    */
   UNAUTHENTICATED = 2,
 
   /**
-   * The actor is whom the service verified by its credentials, or for whom a proxy called that it had verified.
+   * The service verified the actor by its credentials, or a verified proxy called for the actor.
    *
    * @generated from enum value: ACTOR_STANDING_AUTHENTICATED = 3;
    */
@@ -1928,7 +1932,7 @@ export const ActorStandingSchema: GenEnum<ActorStanding> = /*@__PURE__*/
  */
 export enum BookmarkKind {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: BOOKMARK_KIND_UNSPECIFIED = 0;
    */
@@ -1942,7 +1946,8 @@ export enum BookmarkKind {
   SYNCED = 1,
 
   /**
-   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at that log's beginning.
+   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
+   * log.
    *
    * @generated from enum value: BOOKMARK_KIND_TIMER = 2;
    */
@@ -1962,35 +1967,35 @@ export const BookmarkKindSchema: GenEnum<BookmarkKind> = /*@__PURE__*/
  */
 export enum NamespaceState {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: NAMESPACE_STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Its change log is being read: what is told may be old until SYNCED, or until READY.
+   * Its change log is being read: documents may be old until SYNCED, or until READY.
    *
    * @generated from enum value: NAMESPACE_STATE_LOADING = 1;
    */
   LOADING = 1,
 
   /**
-   * Its change log is followed: what is told is the newest.
+   * Its change log is followed: documents are the newest.
    *
    * @generated from enum value: NAMESPACE_STATE_READY = 2;
    */
   READY = 2,
 
   /**
-   * Its change log can't be read; it is tried again.
+   * Its change log can't be read; the server tries again.
    *
    * @generated from enum value: NAMESPACE_STATE_FAILED = 3;
    */
   FAILED = 3,
 
   /**
-   * Topic policies are disabled for all that is watched of it; it is looked at again.
+   * Topic policies are disabled for everything that is watched in it; the server keeps checking.
    *
    * @generated from enum value: NAMESPACE_STATE_DISABLED = 4;
    */
@@ -2038,13 +2043,13 @@ export const HistoryOrderSchema: GenEnum<HistoryOrder> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 9);
 
 /**
- * What kind of event it is.
+ * The kind of event.
  *
  * @generated from enum topicpolicies.v1.HistoryKind
  */
 export enum HistoryKind {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: HISTORY_KIND_UNSPECIFIED = 0;
    */
@@ -2065,14 +2070,14 @@ export enum HistoryKind {
   DELETE = 2,
 
   /**
-   * An event of a broker, of which only the producer's name is known.
+   * A broker's event; only the producer's name is known.
    *
    * @generated from enum value: HISTORY_KIND_BROKER = 3;
    */
   BROKER = 3,
 
   /**
-   * A sidecar's repair: it makes what brokers show equal to the document, and changes nothing.
+   * A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing.
    *
    * @generated from enum value: HISTORY_KIND_REPAIR = 4;
    */
@@ -2100,55 +2105,55 @@ export const HistoryKindSchema: GenEnum<HistoryKind> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 10);
 
 /**
- * What became of an event.
+ * The outcome of an event.
  *
  * @generated from enum topicpolicies.v1.HistoryOutcome
  */
 export enum HistoryOutcome {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: HISTORY_OUTCOME_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * It changed the document, or made it anew as it was.
+   * The event changed the document, or set it again as it was.
    *
    * @generated from enum value: HISTORY_OUTCOME_APPLIED = 1;
    */
   APPLIED = 1,
 
   /**
-   * It did not count: its etag, or what it was computed from, did not hold any more.
+   * The event did not count: its etag, or the document that it was computed from, no longer held.
    *
    * @generated from enum value: HISTORY_OUTCOME_REJECTED = 2;
    */
   REJECTED = 2,
 
   /**
-   * It did not count: there was no document, and it asked for nothing in that case.
+   * The event did not count: there was no document, and the request had `skip_if_absent`.
    *
    * @generated from enum value: HISTORY_OUTCOME_SKIPPED = 3;
    */
   SKIPPED = 3,
 
   /**
-   * It did not count: the same request, or the same event, was there before.
+   * The event did not count: the same request, or the same event, came before.
    *
    * @generated from enum value: HISTORY_OUTCOME_DUPLICATE = 4;
    */
   DUPLICATE = 4,
 
   /**
-   * It says again what the document is: a repair.
+   * The event restates the document: a repair.
    *
    * @generated from enum value: HISTORY_OUTCOME_RESTATED = 5;
    */
   RESTATED = 5,
 
   /**
-   * It says nothing, or nothing new.
+   * The event states nothing, or nothing new.
    *
    * @generated from enum value: HISTORY_OUTCOME_IGNORED = 6;
    */
@@ -2168,7 +2173,7 @@ export const HistoryOutcomeSchema: GenEnum<HistoryOutcome> = /*@__PURE__*/
  */
 export enum HistoryGapReason {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: HISTORY_GAP_REASON_UNSPECIFIED = 0;
    */
@@ -2196,7 +2201,7 @@ export enum HistoryGapReason {
   OVERRUN = 3,
 
   /**
-   * The record is bounded in age and size, and what was older has been dropped.
+   * The record is bounded in age and size, and older events have been dropped.
    *
    * @generated from enum value: HISTORY_GAP_REASON_TRIMMED = 4;
    */
@@ -2216,7 +2221,7 @@ export const HistoryGapReasonSchema: GenEnum<HistoryGapReason> = /*@__PURE__*/
  */
 export enum LogKind {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: LOG_KIND_UNSPECIFIED = 0;
    */
@@ -2237,7 +2242,7 @@ export enum LogKind {
   PULSAR = 2,
 
   /**
-   * In memory: what is written is gone when the server ends.
+   * In memory: everything is lost when the server ends.
    *
    * @generated from enum value: LOG_KIND_MEMORY = 3;
    */
@@ -2251,20 +2256,20 @@ export const LogKindSchema: GenEnum<LogKind> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 13);
 
 /**
- * Who writes change logs beside this server.
+ * Which writers change logs have beside this server.
  *
  * @generated from enum topicpolicies.v1.WriterMode
  */
 export enum WriterMode {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: WRITER_MODE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Nobody.
+   * None.
    *
    * @generated from enum value: WRITER_MODE_SOLE = 1;
    */
@@ -2278,7 +2283,7 @@ export enum WriterMode {
   SHARED = 2,
 
   /**
-   * One server at a time; the others name it (NOT_LEADER).
+   * One server at a time; the others refuse changes and name it (NOT_LEADER).
    *
    * @generated from enum value: WRITER_MODE_EXCLUSIVE = 3;
    */
@@ -2299,41 +2304,41 @@ export const WriterModeSchema: GenEnum<WriterMode> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 14);
 
 /**
- * What a server can do beyond the minimum.
+ * Features of a server beyond the minimum.
  *
  * @generated from enum topicpolicies.v1.ServerFeature
  */
 export enum ServerFeature {
   /**
-   * Not said.
+   * Unspecified.
    *
    * @generated from enum value: SERVER_FEATURE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * It keeps a history: ListHistory, GetPolicy as of then, and watches from the beginning.
+   * The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning.
    *
    * @generated from enum value: SERVER_FEATURE_HISTORY = 1;
    */
   HISTORY = 1,
 
   /**
-   * It knows the namespaces' and brokers' policies: GetEffectivePolicy.
+   * The server knows the namespaces' and brokers' policies: GetEffectivePolicy.
    *
    * @generated from enum value: SERVER_FEATURE_EFFECTIVE = 2;
    */
   EFFECTIVE = 2,
 
   /**
-   * It judges updates by the rules of Pulsar's admin API.
+   * The server checks updates against the rules of Pulsar's admin API.
    *
    * @generated from enum value: SERVER_FEATURE_RULES = 3;
    */
   RULES = 3,
 
   /**
-   * It shows the secrets of object storages.
+   * The server shows object storage secrets.
    *
    * @generated from enum value: SERVER_FEATURE_SECRETS = 4;
    */
@@ -2349,24 +2354,24 @@ export const ServerFeatureSchema: GenEnum<ServerFeature> = /*@__PURE__*/
 /**
  * Topic policies, one document per topic and scope (a policy key).
  *
- * Versions: a document's version names the event that produced it. It is an opaque string; of one policy key, string order is
- * log order. It is the etag too. A document that is not there has a version as well.
+ * Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
+ * The version is the etag too. The absence of a document has a version as well.
  *
- * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason), and, where what the request says is at
- * fault, a google.rpc.BadRequest with every violation. Only what gRPC itself refuses has none, such as a message of more than four times as
- * many bytes as the server takes.
+ * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
+ * fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
+ * message of more than four times as many bytes as the server takes.
  *
- * Bounds: every text and every repeated field has a most, which its comment names. What is longer is refused with INVALID_ARGUMENT, and
- * nothing of the request is done. Lengths of texts are counted in Unicode characters.
+ * Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
+ * INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
  *
- * What is unset: a field of a request means what its comment says where it is not set; a `bool` means no. A field of an answer is told
- * unless its comment says when it is not: 0, an empty text and false are values then.
+ * Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
+ * always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
  *
  * @generated from service topicpolicies.v1.TopicPoliciesService
  */
 export const TopicPoliciesService: GenService<{
   /**
-   * Applies a masked change to one document, and answers when its place in the log is known.
+   * Applies a masked change to one document, and answers when the position of the change in the log is known.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicy
    */
@@ -2376,10 +2381,10 @@ export const TopicPoliciesService: GenService<{
     output: typeof UpdatePolicyResponseSchema;
   },
   /**
-   * The same for many changes, in batches, pipelined. Changes of one policy key are applied in the stream's order; every change gets one
-   * result, in the order in which they are settled. A change that fails concerns no other one; nor does one that can't be decoded, which is
-   * told by its sequence, or by 0 where that can't be told from the rest of its message. A caller that does not read its results is not
-   * read from either.
+   * Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
+   * result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
+   * can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
+   * results, the server stops reading its changes.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicies
    */
@@ -2389,8 +2394,8 @@ export const TopicPoliciesService: GenService<{
     output: typeof UpdatePoliciesResponseSchema;
   },
   /**
-   * Deletes one document, and answers when its place in the log is known. A document that is not there is deleted already: outcome ABSENT,
-   * unless an etag says otherwise.
+   * Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
+   * ABSENT, unless an etag demands otherwise.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.DeletePolicy
    */
@@ -2410,7 +2415,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof GetPolicyResponseSchema;
   },
   /**
-   * Reads what holds for one topic, and which level says so.
+   * Reads the effective policies of one topic, and the level that sets each.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy
    */
@@ -2430,7 +2435,8 @@ export const TopicPoliciesService: GenService<{
     output: typeof ListPoliciesResponseSchema;
   },
   /**
-   * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md has the whole protocol.
+   * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
+   * protocol.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.WatchPolicies
    */
@@ -2440,7 +2446,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof WatchPoliciesResponseSchema;
   },
   /**
-   * Lists what happened to the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+   * Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.ListHistory
    */
@@ -2450,7 +2456,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof ListHistoryResponseSchema;
   },
   /**
-   * Tells what this server is, and what its limits are.
+   * Returns facts about this server, and its limits.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetServerInfo
    */
