@@ -1,4 +1,4 @@
-//! Generates the messages and the stub from `proto`, without a `protoc`.
+//! Generates the messages and the stub from `proto`, without `protoc`.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use protox::file::{ChainFileResolver, DescriptorSetFileResolver, GoogleFileResolver, IncludeFileResolver};
 
-/// Where the definitions are, seen from here.
+/// The directory of the definitions, relative to this crate.
 const PROTO: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The definitions of `google.rpc`, which `tonic-types` has under names without a folder.
+/// The definitions of `google.rpc`. `tonic-types` has them under file names without a directory.
 fn google_rpc() -> Result<FileDescriptorSet, prost::DecodeError> {
     let mut set = FileDescriptorSet::decode(tonic_types::pb::FILE_DESCRIPTOR_SET)?;
     for file in &mut set.file {

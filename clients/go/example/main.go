@@ -1,5 +1,5 @@
-// An example of everything that the client does. Start "topicpolicies serve --data policies.db", then "go run ./example". Beside a
-// broker, the topic has to exist.
+// An example of the client's main features. Start "topicpolicies serve --data policies.db", then "go run ./example". If the server works
+// with a broker, the topic has to exist.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context, target, topic string) error {
 	defer client.Close()
 	key := topicpolicies.Key{Topic: topic}
 
-	// A cache, and a listener that is told of every change.
+	// A cache, and a listener that is called for every change.
 	cache, err := client.Cache(ctx, topicpolicies.Selection{Topics: []string{topic}})
 	if err != nil {
 		return err
@@ -66,7 +66,8 @@ func run(ctx context.Context, target, topic string) error {
 	}
 	fmt.Printf("updated to version %s\n", updated.Version)
 
-	// An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster. The reason is kept in the log.
+	// An edit: sets one entry of a map and leaves the others alone. If another writer was faster, the function runs again. The reason is
+	// stored in the log.
 	edited, err := client.Edit(ctx, key, func(policies *topicpolicies.TopicPolicies) error {
 		policies.MaxProducerPerTopic = proto.Int32(policies.GetMaxProducerPerTopic() + 1)
 		if policies.SubscriptionPolicies == nil {
@@ -90,7 +91,7 @@ func run(ctx context.Context, target, topic string) error {
 	}
 	fmt.Println("an old etag was refused")
 
-	// The listener has been told, and the cache has it.
+	// Wait until the listener was called; then the cache has the change too.
 	for told := int32(0); told != edited.Document.Policies.GetMaxProducerPerTopic(); {
 		select {
 		case told = <-limits:

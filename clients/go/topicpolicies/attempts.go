@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// calls notes what became of each attempt of a call: a change whose first attempt broke in the middle may have been made, whatever the last
-// attempt says.
+// calls is a gRPC stats handler that records the result of each attempt of a call: if the connection broke during the first attempt, the
+// change may have been made, whatever the result of the last attempt.
 type calls struct{}
 
 type (
@@ -17,7 +17,7 @@ type (
 	attemptKey struct{}
 )
 
-// call is one call with all its attempts.
+// call records what is known of one call with all its attempts.
 type call struct {
 	mu        sync.Mutex
 	sent      bool
@@ -31,7 +31,7 @@ type attempt struct {
 	sent bool
 }
 
-// begin: another attempt follows, of which gRPC may make several.
+// begin starts another attempt of the client, of which gRPC may make several of its own.
 func (c *call) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *call) noteSent() {
 	c.sent, c.now = true, true
 }
 
-// present tells whether the request went out in the present attempt, and how many gRPC made of it: at least one.
+// present reports whether the request was sent in the present attempt, and how many attempts gRPC made of it, at least one.
 func (c *call) present() (sent bool, made int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (calls) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 	return ctx
 }
 
-// HandleRPC notes that an attempt was made, when its request was sent, and how it ended.
+// HandleRPC records that an attempt was made, that its request was sent, and how it ended.
 func (calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {
@@ -85,7 +85,7 @@ func (calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 	switch each := event.(type) {
 	case *stats.Begin:
-		if !each.IsTransparentRetryAttempt { // such a one follows one that the service has not seen
+		if !each.IsTransparentRetryAttempt { // a transparent retry follows an attempt that never reached the service
 			a.call.noteMade()
 		}
 	case *stats.OutHeader:
@@ -98,13 +98,13 @@ func (calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// TagConn is of no concern.
+// TagConn does nothing.
 func (calls) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-// HandleConn is of no concern.
+// HandleConn does nothing.
 func (calls) HandleConn(context.Context, stats.ConnStats) {}
 
-// ambiguous tells whether a change that was sent and failed like this may have been made all the same.
+// ambiguous reports whether a change that was sent and failed with this error may have been made.
 func ambiguous(failure *Error) bool {
 	switch failure.Code {
 	case codes.DeadlineExceeded, codes.Internal:
@@ -116,7 +116,7 @@ func ambiguous(failure *Error) bool {
 	}
 }
 
-// settled are the answers that a repeat gets only if the request was not applied before: the service looks its id up first.
+// settled reports whether this error of a repeat says that the change was not made before: the service looks up the request id first.
 func settled(failure *Error) bool {
 	switch failure.Code {
 	case codes.Aborted, codes.AlreadyExists, codes.InvalidArgument:

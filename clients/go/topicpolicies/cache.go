@@ -9,42 +9,44 @@ import (
 	"time"
 )
 
-// Forever is how old a copy is of which nothing is known yet.
+// Forever is the staleness of a copy that was never complete.
 const Forever = time.Duration(math.MaxInt64)
 
-// PolicyCache is a local, always current copy of the documents that a selection names (the informer pattern). It watches in a goroutine of
-// its own. Reads never wait and never fail: while the service is out of reach they give what was known last, and Staleness says how old
-// that is.
+// PolicyCache is a local copy, kept up to date, of the documents that a selection names (the informer pattern). It watches in a goroutine
+// of its own. Reads never wait and never fail: while the service is out of reach, they return the last known documents, and Staleness says
+// how old the copy is.
 //
-// While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
-// is complete.
+// When a namespace starts over with a snapshot, its documents stay until the snapshot is complete; those that the snapshot does not have
+// are then removed.
 type PolicyCache struct {
 	watch *Watch
 	done  chan struct{}
 
 	mu        sync.RWMutex
 	parts     map[string]*part
-	newest    time.Time     // what the stream has confirmed last, of any namespace, by the server's clock
-	waiting   chan struct{} // closed and replaced when a namespace has been synced
+	newest    time.Time     // the newest confirmed time of the present stream, in any namespace, by the server's clock
+	waiting   chan struct{} // closed and replaced whenever a namespace is synced
 	listeners map[*listener]struct{}
 	err       error
 }
 
-// NamespaceStatus is how a namespace of a cache is.
+// NamespaceStatus is the state of one namespace of a cache.
 type NamespaceStatus struct {
-	// Synced tells whether it has had a whole snapshot. From then on reads are complete, if perhaps stale.
+	// Synced reports whether the first snapshot of the namespace is complete. From then on reads are complete, though they may be stale.
 	Synced bool
-	// Staleness is how long ago it was known that the copy had everything; Forever before Synced.
+	// Staleness is how long ago the copy was last confirmed to be complete; Forever before Synced.
 	Staleness time.Duration
-	// State is the service's own; it is not set while the service is out of reach, or has not said yet.
+	// State is the state that the service reported. It is not set while the service is out of reach, and before its first report.
 	State NamespaceState
-	// Reason and Message say why it is not followed, the first for programs and the second for people; empty if it is.
+	// Reason and Message say why the namespace is not followed, Reason for programs and Message for people; both are empty if it is
+	// followed.
 	Reason  string
 	Message string
 }
 
-// Cache makes a cache and starts to fill it. Close it, or end the context, when it is no longer needed. Scopes, Topics and Namespaces of
-// the selection count; BookmarkInterval is how often the service confirms that nothing has changed, 10 seconds if it is not set.
+// Cache creates a cache and starts to fill it. Close it, or end the context, when it is no longer needed. Of the selection, Topics,
+// Namespaces, Scopes and BookmarkInterval are used; BookmarkInterval is how often the service confirms that the copy is complete, by
+// default 10 seconds.
 func (c *Client) Cache(ctx context.Context, selection Selection) (*PolicyCache, error) {
 	watch, err := c.Watch(ctx, Selection{
 		Topics: selection.Topics, Namespaces: selection.Namespaces, Scopes: selection.Scopes, BookmarkInterval: selection.BookmarkInterval,
@@ -68,23 +70,24 @@ func newCache(namespaces []string) *PolicyCache {
 	return cache
 }
 
-// Close ends the cache and its listeners, and waits until it has stopped watching. Reads go on giving what was known last.
+// Close ends the cache and its listeners, and waits until it has stopped watching. Reads go on returning the last known documents.
 func (p *PolicyCache) Close() {
 	p.watch.Close()
 	<-p.done
 }
 
-// Done is closed when the cache no longer follows: after Close, the end of its context, or an error that makes it senseless to go on.
+// Done returns a channel that is closed when the cache stops following: after Close, when its context ends, or after an error that retrying
+// can't cure.
 func (p *PolicyCache) Done() <-chan struct{} { return p.done }
 
-// Err says why the cache no longer follows; nil while it does.
+// Err returns why the cache stopped following; nil while it follows.
 func (p *PolicyCache) Err() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.err
 }
 
-// Get gives a document; false if there is none, or none is known yet. The topic may be named without its domain, or by a partition's name.
+// Get returns a document; false if there is none, or none is known yet. The topic's name may lack its domain, or be that of a partition.
 // The document's policies are shared: clone them before you change them.
 func (p *PolicyCache) Get(key Key) (PolicyDocument, bool) {
 	key = key.full()
@@ -98,7 +101,7 @@ func (p *PolicyCache) Get(key Key) (PolicyDocument, bool) {
 	return document, document.Exists()
 }
 
-// Documents gives all documents, ordered by topic and scope.
+// Documents returns all documents, ordered by topic and scope.
 func (p *PolicyCache) Documents() []PolicyDocument {
 	p.mu.RLock()
 	var all []PolicyDocument
@@ -119,7 +122,7 @@ func (p *PolicyCache) Documents() []PolicyDocument {
 	return all
 }
 
-// Synced tells whether every namespace has had a whole snapshot.
+// Synced reports whether the first snapshot of every namespace is complete.
 func (p *PolicyCache) Synced() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -135,7 +138,7 @@ func (p *PolicyCache) synced() bool {
 	return true
 }
 
-// WaitSynced waits until Synced. It fails with the context's error, or with what ended the cache.
+// WaitSynced waits until Synced. It returns the context's error, or the error that ended the cache.
 func (p *PolicyCache) WaitSynced(ctx context.Context) error {
 	for {
 		p.mu.RLock()
@@ -154,13 +157,13 @@ func (p *PolicyCache) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Staleness is how old the copy is: that of its stalest namespace, Forever before Synced. While all is well it is at most about the
-// interval of bookmarks.
+// Staleness returns how old the copy of the stalest namespace is; Forever before Synced. Normally it is at most about the bookmark
+// interval.
 func (p *PolicyCache) Staleness() time.Duration {
 	return p.stalenessAt(time.Now(), "")
 }
 
-// stalenessAt is how old the copy of a namespace is, or that of all of them (""), at a time.
+// stalenessAt returns how old the copy of a namespace is at a time; the empty name means the stalest one.
 func (p *PolicyCache) stalenessAt(now time.Time, name string) time.Duration {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -173,7 +176,7 @@ func (p *PolicyCache) stalenessAt(now time.Time, name string) time.Duration {
 	return oldest
 }
 
-// Namespace tells how one namespace is; of one that was not selected nothing is known.
+// Namespace returns the state of one namespace; for one that was not selected, only Staleness is set, to Forever.
 func (p *PolicyCache) Namespace(name string) NamespaceStatus {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -230,7 +233,7 @@ func (p *PolicyCache) apply(event Event, now time.Time) {
 		part := p.parts[each.Namespace]
 		part.state, part.reason, part.message = each.State, each.Reason, each.Message
 	case Interrupted:
-		p.newest = time.Time{} // the next stream may be another server's, with a clock of its own
+		p.newest = time.Time{} // the next stream may come from another server, with a clock of its own
 		failure := fromError(each.Err)
 		for _, part := range p.parts {
 			part.state, part.reason, part.message = stateUnset, failure.Reason, failure.Message
@@ -238,7 +241,7 @@ func (p *PolicyCache) apply(event Event, now time.Time) {
 	}
 }
 
-// lag is how far what a bookmark confirms lies behind what the stream has confirmed of any namespace.
+// lag returns how far a confirmed time lies behind the newest one that the stream has sent for any namespace.
 func (p *PolicyCache) lag(confirmed time.Time) time.Duration {
 	if confirmed.After(p.newest) {
 		p.newest = confirmed

@@ -122,7 +122,7 @@ func TestTheOutcomeOfAChangeThatWasSentAndNotAnsweredIsUnknownAndARepeatIsPossib
 func TestAnUnavailableServiceAfterABrokenAttemptLeavesTheOutcomeUnknown(t *testing.T) {
 	fake := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt == 1 {
-			return nil, status.Error(codes.Unavailable, "a proxy's own words") // nobody knows what the service did
+			return nil, status.Error(codes.Unavailable, "a proxy's own words") // it is not known what the service did
 		}
 		return nil, fromTheService(codes.Unavailable, "LOG_UNAVAILABLE")
 	}}
@@ -149,7 +149,7 @@ func TestWithoutAConnectionAChangeWasCertainlyNotMade(t *testing.T) {
 	}
 }
 
-// nobody is an address at which nobody listens.
+// nobody returns an address at which nothing listens.
 func nobody(t *testing.T) string {
 	t.Helper()
 	probe, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,47 +13,49 @@ import (
 // Update is a change of some fields of one document.
 type Update struct {
 	Key
-	// Policies has the new values of the masked fields. What the mask names and Policies does not set is cleared.
+	// Policies has the new values of the masked fields. A field that the mask names and Policies does not set is cleared.
 	Policies *TopicPolicies
-	// Mask names the fields to change (see Path). "*" alone replaces the whole document. Empty means what Policies sets: leaf by leaf in
-	// objects, entry by entry in maps.
+	// Mask has the paths of the fields to change (see Path). "*" alone replaces the whole document. If it is empty, the fields and map
+	// entries that Policies sets are changed, and nothing is cleared.
 	Mask []string
-	// ListOperations says what to do with list fields, by path; the others are replaced.
+	// ListOperations says what to do with list fields, by path; a list without an entry here is replaced.
 	ListOperations map[string]ListOperation
 	// ETag is the version that the document, or its absence, must have; empty: any.
 	ETag string
-	// MustNotExist fails with ErrAlreadyExists when there is a document.
+	// MustNotExist makes the update fail with ErrAlreadyExists if there is a document.
 	MustNotExist bool
-	// SkipIfAbsent does nothing when there is no document.
+	// SkipIfAbsent makes the update do nothing if there is no document.
 	SkipIfAbsent bool
-	// ValidateOnly checks everything and answers what would be, without writing.
+	// ValidateOnly checks everything and returns what the result would be, without writing.
 	ValidateOnly bool
-	// IncludePrevious has the answer tell the document before the change.
+	// IncludePrevious returns the document before the change too.
 	IncludePrevious bool
-	// RequestID is a UUID, to repeat an earlier request and learn what it did; empty: a new one is made.
+	// RequestID is a UUID; if it is empty, a new one is used. Set it to the id of an earlier request to repeat that request and learn its
+	// outcome.
 	RequestID string
-	// Actor says who asks, and Reason why; both are kept in the log. Empty: the client's actor, and no reason.
+	// Actor says who makes the change, and Reason why; both are stored in the log. If they are empty, the client's actor is used, and no
+	// reason.
 	Actor  string
 	Reason string
 }
 
-// UpdateResult is what became of an update.
+// UpdateResult is the result of an update.
 type UpdateResult struct {
-	// Document is the document after the change. With ValidateOnly it is the one that would be, with the present version. It is empty only if
-	// this answers a repeat and the document is not known any more, because there were changes since.
+	// Document is the document after the change. With ValidateOnly, it is the document as it would be, with the present version. It is
+	// empty only in the answer to a repeat, if later changes have replaced the document.
 	Document PolicyDocument
-	// Version is the version after the change. It is empty only if this answers a repeat of which it is no longer known.
+	// Version is the version after the change. It is empty only in the answer to a repeat, if it is no longer known.
 	Version string
-	// PreviousVersion is the version that the change was applied to. Along all changes of a document each version is the next one's
-	// previous one.
+	// PreviousVersion is the version that the change was applied to. Along all changes of a document, each version is the next one's
+	// previous version.
 	PreviousVersion string
-	// Previous is the document that the change was applied to; nil if it was not asked for, or is not known any more.
+	// Previous is the document that the change was applied to; nil if it was not requested, or is no longer known.
 	Previous *PolicyDocument
-	// Outcome is what became of it.
+	// Outcome says what the update did.
 	Outcome UpdateOutcome
-	// RequestID is the request's id, 32 hexadecimal digits; empty if nothing had to be sent.
+	// RequestID is the id of the request, 32 hexadecimal digits; empty if nothing had to be sent.
 	RequestID string
-	// Replayed tells whether this is the answer to an earlier request of the same id, given again.
+	// Replayed reports whether this is the answer to an earlier request with the same id, returned again.
 	Replayed bool
 }
 
@@ -66,7 +68,7 @@ func (c *Client) Update(ctx context.Context, update Update) (UpdateResult, error
 	return updateResultOf(answer), nil
 }
 
-// request has a mask only where the caller gave one: what no mask means is the service's to say.
+// request builds the request message. It has a mask only if the caller gave one: the service defines what no mask means.
 func (u Update) request() *pb.UpdatePolicyRequest {
 	request := &pb.UpdatePolicyRequest{
 		Topic:           u.Topic,
@@ -105,36 +107,37 @@ type Deletion struct {
 	Key
 	// ETag is the version that the document must have; empty: any.
 	ETag string
-	// ValidateOnly checks everything and answers what would be, without writing.
+	// ValidateOnly checks everything and returns what the result would be, without writing.
 	ValidateOnly bool
-	// IncludePrevious has the answer tell the document that was deleted.
+	// IncludePrevious returns the document that was deleted too.
 	IncludePrevious bool
-	// RequestID is a UUID, to repeat an earlier request; empty: a new one is made.
+	// RequestID is a UUID; if it is empty, a new one is used. Set it to the id of an earlier request to repeat that request.
 	RequestID string
-	// Actor says who asks, and Reason why, as in Update.
+	// Actor says who makes the change, and Reason why, as in Update.
 	Actor  string
 	Reason string
 }
 
-// DeleteResult is what became of a deletion.
+// DeleteResult is the result of a deletion.
 type DeleteResult struct {
-	// Document is the absence after the deletion. With ValidateOnly it has the present version. It is empty only where Version is.
+	// Document has the version after the deletion, and no policies. With ValidateOnly, it has the present version. It is empty only if
+	// Version is.
 	Document PolicyDocument
-	// Version is the version after the deletion. It is empty only if this answers a repeat of which it is no longer known.
+	// Version is the version after the deletion. It is empty only in the answer to a repeat, if it is no longer known.
 	Version string
 	// PreviousVersion is the version that was deleted.
 	PreviousVersion string
-	// Previous is the document that was deleted; nil if it was not asked for, or is not known any more.
+	// Previous is the document that was deleted; nil if it was not requested, or is no longer known.
 	Previous *PolicyDocument
-	// Outcome is what became of it.
+	// Outcome says what the deletion did.
 	Outcome DeleteOutcome
-	// RequestID is the request's id, 32 hexadecimal digits.
+	// RequestID is the id of the request, 32 hexadecimal digits.
 	RequestID string
-	// Replayed tells whether this is the answer to an earlier request of the same id, given again.
+	// Replayed reports whether this is the answer to an earlier request with the same id, returned again.
 	Replayed bool
 }
 
-// Delete deletes one document. One that is not there is deleted already: DeleteOutcomeAbsent.
+// Delete deletes one document. If there is none, that is no error: the outcome is DeleteOutcomeAbsent.
 func (c *Client) Delete(ctx context.Context, deletion Deletion) (DeleteResult, error) {
 	answer, err := invoke(ctx, c, deletion.request(), c.stub.DeletePolicy)
 	if err != nil {
@@ -168,7 +171,7 @@ func deleteResultOf(m *pb.DeletePolicyResponse) DeleteResult {
 	}
 }
 
-// orNew is a request id in the form in which the service tells it.
+// orNew returns the request id, or a new one in the form in which the service returns ids.
 func orNew(requestID string) string {
 	if requestID == "" {
 		return strings.ReplaceAll(uuid.NewString(), "-", "")

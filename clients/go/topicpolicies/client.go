@@ -10,9 +10,9 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// Client changes, reads and follows topic policies. It may be used by many goroutines. Close it when it is no longer needed.
+// Client changes, reads and follows topic policies. It is safe for concurrent use. Close it when it is no longer needed.
 //
-// Every call fails with an *Error. What its context has ended matches the context's error as well (errors.Is).
+// Every call returns an *Error if it fails. If the context ended the call, the error matches the context's error too (errors.Is).
 type Client struct {
 	line    *line
 	stub    pb.TopicPoliciesServiceClient
@@ -22,11 +22,11 @@ type Client struct {
 	pauses  RetryPolicy
 }
 
-// New makes a client of the service at a target: its address, as gRPC understands it, or the addresses of several sidecars, separated by
-// commas, which take turns when they can't be reached; empty is DefaultTarget. It connects with the first call.
+// New creates a client of the service at a target: its address in gRPC's syntax, or the addresses of several sidecars, separated by commas;
+// if one can't be reached, the client moves on to the next. An empty target is DefaultTarget. The first call connects.
 //
-// A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same TLS and token; reads and watches stay
-// where they are.
+// If one sidecar leads a namespace, changes of that namespace go to it, whatever its address, with the same TLS and token; reads and
+// watches stay at the client's own addresses.
 func New(target string, options ...Option) (*Client, error) {
 	if target == "" {
 		target = DefaultTarget
@@ -55,11 +55,11 @@ func New(target string, options ...Option) (*Client, error) {
 	}, nil
 }
 
-// Close ends all calls and watches, and the connections.
+// Close ends all calls and watches, and closes the connections.
 func (c *Client) Close() error { return c.line.close() }
 
-// Stub is the generated client on the same connections, with the same metadata, for what this package has no words for. Its streams go
-// where reads go.
+// Stub returns the generated client on the same connections, with the same metadata, for calls that this package does not wrap. Its unary
+// calls are retried as RetryPolicy says, a change that was sent only if it has a request id. Its streams go where reads go.
 func (c *Client) Stub() pb.TopicPoliciesServiceClient { return c.stub }
 
 // invoke makes one call.
@@ -71,7 +71,7 @@ func invoke[Request, Answer any](
 	return answer, err
 }
 
-// ask makes one call, and tells of its answer since when that can't be confirmed.
+// ask makes one call. It also returns the time since which the server can't confirm its answers; zero if this one was confirmed.
 func ask[Request, Answer any](
 	ctx context.Context, c *Client, request *Request,
 	method func(context.Context, *Request, ...grpc.CallOption) (*Answer, error),

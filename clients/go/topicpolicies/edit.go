@@ -9,17 +9,17 @@ import (
 
 const editAttempts = 16
 
-// editPauses are short at first, since whoever was faster is done already.
+// editPauses are short at first: the writer that was faster has already finished.
 var editPauses = RetryPolicy{InitialBackoff: 10 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, Multiplier: 2}
 
-// Edit changes a document by editing a copy of it. What differs afterwards is sent, and nothing if nothing does: leaves of objects that are
-// in both, single entries of maps, lists as a whole.
+// Edit changes a document by editing a copy of it. Only the difference is sent, and nothing if there is none: single fields of messages
+// that both documents have, single entries of maps, and lists as a whole.
 //
-// The change holds only if nobody else changed the document meanwhile. If somebody did, the function is called again on a fresh copy, up to
-// 16 times, so it must do nothing but edit; after that it is ErrConflict. An error of the function is returned as it is, and nothing is
-// sent.
+// The change is made only if no other writer has changed the document meanwhile. If one has, the function is called again with a fresh
+// copy, up to 16 times in all, so it must do nothing but edit; after that the error is ErrConflict. An error of the function is returned as
+// it is, and nothing is sent.
 //
-// Options say more about the update that is sent, such as its Actor and Reason; its key, policies, mask and etag are the edit's own.
+// Options set further fields of the update, such as Actor and Reason; its key, policies, mask and etag are set by Edit.
 func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) error, options ...func(*Update)) (UpdateResult, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -34,7 +34,7 @@ func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) 
 		}
 		var conflict *Error
 		if errors.As(err, &conflict) {
-			atLeast = conflict.Metadata["version"] // whoever reads for us may not have it yet
+			atLeast = conflict.Metadata["version"] // the server that answers reads may not have this version yet
 		}
 		if ended := pause(ctx, editPauses.delay(attempt, rand.Float64())); ended != nil {
 			return result, verdict{ended: ended}.of(fromError(err))
@@ -66,7 +66,7 @@ func (c *Client) editOnce(
 	return c.Update(ctx, update)
 }
 
-// pause waits, unless the context ends before.
+// pause waits for a duration. It returns the context's error if the context ends first.
 func pause(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()

@@ -16,30 +16,30 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// What can go wrong, for errors.Is: one error per thing that a caller would handle differently. A call that was not answered in time
-// matches context.DeadlineExceeded, and one that its caller cancelled context.Canceled, whatever else they match.
+// The kinds of errors, for errors.Is: one for each kind of failure that a caller would handle differently. A call that was not answered in
+// time also matches context.DeadlineExceeded, and one that its caller cancelled context.Canceled, whatever else they match.
 var (
-	// ErrInvalidArgument: the request is wrong and will stay wrong; also returned before anything is sent.
+	// ErrInvalidArgument: the request is invalid and stays so; also returned before anything is sent.
 	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrNotFound: the topic, namespace or tenant does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the document is not at the version that the etag demanded, or others changed it again and again. Read it again and decide
-	// anew.
+	// ErrConflict: the document is not at the version that the etag requires, or changes too often; nothing was changed. Read the document
+	// again and decide anew.
 	ErrConflict = errors.New("conflict")
-	// ErrAlreadyExists: there is a document, and MustNotExist was set.
+	// ErrAlreadyExists: there is a document although MustNotExist is set.
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrFailedPrecondition: the request does not fit the present state, such as topic policies being disabled.
+	// ErrFailedPrecondition: the request does not fit the present state, for example because topic policies are disabled.
 	ErrFailedPrecondition = errors.New("failed precondition")
-	// ErrOutOfRange: the history does not tell for certain what was there.
+	// ErrOutOfRange: the history can't say with certainty what the document was.
 	ErrOutOfRange = errors.New("out of range")
-	// ErrResourceExhausted: a limit of the service was met; nothing was done.
+	// ErrResourceExhausted: a limit of the service was reached; nothing was done.
 	ErrResourceExhausted = errors.New("resource exhausted")
-	// ErrPermissionDenied: the caller is unknown or may not do this.
+	// ErrPermissionDenied: the caller is not authenticated, or lacks a permission.
 	ErrPermissionDenied = errors.New("permission denied")
 	// ErrUnavailable: the service, or the change log behind it, can't be reached; nothing was done.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrOutcomeUnknown: a change may or may not have been made: its answer was lost, or did not come in time. To learn what happened,
-	// repeat the same call with the error's RequestID: what was done is not done twice.
+	// ErrOutcomeUnknown: it is not known whether a change was made; its answer was lost, or did not arrive in time. To learn the outcome,
+	// repeat the same call with the error's RequestID: a change that was made is not made again.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("closed")
@@ -64,7 +64,7 @@ const domain = "topicpolicies"
 
 // Violation is one thing that is wrong with a request.
 type Violation struct {
-	// Field is the request's field, such as update_mask.paths[1] or policies.retention_policies.
+	// Field is the path of the field in the request, such as update_mask.paths[1] or policies.retention_policies.
 	Field string
 	// Reason is machine-readable, such as UNKNOWN_PATH; empty if the service gave none.
 	Reason string
@@ -72,24 +72,25 @@ type Violation struct {
 	Description string
 }
 
-// Error is what every call fails with. errors.Is(err, ErrConflict) and its siblings tell kinds apart, errors.As gives the details.
+// Error is the error of every failed call. Use errors.Is(err, ErrConflict) and the like to tell the kinds apart, and errors.As for the
+// details.
 type Error struct {
 	// Code is gRPC's status code.
 	Code codes.Code
 	// Reason is the name of an ErrorReason without its prefix, such as ETAG_MISMATCH; empty if the error is not the service's own (a broken
 	// connection, a proxy).
 	Reason string
-	// Message is a sentence for people.
+	// Message is a human-readable description.
 	Message string
-	// Metadata has further facts for programs.
+	// Metadata has further facts for programs, by key; ErrorReason says which keys each reason has.
 	Metadata map[string]string
-	// Violations are all that is wrong with the request, if it was at fault.
+	// Violations is everything that is wrong with the request, if the request is at fault.
 	Violations []Violation
-	// FromService tells whether the service itself said so.
+	// FromService reports whether the service itself returned the error, not gRPC, a proxy or this client.
 	FromService bool
-	// RetryAfter is after which time a repeat may help, as google.rpc.RetryInfo tells; 0: nobody said so.
+	// RetryAfter is the time after which a retry may succeed, from google.rpc.RetryInfo; 0 if the error has none.
 	RetryAfter time.Duration
-	// RequestID is the id of the request whose outcome is unknown; empty otherwise.
+	// RequestID is the id of the request whose outcome is unknown; empty for all other errors.
 	RequestID string
 
 	kind    error
@@ -98,23 +99,23 @@ type Error struct {
 	details []*anypb.Any
 }
 
-// Error is the sentence for people.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is tells whether this is an error of that kind.
+// Is reports whether the error is of a kind.
 func (e *Error) Is(kind error) bool {
 	return kind != nil && (kind == e.kind || kind == e.ended || (kind == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded))
 }
 
-// Unwrap is what gRPC gave, if it came from there.
+// Unwrap returns gRPC's own error, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// GRPCStatus lets status.FromError and status.Code understand it; it has the details that the service gave.
+// GRPCStatus makes status.FromError and status.Code work with the error. The status has the details that the service gave.
 func (e *Error) GRPCStatus() *status.Status {
 	return status.FromProto(&rpcstatus.Status{Code: int32(e.Code), Message: e.Message, Details: e.details})
 }
 
-// fromStatus reads a status with its google.rpc details. Details of other kinds are passed over.
+// fromStatus converts a status with its google.rpc details. Details of other types are ignored.
 func fromStatus(s *status.Status, cause error) *Error {
 	failure := &Error{Code: s.Code(), Message: s.Message(), kind: kinds[s.Code()], cause: cause, details: s.Proto().GetDetails()}
 	for _, detail := range s.Details() {
@@ -143,12 +144,13 @@ func fromError(err error) *Error {
 	return fromStatus(status.Convert(err), err)
 }
 
-// passingLimit tells whether a limit was met of which it is said when there is room again. Nothing was done.
+// passingLimit reports whether a limit was reached and the service says when to retry. Nothing was done.
 func passingLimit(failure *Error) bool {
 	return failure.Code == codes.ResourceExhausted && failure.RetryAfter > 0
 }
 
-// reasonOf is a reason as errors have it, without its prefix: empty for none, a number for one that this package does not know.
+// reasonOf returns the name of a reason as errors have it, without its prefix: empty for none, a number for one that this package does not
+// know.
 func reasonOf(reason pb.ErrorReason) string {
 	if reason == pb.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return ""
@@ -156,7 +158,7 @@ func reasonOf(reason pb.ErrorReason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-// invalid is an error about a request that was not sent.
+// invalid returns the error of a request that was refused before it was sent.
 func invalid(field, reason, description string) *Error {
 	return &Error{
 		Code: codes.InvalidArgument, Reason: reason, Message: description, kind: ErrInvalidArgument,
@@ -164,34 +166,34 @@ func invalid(field, reason, description string) *Error {
 	}
 }
 
-// closed is the error of whatever is begun, or still under way, when the client was closed.
+// closed returns the error of calls that are made, or still in progress, when the client is closed.
 func closed() *Error {
 	return &Error{Code: codes.Canceled, Message: "The client was closed.", kind: ErrClosed}
 }
 
-// broken is the error of a stream that ended without a word.
+// broken returns the error of a stream that the service ended without an error.
 func broken() *Error {
 	return &Error{Code: codes.Unavailable, Message: "The service has ended the stream.", kind: ErrUnavailable}
 }
 
-// stopped is the error of what a context's end has stopped.
+// stopped returns the error of a call that the end of its context has stopped.
 func stopped(ended error) *Error {
 	return fromStatus(status.FromContextError(ended), ended)
 }
 
-// verdict is what is known of a call once it is not made again.
+// verdict is what is known of a call after its last attempt.
 type verdict struct {
-	// requestID is that of a change, empty for what changes nothing.
+	// requestID is the request id of a change; empty for calls that change nothing.
 	requestID string
-	// sent tells whether any attempt went out, and ambiguous whether one of those may have made the change.
+	// sent reports whether any attempt was sent, and ambiguous whether one of those may have made the change.
 	sent, ambiguous bool
-	// ended is the error of the caller's context; nil if that is not over.
+	// ended is the error of the caller's context; nil if the context has not ended.
 	ended error
-	// target is where the call was to go.
+	// target is the target of the client.
 	target string
 }
 
-// of is the error that the caller gets, given how the last attempt failed.
+// of returns the error for the caller, given the error of the last attempt.
 func (v verdict) of(failure *Error) *Error {
 	told := *failure
 	told.ended = v.ended
@@ -207,7 +209,7 @@ func (v verdict) of(failure *Error) *Error {
 	case failure.Code == codes.DeadlineExceeded && !v.sent:
 		told.Code, told.kind, told.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
 		told.Message = "There was no connection to the service at " + v.target + " in time: " + failure.Message
-	case failure.Code == codes.DeadlineExceeded && change: // all that was sent was refused, and the last attempt did not go out
+	case failure.Code == codes.DeadlineExceeded && change: // every attempt that was sent was refused, and the last attempt was not sent
 		told.Code, told.kind, told.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
 		told.Message = "The change was not made, nobody took it in time: " + failure.Message
 	}

@@ -17,11 +17,11 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// fakeService answers updates as a test says, and notes what came: for what a sound service can't be made to do.
+// fakeService answers as a test specifies, and records the requests: for cases that the real service can't be made to produce.
 type fakeService struct {
 	pb.UnimplementedTopicPoliciesServiceServer
 	update func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error)
-	other  func(ctx context.Context, attempt int) error // how reads and deletions fail; nil: they don't
+	other  func(ctx context.Context, attempt int) error // the error of reads and deletions; nil: they succeed
 	watch  func(*pb.WatchPoliciesRequest, pb.TopicPoliciesService_WatchPoliciesServer) error
 	many   func(stream pb.TopicPoliciesService_UpdatePoliciesServer, number int) error
 
@@ -36,10 +36,11 @@ type fakeService struct {
 	connections int
 }
 
-// arrival is an attempt that came, and what gRPC says there of how often it has made this call before: empty if not at all.
+// arrival is an attempt that arrived, and the number of previous attempts of the call according to gRPC's metadata: empty if there were
+// none.
 type arrival struct{ method, before string }
 
-// met is how many updates came.
+// met returns how many updates arrived.
 func (f *fakeService) met() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,14 +95,14 @@ func (f *fakeService) counted(ctx context.Context, attempts *int) error {
 	return f.other(ctx, attempt)
 }
 
-// arrived is what came, in this order.
+// arrived returns the attempts in their order of arrival.
 func (f *fakeService) arrived() []arrival {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.arrivals)
 }
 
-// WatchPolicies tells of an empty namespace, and then nothing.
+// WatchPolicies sends SYNCED for an empty namespace, and then nothing.
 func (f *fakeService) WatchPolicies(request *pb.WatchPoliciesRequest, stream pb.TopicPoliciesService_WatchPoliciesServer) error {
 	f.mu.Lock()
 	f.watches++
@@ -118,7 +119,7 @@ func (f *fakeService) WatchPolicies(request *pb.WatchPoliciesRequest, stream pb.
 	return stream.Context().Err()
 }
 
-// UpdatePolicies does as the test says; number counts its streams from 1.
+// UpdatePolicies behaves as the test specifies; number counts its streams from 1.
 func (f *fakeService) UpdatePolicies(stream pb.TopicPoliciesService_UpdatePoliciesServer) error {
 	f.mu.Lock()
 	f.streams++
@@ -127,7 +128,7 @@ func (f *fakeService) UpdatePolicies(stream pb.TopicPoliciesService_UpdatePolici
 	return f.many(stream, number)
 }
 
-// TagConn is of no concern.
+// TagConn does nothing.
 func (f *fakeService) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
 // HandleConn counts connections.
@@ -139,10 +140,10 @@ func (f *fakeService) HandleConn(_ context.Context, event stats.ConnStats) {
 	}
 }
 
-// TagRPC is of no concern.
+// TagRPC does nothing.
 func (f *fakeService) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
-// HandleRPC notes what comes.
+// HandleRPC records the attempts that arrive.
 func (f *fakeService) HandleRPC(_ context.Context, event stats.RPCStats) {
 	if begins, came := event.(*stats.InHeader); came {
 		f.mu.Lock()
@@ -158,7 +159,7 @@ func (f *fakeService) serve(t *testing.T, options ...grpc.ServerOption) (address
 	return address
 }
 
-// start serves; end ends that before the test does.
+// start starts the service; end stops it before the test ends.
 func (f *fakeService) start(t *testing.T, options ...grpc.ServerOption) (address string, end func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 // unconfirmedKey is the trailing metadata of an answer that the server could not confirm, because it can't reach the change log.
 const unconfirmedKey = "topicpolicies-unconfirmed-since"
 
-// unconfirmedSince is since when an answer can't be confirmed; zero if it could be, or nobody says what can be read.
+// unconfirmedSince returns the time since which an answer can't be confirmed; zero if it was confirmed, or the metadata can't be parsed.
 func unconfirmedSince(trailer metadata.MD) time.Time {
 	for _, said := range trailer.Get(unconfirmedKey) {
 		if since, err := time.Parse(time.RFC3339Nano, said); err == nil {

@@ -11,7 +11,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// unconfirmed answers every read with one document, and says since when it can't be confirmed, if it says anything.
+// unconfirmed answers every read with one document, and with the given values of the trailing metadata, if there are any.
 type unconfirmed struct {
 	pb.UnimplementedTopicPoliciesServiceServer
 	since []string

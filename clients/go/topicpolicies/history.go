@@ -10,60 +10,61 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// HistoryQuery says which part of the history is to be listed.
+// HistoryQuery selects a part of the history.
 type HistoryQuery struct {
-	// Topic or Namespace, tenant/namespace: one of them.
+	// Topic or Namespace (tenant/namespace) says whose history is read. Set exactly one of them.
 	Topic     string
 	Namespace string
-	// Scopes; none: both.
+	// Scopes are the scopes to read; if empty, both.
 	Scopes []Scope
-	// StartTime leaves out what happened before, and EndTime what happened then or later; zero: nothing.
+	// StartTime excludes events before it, and EndTime events at that time or later; zero: no limit.
 	StartTime time.Time
 	EndTime   time.Time
-	// Actor leaves out what others did; nil: nothing. Empty are the events of which nobody said whose they are, such as brokers'.
+	// Actor selects the events of one actor; nil: all events. An empty name selects the events that have no actor, such as those of
+	// brokers.
 	Actor *string
 	// Order is HistoryOrderNewestFirst if it is not set.
 	Order HistoryOrder
 }
 
-// HistoryEntry is one event of the change log, as the server read it, and what it did.
+// HistoryEntry is one event of the change log, as the server read it, and its effect.
 type HistoryEntry struct {
-	// Document is the document after the event; nil if the event could not be read, and it is not known whose it was.
+	// Document is the document after the event; nil if the event could not be read and its document is not known.
 	Document *PolicyDocument
 	// Previous is the document before the event; nil if it is not known.
 	Previous *PolicyDocument
-	// Kind is what kind of event it is, and Outcome what became of it.
+	// Kind is the kind of the event, and Outcome what it did to the document.
 	Kind    HistoryKind
 	Outcome HistoryOutcome
-	// Time is when it happened, as far as the log tells.
+	// Time is the time of the event; the history is ordered by it.
 	Time time.Time
 	// Partition is the partition of the change log, and Position the event's position in it.
 	Partition int32
 	Position  string
-	// Origin says where it came from.
+	// Origin says who or what made the event.
 	Origin *ChangeOrigin
-	// Changed are the fields and entries of maps that differ between the two documents.
+	// Changed has the paths of the fields and map entries that differ between the two documents.
 	Changed []string
-	// Stale tells whether it was computed from something else than the document that it met.
+	// Stale reports whether the writer computed the event from a document other than the one that the event found.
 	Stale bool
-	// Unexplained tells of a broker's event that no recent document explains, and Ambiguous of one that two explain differently.
+	// Unexplained reports that no recent document explains this event of a broker, and Ambiguous that two explain it differently.
 	Unexplained bool
 	Ambiguous   bool
-	// Replicated tells whether it came from another cluster.
+	// Replicated reports whether the event came from another cluster.
 	Replicated bool
-	// Problem is why it could not be read; empty if it could.
+	// Problem says why the event could not be read; empty if it could.
 	Problem string
 }
 
-// HistoryGap is a time in which the record of a namespace may miss events.
+// HistoryGap is a period for which the history of a namespace may lack events.
 type HistoryGap struct {
-	// Start is zero if it is the beginning of the log.
+	// Start is zero if the period begins with the log.
 	Start  time.Time
 	End    time.Time
 	Reason HistoryGapReason
 }
 
-// History is a part of the history, read page by page, for one goroutine.
+// History is a part of the history, read page by page, for use by one goroutine.
 type History struct {
 	client    *Client
 	ctx       context.Context
@@ -73,12 +74,13 @@ type History struct {
 	since     time.Time
 }
 
-// History lists what happened to the documents of a topic or a namespace. It reads nothing yet.
+// History returns the history of the documents of a topic or a namespace, as the server has recorded it. Pages are read when All is
+// iterated.
 func (c *Client) History(ctx context.Context, query HistoryQuery) *History {
 	return &History{client: c, ctx: ctx, query: query}
 }
 
-// All gives the events. It ends with the first error.
+// All returns an iterator over the events. It ends after the first error.
 func (h *History) All() iter.Seq2[HistoryEntry, error] {
 	return func(yield func(HistoryEntry, error) bool) {
 		for page := ""; ; {
@@ -106,15 +108,15 @@ func (h *History) All() iter.Seq2[HistoryEntry, error] {
 	}
 }
 
-// Gaps are where the record may miss events, in the time that was asked for: the newest 100, newest first. They are known with the first
-// entry, or the end.
+// Gaps returns the gaps in the requested period, for which the history may lack events: the newest 100, newest first. They are known once
+// All has returned the first entry, or has ended.
 func (h *History) Gaps() []HistoryGap { return h.gaps }
 
-// Following tells whether the server follows the change log, as of the page that was read last. If not, the newest events may be missing.
+// Following reports whether the server follows the change log, as of the last page that was read. If not, the newest events may be missing.
 func (h *History) Following() bool { return h.following }
 
-// UnconfirmedSince is since when the server can't reach the change log, by the page that was read last, so that the newest events may be
-// missing; zero: it can.
+// UnconfirmedSince returns the time since which the server can't reach the change log, according to the last page that was read, so that
+// the newest events may be missing; zero if the server reached the log.
 func (h *History) UnconfirmedSince() time.Time { return h.since }
 
 func (q HistoryQuery) request(page string) *pb.ListHistoryRequest {
@@ -143,7 +145,8 @@ func entryOf(m *pb.HistoryEntry) HistoryEntry {
 	}
 }
 
-// ofKnownScope tells whether an entry is of a scope that this package knows, or of none, since it could not be read.
+// ofKnownScope reports whether the scope of an entry is known to this package. An entry that could not be read has no scope, and is
+// included.
 func ofKnownScope(entry *pb.HistoryEntry) bool {
 	return entry.GetDocument() == nil || knownScope(entry.GetDocument().GetScope())
 }

@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	// mostInBatch and mostBytesInBatch bound a message; a larger change goes alone.
+	// mostInBatch and mostBytesInBatch are the limits of one message; a change that is larger is sent alone.
 	mostInBatch      = 1_000
 	mostBytesInBatch = 1 << 20
-	// parting is how long the service may take to end a stream on which nothing is owed any more.
+	// parting is how long the service may take to end a stream on which no result is outstanding.
 	parting = 5 * time.Second
 )
 
 var errSilent = errors.New("nothing was answered in time")
 
-// lane is one stream of changes to one address. What waits when the last message has gone goes together into the next one.
+// lane is one stream of changes to one address. The changes that are waiting when a message has been sent go into the next message
+// together.
 type lane struct {
 	address string
 	cancel  context.CancelCauseFunc
 
-	// These belong to the goroutine of the loop over the results.
+	// These fields belong to the goroutine that loops over the results.
 	underWay map[uint64]*parcel
 	placed   int
 	progress time.Time
 
 	mu      sync.Mutex
 	outbox  []*parcel
-	sent    int // how many, in the order of their places
+	sent    int // how many changes were sent, in the order of their places
 	closing bool
 	wake    chan struct{}
 }
 
-// open opens a stream, whose answers and end are told to m.
+// open opens a stream to an address. Its results and its end are handed to m.
 func (m *many) open(address string) *lane {
 	ctx, cancel := context.WithCancelCause(m.client.line.tagged(m.ctx))
 	l := &lane{address: address, cancel: cancel, underWay: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
@@ -53,7 +54,7 @@ func (m *many) open(address string) *lane {
 	return l
 }
 
-// put has changes sent, in this order.
+// put hands changes to the stream, to be sent in this order.
 func (l *lane) put(parcels []*parcel, now time.Time) {
 	if len(l.underWay) == 0 {
 		l.progress = now
@@ -69,7 +70,7 @@ func (l *lane) put(parcels []*parcel, now time.Time) {
 	l.stir()
 }
 
-// answered gives the change that has a result; nil if none is owed one.
+// answered removes and returns the change that a result belongs to; nil if no such change is in flight.
 func (l *lane) answered(sequence uint64, now time.Time) *parcel {
 	each := l.underWay[sequence]
 	if each != nil {
@@ -79,14 +80,14 @@ func (l *lane) answered(sequence uint64, now time.Time) *parcel {
 	return each
 }
 
-// hasSent tells whether a change has left.
+// hasSent reports whether a change was sent.
 func (l *lane) hasSent(each *parcel) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return each.place < l.sent
 }
 
-// finish ends the stream, on which nothing is owed any more.
+// finish ends the stream, on which no result is outstanding.
 func (l *lane) finish() {
 	l.mu.Lock()
 	l.closing = true
@@ -98,11 +99,11 @@ func (l *lane) finish() {
 func (l *lane) stir() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will be awake
+	default: // a wake-up is already pending
 	}
 }
 
-// run tells how the stream has ended.
+// run runs the stream and returns why it ended.
 func (l *lane) run(ctx context.Context, m *many) *Error {
 	stub, err := m.client.line.stub(l.address)
 	if err != nil {
@@ -144,7 +145,7 @@ func endOf(ctx context.Context, err error) *Error {
 	}
 }
 
-// send sends batches until the stream ends; how it has ended is told to who receives.
+// send sends batches until the stream ends; the receiving side learns why it ended.
 func (l *lane) send(ctx context.Context, stream grpc.BidiStreamingClient[pb.UpdatePoliciesRequest, pb.UpdatePoliciesResponse]) {
 	for {
 		batch, closing := l.take()
@@ -166,7 +167,7 @@ func (l *lane) send(ctx context.Context, stream grpc.BidiStreamingClient[pb.Upda
 	}
 }
 
-// take gives the next batch.
+// take returns the next batch.
 func (l *lane) take() (batch []*pb.PolicyChangeRequest, closing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 type updating = func(context.Context, int) (*pb.UpdatePolicyResponse, error)
 
-// refused is what a follower answers; the leader may be unknown.
+// refused returns the error of a follower; leader is empty if the follower does not know the leader.
 func refused(leader string) error {
 	info := &errdetails.ErrorInfo{Domain: domain, Reason: "NOT_LEADER", Metadata: map[string]string{"namespace": "t/n"}}
 	if leader != "" {
@@ -45,7 +45,7 @@ func following(leader func() string) updating {
 
 func always(address string) func() string { return func() string { return address } }
 
-// sameRequest checks that all that came is one request.
+// sameRequest checks that all requests that arrived have the same request id.
 func sameRequest(t *testing.T, fakes ...*fakeService) {
 	t.Helper()
 	ids := map[string]bool{}
@@ -195,7 +195,7 @@ func TestAChangeThatWasOnlyRefusedUntilItsTimeEndedWasCertainlyNotMade(t *testin
 		if refusing.met() < 2 {
 			return call(ctx, method, request, answer, connection, options...)
 		}
-		<-ctx.Done() // the last attempt does not go out
+		<-ctx.Done() // the last attempt is not sent
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	client := open(t, refusing.serve(t), quick, WithTimeout(time.Second), WithDialOptions(grpc.WithChainUnaryInterceptor(unheard)))
@@ -210,7 +210,7 @@ func TestALeaderOutOfReachIsForgottenAndTheFollowersAreAskedAgain(t *testing.T) 
 	address, gone := leader.serve(t), nobody(t)
 	follower := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt < 3 {
-			return nil, refused(gone) // it has not noticed yet
+			return nil, refused(gone) // the follower has not noticed yet
 		}
 		return nil, refused(address)
 	}}

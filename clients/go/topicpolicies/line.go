@@ -15,11 +15,12 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// mostConnections is how many addresses a client has connections to at the same time, at most, beside those that it was given.
+// mostConnections is the maximum number of open connections besides those to the addresses that the client was given.
 const mostConnections = 64
 
-// line is what calls are made with: a connection to each address that is in use, opened by the first call to it. To the generated client it
-// is one connection; calls go where routes says, and are repeated as RetryPolicy says: here, save for the reads that gRPC repeats.
+// line makes the calls of a client, over one connection to each address in use, which the first call to it opens. The generated client uses
+// it as a single connection. routes decides the address of each call. Calls are retried as RetryPolicy says: by line, except for the reads
+// that gRPC retries itself.
 type line struct {
 	settings settings
 	secured  bool
@@ -27,13 +28,13 @@ type line struct {
 
 	mu          sync.Mutex
 	connections map[string]*grpc.ClientConn
-	others      []string // the addresses among them that were not given, oldest first
+	others      []string // the addresses in connections that were not given, oldest first
 	closed      bool
 }
 
 var _ grpc.ClientConnInterface = (*line)(nil)
 
-// newLine fails if the connection to an address that was given can't be made, for reasons that lie here.
+// newLine returns an error if an address that was given can't be used at all.
 func newLine(addresses []string, chosen settings) (*line, error) {
 	l := &line{settings: chosen, secured: chosen.secured(addresses), routes: newRoutes(addresses), connections: map[string]*grpc.ClientConn{}}
 	for _, address := range addresses {
@@ -45,7 +46,7 @@ func newLine(addresses []string, chosen settings) (*line, error) {
 	return l, nil
 }
 
-// Invoke makes one call with its repeats, within the client's time if the context has no deadline.
+// Invoke makes one call, with retries, within the client's timeout if the context has no deadline.
 func (l *line) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -102,18 +103,18 @@ func (l *line) attempt(
 	return connection.Invoke(ctx, method, request, answer, options...)
 }
 
-// callOptions are those of one attempt, the caller's last. A read that comes back here was repeated by gRPC as far as gRPC could; from then
-// on it is repeated here alone, so that attempts don't multiply.
+// callOptions returns the options of one attempt, the caller's last. If a read's first attempt fails, gRPC has already retried it as far as
+// it could; from then on only line retries it, so that attempts don't multiply.
 func (l *line) callOptions(address, method string, first bool, options []grpc.CallOption) []grpc.CallOption {
 	stays := l.stays(address)
 	chosen := []grpc.CallOption{grpc.WaitForReady(stays)}
 	if stays && !first && slices.Contains(reads, method) {
-		chosen = append(chosen, grpc.MaxRetryRPCBufferSize(0)) // gRPC repeats only what it has kept
+		chosen = append(chosen, grpc.MaxRetryRPCBufferSize(0)) // gRPC can only retry a request that it has kept
 	}
 	return append(chosen, options...)
 }
 
-// NewStream opens a stream where reads go.
+// NewStream opens a stream at the address for reads.
 func (l *line) NewStream(
 	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -124,7 +125,7 @@ func (l *line) NewStream(
 	return connection.NewStream(l.tagged(ctx), description, method, options...)
 }
 
-// tagged is a context whose calls say who asks, unless the caller has said so himself.
+// tagged returns a context that carries the client's actor as metadata, unless the caller has set an actor there.
 func (l *line) tagged(ctx context.Context) context.Context {
 	said, _ := metadata.FromOutgoingContext(ctx)
 	if l.settings.actor == "" || len(said.Get(actorKey)) > 0 {
@@ -133,13 +134,13 @@ func (l *line) tagged(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, actorKey, l.settings.actor)
 }
 
-// stays tells whether calls stay at an address, since there is no other one to try: they wait for a connection to it, and gRPC repeats the
-// reads.
+// stays reports whether calls stay at an address because there is no other one to try: such calls wait for a connection, and gRPC retries
+// the reads.
 func (l *line) stays(address string) bool {
 	return l.settings.retries.repeats() && len(l.routes.addresses) == 1 && address == l.routes.addresses[0]
 }
 
-// stub is the service's methods at one address.
+// stub returns the generated client for one address.
 func (l *line) stub(address string) (pb.TopicPoliciesServiceClient, error) {
 	connection, err := l.connection(address)
 	if err != nil {
@@ -194,8 +195,8 @@ func (l *line) close() error {
 	return first
 }
 
-// changeOf tells whether a request changes something, and then of which namespace, and by which request id. A dry run changes nothing, so
-// its outcome is never in doubt.
+// changeOf reports whether a request changes something, and if so, in which namespace and with which request id. A dry run changes nothing,
+// so its outcome is never unknown.
 func changeOf(request any) (namespace, requestID string, change bool) {
 	switch each := request.(type) {
 	case *pb.UpdatePolicyRequest:

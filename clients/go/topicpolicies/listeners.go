@@ -6,19 +6,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Change is what a cache tells its listeners.
+// Change is a change of a document, as a cache reports it to its listeners.
 type Change struct {
 	Key
-	// Before is what this listener was told last; nil if nothing, or an absence.
+	// Before is the document that this listener was last called with; nil if there was none.
 	Before *PolicyDocument
-	// After is the document; nil if it is gone.
+	// After is the document after the change; nil if there is none any more.
 	After *PolicyDocument
 }
 
-// Listen calls a function for every document that the cache has, and then for every change, in a goroutine of this listener's own, one call
-// at a time. A listener that falls behind is told the newest state of what it has missed (the contract of Pulsar's TopicPolicyListener): it
-// delays nobody, and what waits for it is bounded by the number of documents. The function must not call the returned stop, which waits for
-// a call that is under way.
+// Listen calls a function for every document in the cache, and then for every change, in a goroutine of its own, one call at a time. A
+// listener that falls behind gets the newest state of the documents that it has missed (the contract of Pulsar's TopicPolicyListener): it
+// delays neither the cache nor other listeners, and its queue is bounded by the number of documents. The function must not call stop, which
+// waits until a call in progress returns.
 func (p *PolicyCache) Listen(tell func(Change)) (stop func()) {
 	each := newListener(p, tell)
 	p.mu.Lock()
@@ -42,14 +42,14 @@ func (p *PolicyCache) Listen(tell func(Change)) (stop func()) {
 	}
 }
 
-// tell notes for every listener that a document may have changed; the cache is locked.
+// tell notes for every listener that a document may have changed. The caller holds the cache's lock.
 func (p *PolicyCache) tell(key Key) {
 	for each := range p.listeners {
 		each.add(key)
 	}
 }
 
-// listener is one listener with what waits for it: keys, not changes, in the order in which they first changed.
+// listener is one listener with its queue: keys, not changes, in the order in which they first changed.
 type listener struct {
 	cache *PolicyCache
 	tell  func(Change)
@@ -82,7 +82,7 @@ func (l *listener) add(key Key) {
 	l.order = append(l.order, key)
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will be awake
+	default: // a wake-up is already pending
 	}
 }
 
@@ -100,7 +100,7 @@ func (l *listener) next() (Key, bool) {
 
 func (l *listener) stop() { l.once.Do(func() { close(l.stopped) }) }
 
-// run tells what waits, and, once it was stopped, nothing more.
+// run delivers the queued changes until the listener is stopped.
 func (l *listener) run() {
 	defer close(l.done)
 	for {
@@ -113,7 +113,7 @@ func (l *listener) run() {
 	}
 }
 
-// deliverAll tells what waits, unless it was stopped.
+// deliverAll delivers the queued changes, unless the listener is stopped.
 func (l *listener) deliverAll() {
 	for key, found := l.next(); found; key, found = l.next() {
 		select {
@@ -125,7 +125,7 @@ func (l *listener) deliverAll() {
 	}
 }
 
-// same tells whether two documents are one: after a reset even another one may have the same version.
+// same reports whether two documents are equal. The version is not enough: after a reset, another document may have the same one.
 func same(before, after PolicyDocument) bool {
 	return before.Version == after.Version && proto.Equal(before.Policies, after.Policies)
 }

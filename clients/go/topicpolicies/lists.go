@@ -8,7 +8,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// List is the documents of a namespace, read page by page, for one goroutine.
+// List is the documents of a namespace, read page by page, for use by one goroutine.
 type List struct {
 	client    *Client
 	ctx       context.Context
@@ -18,12 +18,12 @@ type List struct {
 	since     time.Time
 }
 
-// List lists the documents of a namespace, tenant/namespace; no scopes are both. It reads nothing yet.
+// List returns the documents of a namespace, tenant/namespace; without scopes, of both. Pages are read when All is iterated.
 func (c *Client) List(ctx context.Context, namespace string, scopes ...Scope) *List {
 	return &List{client: c, ctx: ctx, namespace: namespace, scopes: scopes}
 }
 
-// All gives the documents, ordered by topic and scope. It ends with the first error.
+// All returns an iterator over the documents, ordered by topic and scope. It ends after the first error.
 func (l *List) All() iter.Seq2[PolicyDocument, error] {
 	return func(yield func(PolicyDocument, error) bool) {
 		for page := ""; ; {
@@ -49,9 +49,10 @@ func (l *List) All() iter.Seq2[PolicyDocument, error] {
 	}
 }
 
-// Token is where the first page was read; nil before that. A watch of the namespace that resumes from here misses nothing.
+// Token returns the place in the change log at which the first page was read; nil before that. A watch of the namespace that resumes from
+// here misses nothing.
 func (l *List) Token() *ResumeToken { return l.token }
 
-// UnconfirmedSince is since when the server can't reach the change log, by the page that was read last, as its documents say too; zero: it
-// can.
+// UnconfirmedSince returns the time since which the server can't reach the change log, according to the last page that was read; zero if
+// the server reached the log. The documents carry the same time.
 func (l *List) UnconfirmedSince() time.Time { return l.since }

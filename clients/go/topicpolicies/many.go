@@ -14,44 +14,45 @@ import (
 )
 
 const (
-	// mostUnderWay is how many changes UpdateMany takes before the first of them is told of, and mostBytesUnderWay how large they may be
-	// together; a larger one goes alone.
+	// mostUnderWay is how many changes UpdateMany keeps in flight, and mostBytesUnderWay their maximum size together. A change that is
+	// larger goes alone.
 	mostUnderWay      = 2_000
 	mostBytesUnderWay = 8 << 20
-	// glances is how often it is looked whether pauses are over, and whether streams still answer.
+	// glances is the interval at which UpdateMany checks whether pauses are over, and whether streams still answer.
 	glances = 50 * time.Millisecond
 	// shuttingDown is the reason of a server that is stopping.
 	shuttingDown = "SHUTTING_DOWN"
 )
 
-// ChangeRequest is one change among many: an Update or a Deletion.
+// ChangeRequest is one of many changes: an Update or a Deletion.
 type ChangeRequest interface {
 	parcel() *parcel
 }
 
-// ChangeResult is what became of one change among many.
+// ChangeResult is the result of one of many changes.
 type ChangeResult struct {
-	// Index is the change's place among those that were given, counted from 0.
+	// Index is the number of the change among all changes, counted from 0.
 	Index int
-	// Updated is what became of an update, and Deleted of a deletion; nil if it failed.
+	// Updated is the result of an update, and Deleted that of a deletion; nil if the change failed.
 	Updated *UpdateResult
 	Deleted *DeleteResult
-	// Err is why it failed, alone.
+	// Err is the error of the change; the other changes are not affected.
 	Err error
 }
 
-// UpdateMany makes many changes over one stream, many at a time, and gives one result for each, in the order in which they are settled.
-// Changes of one document are made in the order in which they are given. A change that fails concerns no other one.
+// UpdateMany makes many changes over one stream, many at a time. Each change gets one result; results come in the order in which the
+// changes are settled. Changes of one document are made in the order in which they are given. A change that fails does not affect the
+// others.
 //
-// It never waits for more changes before it sends some, and takes no more of them than it can hold until their results are taken. When a
-// stream breaks, what it has left open is repeated with the same request ids, as RetryPolicy says. Changes of a namespace that another
-// sidecar leads go there. Each may take as long as a call (WithTimeout) from when it is sent first; an error that the service gives for a
-// single change is told and not repeated.
+// UpdateMany never waits for more changes before it sends some, and stops reading changes when too many are in flight or the caller is slow
+// to take results. If a stream breaks, the changes without a result are sent again with the same request ids, as RetryPolicy says. Changes
+// of a namespace that another sidecar leads go there. Each change may take as long as a call (WithTimeout), counted from when it is first
+// sent; an error that the service returns for a single change is final, unless the service refused all later changes of the namespace too.
 //
-// The second value is nil, but for once: when the end of the context, or of the client, has cut everything short. What had been taken has
-// been told of then, and the rest is not taken.
+// The second value is nil except once, at the end, if the context's end or Close has stopped everything. By then all changes that were read
+// have their results; the others were not read.
 //
-// The changes are read in a goroutine of their own. When the loop over the results is left early, it is not known which of those under way
+// The changes are read in a separate goroutine. If the loop over the results is left early, it is not known which of the changes in flight
 // are made.
 func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest]) iter.Seq2[ChangeResult, error] {
 	return func(yield func(ChangeResult, error) bool) {
@@ -74,8 +75,8 @@ func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest]
 	}
 }
 
-// many is one call of UpdateMany: the changes that are under way, by namespace (queue) and by stream (lane). It belongs to the goroutine of
-// the loop over the results; others hand it what is to be done there.
+// many is one call of UpdateMany: the changes in flight, by namespace (queue) and by stream (lane). It belongs to the goroutine that loops
+// over the results; other goroutines pass functions to it, to be run there.
 type many struct {
 	client  *Client
 	ctx     context.Context
@@ -86,7 +87,7 @@ type many struct {
 	bytes   int
 	next    uint64
 	settled []ChangeResult
-	held    time.Duration // spent by the body of the loop
+	held    time.Duration // spent in the body of the caller's loop
 	given   chan ChangeRequest
 	events  chan func()
 }
@@ -102,10 +103,11 @@ func (m *many) read(changes iter.Seq[ChangeRequest]) {
 	}
 }
 
-// now is a clock that stands still while the body of the loop runs: what comes meanwhile can't be looked at, and is not late for that.
+// now returns the time of a clock that stands still while the body of the caller's loop runs: results that arrive then can't be read, and
+// must not count as late.
 func (m *many) now() time.Time { return time.Now().Add(-m.held) }
 
-// later has something done in the goroutine of the loop, unless that is over.
+// later runs a function in the goroutine of the loop, unless the loop has ended.
 func (m *many) later(do func()) {
 	select {
 	case m.events <- do:
@@ -113,7 +115,7 @@ func (m *many) later(do func()) {
 	}
 }
 
-// run tells whether everything was settled.
+// run reports whether all changes were settled.
 func (m *many) run(yield func(ChangeResult, error) bool) bool {
 	glance := time.NewTicker(glances)
 	defer glance.Stop()
@@ -176,7 +178,7 @@ func (m *many) add(change ChangeRequest) {
 	m.send(each.namespace)
 }
 
-// send sends what waits of a namespace, to whoever writes it.
+// send sends the waiting changes of a namespace to the sidecar that writes it.
 func (m *many) send(namespace string) {
 	from, now := m.queues[namespace], m.now()
 	if !from.ready(now) {
@@ -193,7 +195,7 @@ func (m *many) send(namespace string) {
 	stream.put(from.depart(now.Add(m.client.timeout)), now)
 }
 
-// answered: a change has its result.
+// answered handles the result of a change.
 func (m *many) answered(stream *lane, result *pb.PolicyChangeResult) {
 	each := stream.answered(result.GetSequence(), m.now())
 	if each == nil {
@@ -217,10 +219,10 @@ func (m *many) answered(stream *lane, result *pb.PolicyChangeResult) {
 	m.goOn(each.namespace)
 }
 
-// broke: a stream has ended. What it owed an answer is sent again, or has failed as a call would.
+// broke handles the end of a stream. The changes without a result are sent again, or fail as a call would.
 func (m *many) broke(stream *lane, failure *Error) {
 	delete(m.lanes, stream.address)
-	if m.client.line.isClosed() { // whatever gRPC makes of that
+	if m.client.line.isClosed() { // whatever error gRPC reports in that case
 		failure = closed()
 	}
 	namespaces := map[string]struct{}{}
@@ -235,13 +237,13 @@ func (m *many) broke(stream *lane, failure *Error) {
 	}
 }
 
-// refusedWithAllBehind tells whether the service refuses all later changes of the namespace too, so that one that is sent again with them
-// is not overtaken.
+// refusedWithAllBehind reports whether the service refuses all later changes of the namespace too, so that they can be sent again together
+// in their order.
 func refusedWithAllBehind(failure *Error) bool {
 	return refusedByFollower(failure) || (failure.FromService && failure.Reason == shuttingDown)
 }
 
-// failed: an attempt of a change has failed. again tells whether it may be made again, if RetryPolicy agrees.
+// failed handles a failed attempt of a change. again says whether the change may be sent again, if RetryPolicy agrees.
 func (m *many) failed(each *parcel, address string, failure *Error, sent, again bool) {
 	each.sent = each.sent || sent
 	each.ambiguous = each.ambiguous || (sent && ambiguous(failure))
@@ -262,7 +264,7 @@ func (m *many) settle(each *parcel, result ChangeResult) {
 	m.bytes -= each.size
 }
 
-// goOn sends what may be sent of a namespace after an answer, and drops the queue of one of which nothing is left.
+// goOn sends what may be sent of a namespace after a result, and drops its queue if that is empty.
 func (m *many) goOn(namespace string) {
 	m.send(namespace)
 	if m.queues[namespace].empty() {
@@ -270,7 +272,7 @@ func (m *many) goOn(namespace string) {
 	}
 }
 
-// look sends what has paused long enough, and ends streams that do not answer any more.
+// look sends changes whose pause is over, and ends streams that no longer answer.
 func (m *many) look() {
 	for namespace := range m.queues {
 		m.send(namespace)
@@ -283,11 +285,11 @@ func (m *many) look() {
 	}
 }
 
-// giveUp settles all that is left.
+// giveUp settles all changes that are left.
 func (m *many) giveUp(failure *Error) {
 	for _, stream := range m.lanes {
 		for _, each := range stream.underWay {
-			each.sent, each.ambiguous = true, true // for all that is known here
+			each.sent, each.ambiguous = true, true // they may have been made, as far as is known here
 		}
 	}
 	for _, each := range m.parcels {

@@ -18,7 +18,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// updates are so many updates of topics of a namespace in turn; number i sets the field to i.
+// updates yields updates of the topics of a namespace in turn; number i sets the field to i.
 func updates(namespace string, topics, changes int) iter.Seq[ChangeRequest] {
 	return func(yield func(ChangeRequest) bool) {
 		for i := range changes {
@@ -30,7 +30,7 @@ func updates(namespace string, topics, changes int) iter.Seq[ChangeRequest] {
 	}
 }
 
-// settledAll are the results by index; each has to come once, and the error beside them never.
+// settledAll returns the results by index. It checks that each comes once, and that the error beside them is always nil.
 func settledAll(t *testing.T, results iter.Seq2[ChangeResult, error], want int) map[int]ChangeResult {
 	t.Helper()
 	found := map[int]ChangeResult{}
@@ -137,7 +137,7 @@ func TestManyChangesGoOnAcrossARestartOfTheServerAndEachIsMadeOnce(t *testing.T)
 	}
 }
 
-// answering answers changes as a test says: with nil it does not.
+// answering answers changes as a test specifies; if answer returns nil, the change gets no result.
 func answering(
 	answer func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult, end func(seen int) error,
 ) func(pb.TopicPoliciesService_UpdatePoliciesServer) error {
@@ -145,7 +145,7 @@ func answering(
 		for seen := 0; ; {
 			batch, err := stream.Recv()
 			if err != nil {
-				return nil // the caller has ended it
+				return nil // the caller has ended the stream
 			}
 			for _, change := range batch.GetChanges() {
 				seen++

@@ -11,11 +11,11 @@ import (
 
 var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
-// Path writes the path of a mask from its segments: fields, and keys of maps, which get backticks where they need them.
+// Path builds a mask path from its segments: field names, and map keys, which are quoted with backticks where necessary.
 //
 //	Path("subscription_policies", "my-sub", "dispatch_rate") // subscription_policies.`my-sub`.dispatch_rate
 //
-// No segments name the whole document, "*".
+// No segments give "*", the whole document.
 func Path(segments ...string) string {
 	if len(segments) == 0 {
 		return "*"
@@ -30,11 +30,11 @@ func Path(segments ...string) string {
 	return strings.Join(written, ".")
 }
 
-// PathsBetween names what differs between two documents, in order: before with these fields of after is after.
+// PathsBetween returns the paths that differ between two documents, in order: before with these fields of after is after.
 //
-// Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is equal.
-// Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask must not be
-// sent, because an empty one means something else (what is set).
+// Messages that both documents have are compared field by field, maps entry by entry, and lists as a whole, so that the mask names nothing
+// that is equal. Fields that are unknown to this package are not compared. If the documents are equal there are no paths; do not send that
+// as a mask, because an empty mask means all fields that are set.
 func PathsBetween(before, after *TopicPolicies) []string {
 	var paths []string
 	differences(before.ProtoReflect(), after.ProtoReflect(), nil, func(segments []string) {
@@ -85,7 +85,7 @@ func entryDifferences(field protoreflect.FieldDescriptor, before, after protoref
 	})
 }
 
-// below copies, so that siblings do not share the memory of their paths.
+// below copies the path, so that siblings do not share memory.
 func below(at []string, segment string) []string {
 	return append(append(make([]string, 0, len(at)+1), at...), segment)
 }

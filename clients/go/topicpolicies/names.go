@@ -8,7 +8,8 @@ import (
 
 const partitionMark = "-partition-"
 
-// baseTopic is a topic's name without the suffix of a partition. With any ending that Pulsar does not take for one it is a topic of its own.
+// baseTopic returns a topic's name without a partition suffix. A name whose ending Pulsar does not read as a partition is a topic of its
+// own.
 func baseTopic(topic string) string {
 	at := strings.LastIndex(topic, partitionMark)
 	if at < 0 || !isPartition(topic[at+len(partitionMark):]) {
@@ -17,8 +18,8 @@ func baseTopic(topic string) string {
 	return topic[:at]
 }
 
-// isPartition is whether Pulsar takes a text for a partition's number (TopicName.getPartitionIndex): decimal digits of any script, of 32 bits,
-// without a leading zero.
+// isPartition reports whether Pulsar reads a text as a partition number (TopicName.getPartitionIndex): decimal digits of any script, at
+// most 2^31 - 1, without a leading zero.
 func isPartition(text string) bool {
 	number, digits := int64(0), 0
 	for _, char := range text {
@@ -33,7 +34,8 @@ func isPartition(text string) bool {
 	return digits > 0
 }
 
-// decimal is the value of a decimal digit that is one UTF-16 unit; -1 if it is none. Unicode has those of a script in one run from its zero.
+// decimal returns the value of a decimal digit that is a single UTF-16 code unit; -1 for any other character. In Unicode, the digits of a
+// script are consecutive, beginning with its zero.
 func decimal(char rune) int64 {
 	for _, run := range unicode.Nd.R16 {
 		if rune(run.Lo) <= char && char <= rune(run.Hi) {
@@ -43,7 +45,7 @@ func decimal(char rune) int64 {
 	return -1
 }
 
-// full is the key by which documents are told apart: with the base topic's full name and a scope.
+// full returns the key with the base topic's full name and a scope; it identifies a document.
 func (k Key) full() Key {
 	if !strings.Contains(k.Topic, "://") {
 		k.Topic = "persistent://" + k.Topic
@@ -55,7 +57,7 @@ func (k Key) full() Key {
 	return k
 }
 
-// namespaceOf is tenant/namespace of a topic's name, with or without its domain; the service judges whether it is valid.
+// namespaceOf returns the tenant/namespace of a topic's name, with or without its domain. The service decides whether the name is valid.
 func namespaceOf(topic string) string {
 	if _, rest, found := strings.Cut(topic, "://"); found {
 		topic = rest

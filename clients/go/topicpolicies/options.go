@@ -15,15 +15,15 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// DefaultTarget is where the service listens unless it was told otherwise.
+// DefaultTarget is the service's default address.
 const DefaultTarget = "localhost:6680"
 
-// actorKey is the metadata that says who asks for a change.
+// actorKey is the metadata key of the actor.
 const actorKey = "topicpolicies-actor"
 
 const maxMessage = 64 << 20
 
-// Option says how a client works.
+// Option is an option of a client.
 type Option func(*settings)
 
 type settings struct {
@@ -37,41 +37,41 @@ type settings struct {
 	dial    []grpc.DialOption
 }
 
-// WithActor says who asks for the changes that do not say so themselves; it is written into the log beside them.
+// WithActor sets the actor of changes that name none; it is stored in the log with each change.
 func WithActor(actor string) Option { return func(s *settings) { s.actor = actor } }
 
-// WithTimeout says how long a call may take in all, its repeats included, where its context has no deadline. Otherwise it is 30 seconds.
+// WithTimeout sets how long a call may take in all, retries included, if its context has no deadline. The default is 30 seconds.
 func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
-// WithRetries says how calls are repeated. Otherwise it is DefaultRetries.
+// WithRetries sets how failed calls are retried. The default is DefaultRetries.
 func WithRetries(policy RetryPolicy) Option { return func(s *settings) { s.retries = policy } }
 
-// WithTLS uses TLS with this configuration: authorities, an own certificate, a server's name. Without this option and WithoutTLS, TLS with
-// the system's authorities is used, unless all of the target is on this machine.
+// WithTLS uses TLS with this configuration: certificate authorities, a client certificate, a server name. Without this option and
+// WithoutTLS, TLS with the system's authorities is used, unless all addresses of the target are on this machine.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls, s.plain = config, false } }
 
-// WithoutTLS sends everything in the clear.
+// WithoutTLS turns TLS off: everything is sent in the clear.
 func WithoutTLS() Option { return func(s *settings) { s.tls, s.plain = nil, true } }
 
-// WithToken sends a bearer token with every call (metadata "authorization"). It is asked for each time, so it may be renewed.
+// WithToken sends a bearer token with every call (metadata "authorization"). The function is called for every call, so the token may be
+// renewed.
 func WithToken(token func(context.Context) (string, error)) Option {
 	return func(s *settings) { s.token = token }
 }
 
-// WithDialOptions gives further options to gRPC, for every connection; they come last and win. A default service config among them replaces
-// the one by which gRPC repeats reads.
+// WithDialOptions passes further options to gRPC, for every connection. They come last and override the client's own. A default service
+// config among them replaces the one with which gRPC retries reads.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// secured tells whether connections use TLS: those to the addresses that were given, and those to wherever they send the client.
+// secured reports whether connections use TLS: those to the addresses that were given, and those to the leaders that their sidecars name.
 func (s *settings) secured(addresses []string) bool {
 	elsewhere := slices.ContainsFunc(addresses, func(address string) bool { return !isLocal(address) })
 	return s.tls != nil || (!s.plain && elsewhere)
 }
 
-// connect makes the connection to an address, which is opened by the first call. stays tells whether gRPC is to repeat reads at that
-// address.
+// connect creates the connection to an address; the first call opens it. stays says whether gRPC is to retry reads at that address.
 func (s *settings) connect(address string, secured, stays bool) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if secured {
@@ -84,19 +84,19 @@ func (s *settings) connect(address string, secured, stays bool) (*grpc.ClientCon
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// A connection that died without a word is noticed.
+		// Detects a connection that died silently.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}
-	// To gRPC an xds target is nothing but its service config, which has repeats of its own.
+	// An xds target has its own service config, with its own retries.
 	xds := strings.HasPrefix(address, "xds:")
 	if !xds {
-		options = append(options, grpc.WithDisableServiceConfig()) // what DNS says
+		options = append(options, grpc.WithDisableServiceConfig()) // from DNS
 	}
 	if stays && !xds {
 		options = append(options, grpc.WithDefaultServiceConfig(s.retries.serviceConfig()))
 	} else {
-		options = append(options, grpc.WithDisableRetry()) // calls are repeated by line, which knows where else to go
+		options = append(options, grpc.WithDisableRetry()) // line retries the calls, since it knows the other addresses
 	}
 	if s.token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(bearer{s.token, !isLocal(address)}))
@@ -104,13 +104,13 @@ func (s *settings) connect(address string, secured, stays bool) (*grpc.ClientCon
 	return grpc.NewClient(address, append(options, s.dial...)...)
 }
 
-// bearer sends a token; not in the clear, unless it stays on this machine.
+// bearer sends a token, never in the clear to another machine.
 type bearer struct {
 	token  func(context.Context) (string, error)
 	secure bool
 }
 
-// GetRequestMetadata is the metadata of one call.
+// GetRequestMetadata returns the metadata of one call.
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := b.token(ctx)
 	if err != nil {
@@ -119,10 +119,10 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity tells whether gRPC is to refuse a connection without TLS.
+// RequireTransportSecurity reports whether gRPC must refuse a connection without TLS.
 func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
-// isLocal tells whether a target is on this machine: a loopback address, localhost or a Unix socket.
+// isLocal reports whether a target is on this machine: a loopback address, localhost or a Unix socket.
 func isLocal(target string) bool {
 	if strings.HasPrefix(target, "unix:") {
 		return true

@@ -2,12 +2,12 @@ package topicpolicies
 
 import "time"
 
-// part is what a cache has of one namespace.
+// part is the copy of one namespace in a cache.
 type part struct {
 	documents map[Key]PolicyDocument
-	// absent are those among them that do not exist: kept for their versions, until a bookmark says that nothing older comes any more.
+	// absent are the keys in documents that do not exist: kept for their versions, until a bookmark says that no older event can follow.
 	absent map[Key]struct{}
-	// fresh are those that the present snapshot has told; nil outside of one.
+	// fresh are the keys that the present snapshot has sent so far; nil outside a snapshot.
 	fresh     map[Key]struct{}
 	synced    bool
 	confirmed time.Time
@@ -20,8 +20,8 @@ func newPart() *part {
 	return &part{documents: map[Key]PolicyDocument{}, absent: map[Key]struct{}{}, fresh: map[Key]struct{}{}}
 }
 
-// take takes a document over, unless what is there is as new. Versions from before and after a reset are not compared: what a snapshot
-// tells of a key first is believed.
+// take stores a document and reports true, unless the stored one is as new. Versions from before and after a reset are not compared: the
+// first event of a key in a snapshot is always stored.
 func (p *part) take(document PolicyDocument) bool {
 	before, comparable := p.documents[document.Key]
 	if p.fresh != nil {
@@ -41,10 +41,10 @@ func (p *part) take(document PolicyDocument) bool {
 	return true
 }
 
-// reset begins to note what is told anew.
+// reset begins to record which documents are sent again.
 func (p *part) reset() { p.fresh = map[Key]struct{}{} }
 
-// complete drops what the snapshot did not tell, and gives its keys.
+// complete removes the documents that the snapshot did not have, and returns their keys.
 func (p *part) complete() []Key {
 	var gone []Key
 	if p.fresh != nil {
@@ -63,7 +63,7 @@ func (p *part) complete() []Key {
 	return gone
 }
 
-// confirm takes note that the copy has everything up to a time, by the local clock.
+// confirm takes note that the copy is complete up to a time, by the local clock.
 func (p *part) confirm(asOf time.Time) {
 	p.confirmed = asOf
 	for key := range p.absent {
@@ -72,7 +72,7 @@ func (p *part) confirm(asOf time.Time) {
 	clear(p.absent)
 }
 
-// staleness is how long ago that was; Forever if there never was such a time.
+// staleness returns how long ago the copy was confirmed to be complete; Forever if it never was.
 func (p *part) staleness(now time.Time) time.Duration {
 	if !p.synced {
 		return Forever

@@ -9,20 +9,20 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// parcel is one change of UpdateMany, from when it is taken until it is settled.
+// parcel is one change of UpdateMany, from when it is read until it is settled.
 type parcel struct {
 	change    *pb.PolicyChangeRequest
 	namespace string
 	requestID string // empty for a dry run
 	size      int
-	deadline  time.Time // once it was sent
+	deadline  time.Time // set when the change is first sent
 	repeats   repeats
 	sent      bool // in any attempt
 	ambiguous bool
 	place     int // in the order of its lane
 }
 
-// framing is what a change needs of a message beside itself, at most.
+// framing is the maximum number of bytes that a change adds to a message besides its request.
 const framing = 16
 
 func (u Update) parcel() *parcel {
@@ -44,17 +44,17 @@ func (p *parcel) verdict(m *many) verdict {
 	return verdict{p.requestID, p.sent, p.ambiguous, m.ctx.Err(), m.client.target}
 }
 
-// queue is the changes of one namespace, which stay in their order: those that have to be sent again go first, and not before all that are
-// under way are answered.
+// queue is the changes of one namespace, in their order: changes that have to be sent again go first, and only when no change of the
+// namespace is in flight.
 type queue struct {
-	address  string // where those are that are under way
+	address  string // the address of the changes in flight
 	underWay map[*parcel]struct{}
 	again    []*parcel
-	until    time.Time // pauses the namespace, while something has to be sent again
+	until    time.Time // pauses the namespace while a change has to be sent again
 	waiting  []*parcel
 }
 
-// repeat puts a change back that has to be sent again, not before a time.
+// repeat puts back a change that has to be sent again, not before a time.
 func (q *queue) repeat(each *parcel, at time.Time) {
 	q.again = append(q.again, each)
 	if at.After(q.until) {
@@ -62,7 +62,7 @@ func (q *queue) repeat(each *parcel, at time.Time) {
 	}
 }
 
-// ready tells whether something may be sent.
+// ready reports whether something may be sent.
 func (q *queue) ready(now time.Time) bool {
 	if len(q.again) > 0 {
 		if len(q.underWay) > 0 || now.Before(q.until) {
@@ -74,7 +74,7 @@ func (q *queue) ready(now time.Time) bool {
 	return len(q.waiting) > 0
 }
 
-// moveTo tells whether the namespace's changes may go to an address now: not while some are under way at another.
+// moveTo reports whether the namespace's changes may go to an address now: not while some are in flight to another one.
 func (q *queue) moveTo(address string) bool {
 	if address != q.address && len(q.underWay) > 0 {
 		return false
@@ -83,7 +83,7 @@ func (q *queue) moveTo(address string) bool {
 	return true
 }
 
-// depart gives all that waits; from now on it is under way. What departs for the first time gets a deadline.
+// depart returns all waiting changes, which are in flight from now on. A change that departs for the first time gets a deadline.
 func (q *queue) depart(deadline time.Time) []*parcel {
 	for _, each := range q.waiting {
 		if each.deadline.IsZero() {
@@ -96,7 +96,7 @@ func (q *queue) depart(deadline time.Time) []*parcel {
 	return departed
 }
 
-// arrived: a change is not under way any more.
+// arrived takes note that a change is no longer in flight.
 func (q *queue) arrived(each *parcel) { delete(q.underWay, each) }
 
 func (q *queue) empty() bool { return len(q.underWay)+len(q.again)+len(q.waiting) == 0 }

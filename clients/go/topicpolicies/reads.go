@@ -11,11 +11,11 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// ReadOption says when a document is to be read; of several the last counts. Without any it is now, as far as the server knows.
+// ReadOption says when a document is read; of several, the last one counts. The default is now, as far as the server knows.
 type ReadOption func(*pb.GetPolicyRequest)
 
-// AtLeastVersion waits until the answer has reached a version of the document, such as the one that an update returned, on any server.
-// Where that is not reached in time, the error matches context.DeadlineExceeded. It goes with one scope only; an empty version is any.
+// AtLeastVersion waits until the server that answers has reached a version of the document, such as the one that an update returned. If the
+// version is not reached in time, the error matches context.DeadlineExceeded. Use it with one scope only; an empty version means any.
 func AtLeastVersion(version string) ReadOption {
 	return func(request *pb.GetPolicyRequest) {
 		request.ReadAt = nil
@@ -25,21 +25,21 @@ func AtLeastVersion(version string) ReadOption {
 	}
 }
 
-// AsOfTime reads the documents as they were at a time that is over, by the server's history.
+// AsOfTime reads the documents as they were at a time in the past, from the server's history.
 func AsOfTime(moment time.Time) ReadOption {
 	return func(request *pb.GetPolicyRequest) {
 		request.ReadAt = &pb.GetPolicyRequest_AsOfTime{AsOfTime: timestamppb.New(moment)}
 	}
 }
 
-// AsOfVersion reads the document that a version is, by the server's history. It goes with one scope only.
+// AsOfVersion reads the document of a version, from the server's history. Use it with one scope only.
 func AsOfVersion(version string) ReadOption {
 	return func(request *pb.GetPolicyRequest) {
 		request.ReadAt = &pb.GetPolicyRequest_AsOfVersion{AsOfVersion: version}
 	}
 }
 
-// Get reads one document; an absent one is no error.
+// Get reads one document. If there is none, the result has no policies; that is no error.
 func (c *Client) Get(ctx context.Context, key Key, options ...ReadOption) (PolicyDocument, error) {
 	documents, err := c.read(ctx, key.Topic, []Scope{key.full().Scope}, options)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) Get(ctx context.Context, key Key, options ...ReadOption) (Polic
 	return documents[0], nil
 }
 
-// GetBoth reads a topic's documents of both scopes at once.
+// GetBoth reads the documents of both scopes of a topic in one call.
 func (c *Client) GetBoth(ctx context.Context, topic string, options ...ReadOption) (local, global PolicyDocument, err error) {
 	documents, err := c.read(ctx, topic, []Scope{ScopeLocal, ScopeGlobal}, options)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) GetBoth(ctx context.Context, topic string, options ...ReadOptio
 	return documents[0], documents[1], nil
 }
 
-// read gives one document for each of the scopes, in their order.
+// read returns one document for each of the scopes, in their order.
 func (c *Client) read(ctx context.Context, topic string, scopes []Scope, options []ReadOption) ([]PolicyDocument, error) {
 	request := &pb.GetPolicyRequest{Topic: topic, Scopes: scopes}
 	for _, option := range options {
@@ -82,7 +82,7 @@ func (c *Client) read(ctx context.Context, topic string, scopes []Scope, options
 	return documents, nil
 }
 
-// EffectiveQuery asks what holds for a topic.
+// EffectiveQuery selects the effective policies of a topic.
 type EffectiveQuery struct {
 	Topic string
 	// View is EffectiveViewEnforced if it is not set.
@@ -92,31 +92,32 @@ type EffectiveQuery struct {
 	AtLeastGlobalVersion string
 }
 
-// EffectivePolicy is what holds for a topic, and which level says so.
+// EffectivePolicy is the effective policies of a topic, and the level that sets each value.
 type EffectivePolicy struct {
 	// Topic is the full name.
 	Topic string
-	// Policies is what holds. A field that is not set has no value on any level.
+	// Policies has the effective values. A field that is not set has no value on any level.
 	Policies *TopicPolicies
-	// Sources say where each value comes from, in the order of their paths.
+	// Sources has the level that sets each value, in the order of the paths.
 	Sources []FieldSource
 	// LocalVersion and GlobalVersion are the versions of the topic's documents.
 	LocalVersion  string
 	GlobalVersion string
-	// Disabled tells whether topic policies are disabled for this topic, so that its documents do not count.
+	// Disabled reports whether topic policies are disabled for this topic, so that its documents have no effect.
 	Disabled bool
-	// UnconfirmedSince is since when the server can't reach the change log, so that newer documents may hold; zero: it can.
+	// UnconfirmedSince is the time since which the server can't reach the change log, so that there may be newer documents; zero if the
+	// server reached the log.
 	UnconfirmedSince time.Time
 }
 
-// FieldSource says where one effective value comes from.
+// FieldSource is the level that sets one effective value.
 type FieldSource struct {
-	// Path is the field, or what in it has a source of its own: an entry of a map, a leaf of the offload policies.
+	// Path is the field, or the part of it that has a source of its own: an entry of a map, a leaf of the offload policies.
 	Path   string
 	Source PolicySource
 }
 
-// Effective reads what holds for a topic, and which level says so.
+// Effective reads the effective policies of a topic, and the level that sets each value.
 func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (EffectivePolicy, error) {
 	request := &pb.GetEffectivePolicyRequest{
 		Topic:                query.Topic,
@@ -147,7 +148,7 @@ func (c *Client) Effective(ctx context.Context, query EffectiveQuery) (Effective
 	return effective, nil
 }
 
-// ServerInfo tells what the server is, and what its limits are.
+// ServerInfo reads the server's version, configuration and limits.
 func (c *Client) ServerInfo(ctx context.Context) (*ServerInfo, error) {
 	return invoke(ctx, c, &pb.GetServerInfoRequest{}, c.stub.GetServerInfo)
 }

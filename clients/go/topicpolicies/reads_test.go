@@ -181,7 +181,7 @@ func TestScopesThatThisClientDoesNotKnowArePassedOver(t *testing.T) {
 		}
 		told++
 	}
-	if listed != 1 || told != 2 { // one that could not be read is told
+	if listed != 1 || told != 2 { // an entry that could not be read is included
 		t.Errorf("%d documents, %d entries", listed, told)
 	}
 }

@@ -10,44 +10,44 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// RetryPolicy says how calls are repeated. A watch connects again as long as that makes sense, after pauses of its own.
+// RetryPolicy says how failed calls are retried. A watch connects again for as long as that can help, after pauses of its own.
 //
-// Only what is safe is repeated. Reads are. A change is, because it carries a request id: the service remembers it and answers a repeat
-// with what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is returned at once. While there is
-// no connection, or nobody who writes the namespace, calls wait for that until their deadline; so they do at a limit of which the service
-// says when there is room again (google.rpc.RetryInfo).
+// A call is retried only if that is safe. Reads are safe. Changes are safe because they carry a request id: the service remembers it and
+// answers a repeat with the outcome of the first time. An error that a retry can't cure (a wrong request, a conflict, a limit) is returned
+// at once. While there is no connection, or no leader of the namespace, calls keep trying until their deadline; so they do at a limit for
+// which the service says when to retry (google.rpc.RetryInfo).
 //
-// Reads of a client with one address are repeated by gRPC itself, by a service config made from this policy. Changes are repeated by the
-// client, because gRPC tells only how the last attempt ended, and an earlier one may have been made. So are the reads of a client with
-// several addresses, because gRPC would stay at the one that fails, and those whose answer broke off, which gRPC does not repeat. All
+// Reads of a client with one address are retried by gRPC itself, with a service config made from this policy. Changes are retried by the
+// client, because gRPC reports only how the last attempt ended, and an earlier one may have been made. So are the reads of a client with
+// several addresses, because gRPC would stay at the one that fails, and reads whose answer broke off, which gRPC does not retry. All
 // attempts of a call count together.
 type RetryPolicy struct {
-	// MaxAttempts counts the first one too; 1 repeats nothing, and 5 is the most. Attempts that found no connection are not counted, nor those
-	// that were refused because another sidecar writes the namespace.
+	// MaxAttempts is the maximum number of attempts, from 1 (no retries) to 5. Attempts that found no connection, or were refused because
+	// another sidecar writes the namespace, do not count.
 	MaxAttempts int
-	// InitialBackoff is the longest first pause; those that gRPC makes may be a fifth longer, this one and all others.
+	// InitialBackoff is the upper limit of the first pause. The pauses that gRPC makes may be longer by a fifth, this one and all others.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest pause.
+	// MaxBackoff is the upper limit of every pause.
 	MaxBackoff time.Duration
-	// Multiplier is by how much pauses grow.
+	// Multiplier is the factor by which pauses grow.
 	Multiplier float64
-	// AttemptTimeout is how long one attempt of a change may take before it is repeated, perhaps elsewhere; 0: as long as the call. Reads may
-	// take all the time that there is.
+	// AttemptTimeout is how long one attempt of a change may take before the change is sent again, perhaps to another address; 0: as long
+	// as the call. A read's attempt may take all of the call's time.
 	AttemptTimeout time.Duration
 }
 
-// DefaultRetries is what a client has that was told nothing else.
+// DefaultRetries is the policy of a client that was given none.
 var DefaultRetries = RetryPolicy{
 	MaxAttempts: 5, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 5 * time.Second, Multiplier: 2, AttemptTimeout: 10 * time.Second,
 }
 
-// NoRetries makes every call once, does not wait for a connection, and goes to no leader that an error names before the next call.
+// NoRetries makes every call once, and does not wait for a connection. A leader that an error names is used from the next call on.
 var NoRetries = RetryPolicy{MaxAttempts: 1, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 5 * time.Second, Multiplier: 2}
 
 // watchPauses are the pauses before a watch connects again.
 var watchPauses = RetryPolicy{InitialBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second, Multiplier: 2}
 
-// repeats tells whether anything is repeated at all.
+// repeats reports whether calls are retried at all.
 func (p RetryPolicy) repeats() bool { return p.MaxAttempts > 1 }
 
 func (p RetryPolicy) check() error {
@@ -64,7 +64,7 @@ func (p RetryPolicy) check() error {
 	return nil
 }
 
-// reads are the methods that gRPC repeats.
+// reads are the methods that gRPC retries.
 var reads = []string{
 	pb.TopicPoliciesService_GetPolicy_FullMethodName,
 	pb.TopicPoliciesService_GetEffectivePolicy_FullMethodName,
@@ -73,7 +73,8 @@ var reads = []string{
 	pb.TopicPoliciesService_GetServerInfo_FullMethodName,
 }
 
-// serviceConfig tells gRPC to repeat reads like this, in its JSON; the codes are those of repeats.mayHelp. Changes have no place in it.
+// serviceConfig returns the service config, as JSON, with which gRPC retries reads; the codes are those of repeats.mayHelp. It has no
+// changes.
 func (p RetryPolicy) serviceConfig() string {
 	names := make([]string, 0, len(reads))
 	for _, read := range reads {
@@ -86,17 +87,18 @@ func (p RetryPolicy) serviceConfig() string {
 	)
 }
 
-// seconds is a time as JSON writes it.
+// seconds returns a duration in the JSON form of a service config.
 func seconds(span time.Duration) string {
 	return fmt.Sprintf("%d.%09ds", span/time.Second, span%time.Second)
 }
 
-// delay is the pause after this failed attempt, counted from 1: in the upper half of its ceiling, so that clients do not march in step.
+// delay returns the pause after a failed attempt, counted from 1. It lies in the upper half below the attempt's ceiling, at random, so that
+// clients do not retry in step.
 func (p RetryPolicy) delay(attempt int, chance float64) time.Duration {
 	return jittered(math.Min(float64(p.MaxBackoff), float64(p.InitialBackoff)*math.Pow(p.Multiplier, float64(min(attempt-1, 64)))), chance)
 }
 
-// longest is the pause that comes after many attempts.
+// longest returns the pause after many attempts.
 func (p RetryPolicy) longest(chance float64) time.Duration {
 	return jittered(float64(p.MaxBackoff), chance)
 }

@@ -22,7 +22,7 @@ import (
 
 var errNotNow = status.Error(codes.Unavailable, "not now")
 
-// everyRead is each way to read, by its method.
+// everyRead has each kind of read, by its method.
 var everyRead = map[string]func(context.Context, *Client) error{
 	"GetPolicy": func(ctx context.Context, client *Client) error {
 		_, err := client.Get(ctx, oneField.Key)
@@ -50,7 +50,7 @@ var everyRead = map[string]func(context.Context, *Client) error{
 	},
 }
 
-// failing fails the first attempts, and then no more.
+// failing returns a function that fails the first attempts, and no later ones.
 func failing(attempts int, failure error) func(context.Context, int) error {
 	return func(_ context.Context, attempt int) error {
 		if attempt <= attempts {
@@ -62,7 +62,7 @@ func failing(attempts int, failure error) func(context.Context, int) error {
 
 func unavailable(context.Context, int) error { return errNotNow }
 
-// came are attempts of one method, with what gRPC says before each.
+// came returns the expected arrivals of one method, with the number of previous attempts in gRPC's metadata.
 func came(method string, before ...string) []arrival {
 	var all []arrival
 	for _, each := range before {
@@ -71,7 +71,7 @@ func came(method string, before ...string) []arrival {
 	return all
 }
 
-// byGRPC is what gRPC says before so many attempts that it makes itself.
+// byGRPC returns what gRPC's metadata say before each of so many attempts that gRPC makes itself.
 func byGRPC(attempts int) []string {
 	before := []string{""}
 	for number := 1; number < attempts; number++ {
@@ -80,7 +80,7 @@ func byGRPC(attempts int) []string {
 	return before
 }
 
-// byClient is what gRPC says before so many attempts that the client makes: nothing.
+// byClient returns what gRPC's metadata say before each of so many attempts that the client makes: nothing.
 func byClient(attempts int) []string { return make([]string, attempts) }
 
 func expect(t *testing.T, fake *fakeService, expected []arrival) {
@@ -194,7 +194,7 @@ func TestGRPCRepeatsNoDeletion(t *testing.T) {
 	expect(t, fake, came("DeletePolicy", byClient(3)...))
 }
 
-// breaksOff fails one attempt after its answer has begun, which gRPC does not repeat; the others end as said.
+// breaksOff breaks one attempt off after its answer has begun, which gRPC does not retry; the other attempts end as specified.
 func breaksOff(at int, others error) func(context.Context, int) error {
 	return func(ctx context.Context, attempt int) error {
 		if attempt != at {
@@ -227,14 +227,14 @@ func TestTheAttemptsOfGRPCAndOfTheClientAreNoMoreThanMaxAttemptsTogether(t *test
 	}
 }
 
-// all is a service config that has gRPC repeat everything, changes too, and refuse lists.
+// all is a service config with which gRPC retries everything, changes too, and refuses lists.
 const all = `{"methodConfig": [
 	{"name": [{"service": "topicpolicies.v1.TopicPoliciesService", "method": "ListPolicies"}], "maxRequestMessageBytes": 0},
 	{"name": [{}], "retryPolicy":
 		{"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
 		"retryableStatusCodes": ["UNAVAILABLE"]}}]}`
 
-// named gives names of one scheme to an address, with a service config.
+// named resolves names of one scheme to an address, with a service config.
 func named(t *testing.T, scheme, address string) Option {
 	names := manual.NewBuilderWithScheme(scheme)
 	names.BuildCallback = func(_ resolver.Target, connection resolver.ClientConn, _ resolver.BuildOptions) {

@@ -9,40 +9,41 @@ import (
 )
 
 const (
-	// mostLeaders is how many namespaces' leaders are remembered.
+	// mostLeaders is the maximum number of namespaces whose leaders are remembered.
 	mostLeaders = 10_000
 	// notLeader is the reason of a refusal because another sidecar writes the namespace.
 	notLeader = "NOT_LEADER"
 )
 
-// routes says where the calls of one client go, without I/O.
+// routes decides the addresses to which the calls of one client go, without I/O.
 //
-// Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a
-// change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails.
-// Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+// Sidecars may share the namespaces of a cluster, so that each namespace is written by one of them, its leader. The others serve reads and
+// watches; they refuse a change with the reason NOT_LEADER and name the leader's address. The leader is remembered by namespace, and
+// forgotten when a call to it fails. All other calls go to one of the addresses that the client was given, and to the next one when that
+// can't be reached.
 type routes struct {
 	addresses []string
 
 	mu      sync.Mutex
 	turn    int
-	writers map[string]string // where the changes of a namespace go, if not to the address whose turn it is
+	writers map[string]string // the addresses for changes, by namespace, where they differ from the current address
 }
 
 func newRoutes(addresses []string) *routes {
 	return &routes{addresses: addresses, writers: map[string]string{}}
 }
 
-// given tells whether an address is one of those that the client was given.
+// given reports whether an address is one of those that the client was given.
 func (r *routes) given(address string) bool { return slices.Contains(r.addresses, address) }
 
-// address is where to read and to watch.
+// address returns the current address, for reads and watches.
 func (r *routes) address() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.addresses[r.turn]
 }
 
-// writer is where to change something of a namespace; the empty namespace is for what changes nothing.
+// writer returns the address for changes of a namespace; for calls that change nothing, the namespace is empty.
 func (r *routes) writer(namespace string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,8 +53,8 @@ func (r *routes) writer(namespace string) string {
 	return r.addresses[r.turn]
 }
 
-// failed takes note that a call to an address has failed. It gives the leader's address, if the error named another one, so that there is
-// no need to wait before that is tried. Only for changes is it remembered: those have a namespace.
+// failed takes note that a call to an address failed. It returns the leader's address if the error named another one, so that the next
+// attempt needs no pause. The leader is remembered only for changes; those have a namespace.
 func (r *routes) failed(address, namespace string, failure *Error) (leader string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +88,7 @@ func (r *routes) full(address string) {
 	r.leave(address)
 }
 
-// leave gives the turn to the next address, if it is this one's.
+// leave moves on to the next address, if this one is the current one.
 func (r *routes) leave(address string) {
 	if r.addresses[r.turn] == address {
 		r.turn = (r.turn + 1) % len(r.addresses)
@@ -103,7 +104,7 @@ func (r *routes) forget(address, namespace string) {
 	}
 }
 
-// after is whom to ask next for the leader; reads do not move.
+// after returns the address to try next in search of the leader; the current address does not change.
 func (r *routes) after(address string) string {
 	at := slices.Index(r.addresses, address)
 	if at < 0 {
@@ -122,12 +123,12 @@ func (r *routes) remember(namespace, writer string) {
 	r.writers[namespace] = writer
 }
 
-// refusedByFollower tells whether a change was refused, and certainly not made, because another sidecar writes the namespace.
+// refusedByFollower reports whether a change was refused because another sidecar writes the namespace. It was certainly not made.
 func refusedByFollower(failure *Error) bool {
 	return failure.FromService && failure.Reason == notLeader
 }
 
-// answeredElsewhere tells whether calls fail like this that another sidecar may answer.
+// answeredElsewhere reports whether another sidecar may be able to answer a call that failed with this code.
 func answeredElsewhere(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
@@ -137,7 +138,7 @@ func answeredElsewhere(code codes.Code) bool {
 	}
 }
 
-// addressesOf are the addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business.
+// addressesOf splits a target into addresses, separated by commas. A target with a scheme is one address, which gRPC resolves.
 func addressesOf(target string) []string {
 	for _, scheme := range []string{"ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:"} {
 		if strings.HasPrefix(target, scheme) {

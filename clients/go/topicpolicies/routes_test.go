@@ -39,9 +39,9 @@ func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
 		failure *Error
 		next    string
 	}{
-		{"two", lost, "one"}, // nobody's turn
+		{"two", lost, "one"}, // not the current address
 		{"one", lost, "two"},
-		{"one", lost, "two"}, // an older call to one that is not in use any more
+		{"one", lost, "two"}, // an older call to an address that is no longer the current one
 		{"two", &Error{Code: codes.InvalidArgument}, "two"},
 		{"two", lost, "one"},
 	} {

@@ -11,7 +11,7 @@ import (
 	"topicpolicies.example/clients/go/internal/testserver"
 )
 
-// sidecar is the server that tests share; each has topics and namespaces of its own in it.
+// sidecar is the server that tests share; each test uses topics and namespaces of its own in it.
 var sidecar *testserver.Server
 
 func TestMain(m *testing.M) { os.Exit(withServer(m)) }
@@ -34,7 +34,7 @@ func withServer(m *testing.M) int {
 	return m.Run()
 }
 
-// ownServer is a server for a test that ends servers, or wants another one.
+// ownServer returns a server for a test that stops servers, or needs other options.
 func ownServer(t *testing.T, options ...string) *testserver.Server {
 	t.Helper()
 	server, err := testserver.New(t.TempDir())
@@ -49,7 +49,7 @@ func ownServer(t *testing.T, options ...string) *testserver.Server {
 	return server
 }
 
-// ownServerThatKnows is one that knows what holds in a namespace and on the brokers.
+// ownServerThatKnows returns a server that knows the policies of a namespace and of the brokers.
 func ownServerThatKnows(t *testing.T, namespace string) *testserver.Server {
 	t.Helper()
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
@@ -61,12 +61,12 @@ func ownServerThatKnows(t *testing.T, namespace string) *testserver.Server {
 
 var namespaces atomic.Int64
 
-// newNamespace is one that no other test has.
+// newNamespace returns a namespace that no other test uses.
 func newNamespace() string { return fmt.Sprintf("go/n%d", namespaces.Add(1)) }
 
 func topicIn(namespace string) Key { return Key{"persistent://" + namespace + "/orders", ScopeLocal} }
 
-// until waits until something holds.
+// until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

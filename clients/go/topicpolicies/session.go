@@ -10,13 +10,13 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// session is a watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks
+// session is a watch that outlives its streams, without I/O: what to request, what a message means, and what to do when the stream breaks
 // (docs/watch.md).
 //
-// Per namespace it keeps one token: where the watch is. The token begins as the one that was handed in, or as that of the SYNCED bookmark;
+// It keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the SYNCED bookmark;
 // from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
-// Before SYNCED, and after a reset, there is no token: a snapshot comes in no order that a position could stand for, and a broken one is
-// begun again.
+// Before SYNCED, and after a reset, there is no token: a snapshot comes in no order that a position could stand for, so a broken one is
+// started over.
 type session struct {
 	request    *pb.WatchPoliciesRequest
 	places     map[string]*place
@@ -29,11 +29,11 @@ type session struct {
 
 // place is one namespace of a watch.
 type place struct {
-	token    *WatchToken // where the watch is; nil in or before the snapshot
-	told     bool        // whether the consumer may hold something of an earlier stream
-	anew     string      // why what is told without a token counts as told anew
-	snapshot bool        // whether what comes before SYNCED is a snapshot
-	synced   bool        // whether the present stream has told SYNCED
+	token    *WatchToken // the place of the watch; nil before and within the snapshot
+	told     bool        // whether the consumer may hold documents of an earlier stream
+	anew     string      // the message of the Reset that is sent if the namespace starts over
+	snapshot bool        // whether the events before SYNCED are a snapshot
+	synced   bool        // whether SYNCED came on the present stream
 }
 
 const (
@@ -83,7 +83,7 @@ func (s *session) add(namespace string) {
 	}
 }
 
-// token is where the watch is, after everything that it has told.
+// token returns the place of the watch, after all events so far.
 func (s *session) token() ResumeToken {
 	token := ResumeToken{map[string]WatchToken{}}
 	for name, place := range s.places {
@@ -94,7 +94,7 @@ func (s *session) token() ResumeToken {
 	return token
 }
 
-// connect: a stream is about to be opened. What to send, and what to tell first.
+// connect prepares for a new stream. It returns the request to send, and the events to deliver first.
 func (s *session) connect(now time.Time) (*pb.WatchPoliciesRequest, []Event) {
 	if s.quietSince.IsZero() {
 		s.quietSince = now
@@ -118,11 +118,11 @@ func (s *session) connect(now time.Time) (*pb.WatchPoliciesRequest, []Event) {
 	return request, events
 }
 
-// heard: the service has said something.
+// heard takes note that the service has sent something.
 func (s *session) heard(now time.Time) { s.quietSince = now }
 
-// tell is what an event of a stream tells, which the token then covers; nil if nothing. Namespaces that were not asked for, and contents
-// that this package does not know, are passed over.
+// tell converts an event of a stream, which the token then covers; nil if there is nothing to deliver. Namespaces that were not selected,
+// and contents that this package does not know, are ignored.
 func (s *session) tell(told *pb.WatchEvent) Event {
 	name := told.GetNamespace()
 	place := s.places[name]
@@ -181,7 +181,7 @@ func (p *place) entry(name string, entry *pb.HistoryEntry) Event {
 func (s *session) bookmark(name string, place *place, bookmark *pb.Bookmark) Event {
 	synced := bookmark.GetKind() == pb.BookmarkKind_BOOKMARK_KIND_SYNCED
 	if place.token == nil && !synced {
-		return nil // in the middle of a snapshot there is no place to resume from
+		return nil // within a snapshot there is no place to resume from
 	}
 	place.token, place.told = tokenOf(bookmark.GetToken()), true
 	confirmed := timeOf(bookmark.GetConfirmedTime())
@@ -193,7 +193,7 @@ func (s *session) bookmark(name string, place *place, bookmark *pb.Bookmark) Eve
 	return Synced{name, *place.token, confirmed}
 }
 
-// complete tells whether the watch was to end when all was told, and that is so.
+// complete reports whether the watch was to end when every namespace is synced, and every one is.
 func (s *session) complete() bool {
 	for _, place := range s.places {
 		if !place.synced {
@@ -203,8 +203,8 @@ func (s *session) complete() bool {
 	return s.request.GetEndWhenSynced()
 }
 
-// broke: the stream has ended. What to tell, and with it how long to wait before connecting again; or the error, if it makes no sense to
-// try again or patience is at its end. chance is at least 0 and less than 1.
+// broke takes note that the stream has ended. It returns the event to deliver, with the time to wait before connecting again; or the error,
+// if retrying can't help or the patience is over. chance is a random number, at least 0 and less than 1.
 func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
 	renewable := failure.Reason == "CREDENTIALS_EXPIRED" && s.failed == 0 // the next stream may have a newer token
 	if !resumable(failure.Code) && !renewable {
@@ -212,7 +212,7 @@ func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrup
 	}
 	s.failed++
 	delay := s.pauses.delay(s.failed, chance)
-	if failure.Code == codes.ResourceExhausted && !passingLimit(failure) { // others have to leave first
+	if failure.Code == codes.ResourceExhausted && !passingLimit(failure) { // other watches have to end first
 		delay = s.pauses.longest(chance)
 	}
 	delay += failure.RetryAfter
@@ -222,7 +222,7 @@ func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrup
 	return Interrupted{failure, s.failed, delay}, nil
 }
 
-// resumable tells whether it makes sense to open another stream after one that ended like this.
+// resumable reports whether it makes sense to open another stream after one that ended with this code.
 func resumable(code codes.Code) bool {
 	switch code {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.FailedPrecondition:

@@ -8,13 +8,14 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// WatchToken is a place in one namespace's change log. It is opaque but for one thing: of one partition, string order is log order.
+// WatchToken is a place in the change log of one namespace. It is opaque, except that the positions of one partition compare as strings in
+// log order.
 type WatchToken struct {
-	// Log is the log's identity; places of different logs have nothing to do with each other.
+	// Log is the log's identity; places in different logs can't be compared.
 	Log string `json:"log"`
 	// Positions is the position per partition; empty where nothing was read.
 	Positions []string `json:"positions"`
-	// LeftOut names the topics that were left out because their policies are disabled; empty: none were.
+	// LeftOut identifies the topics that were left out because their policies are disabled; empty if there were none.
 	LeftOut string `json:"left_out"`
 }
 
@@ -26,7 +27,7 @@ func (t *WatchToken) message() *pb.WatchToken {
 	return &pb.WatchToken{Log: t.Log, Positions: slices.Clone(t.Positions), LeftOut: t.LeftOut}
 }
 
-// at is the position in a partition; empty if nothing was read there.
+// at returns the position in a partition; empty if nothing was read there.
 func (t *WatchToken) at(partition int32) string {
 	if partition < 0 || int(partition) >= len(t.Positions) {
 		return ""
@@ -34,10 +35,10 @@ func (t *WatchToken) at(partition int32) string {
 	return t.Positions[partition]
 }
 
-// maxPartitions is the most positions that a token has.
+// maxPartitions is the maximum number of positions of a token.
 const maxPartitions = 1024
 
-// folded is the token after a change at this position: the greater of the two counts.
+// folded returns the token after an event at this position: the greater of the two positions is kept.
 func (t *WatchToken) folded(partition int32, position string) *WatchToken {
 	if t == nil || position <= t.at(partition) || partition < 0 || partition >= maxPartitions {
 		return t
@@ -48,13 +49,13 @@ func (t *WatchToken) folded(partition int32, position string) *WatchToken {
 	return &WatchToken{t.Log, positions, t.LeftOut}
 }
 
-// ResumeToken is where a watch is in each of its namespaces. A namespace that is missing begins with a snapshot.
+// ResumeToken is the place of a watch in each of its namespaces. A namespace without an entry begins with a snapshot.
 type ResumeToken struct {
-	// Namespaces are by tenant/namespace.
+	// Namespaces are the places by tenant/namespace.
 	Namespaces map[string]WatchToken `json:"namespaces"`
 }
 
-// String is the token as one line of JSON, to be kept and given to ParseResumeToken. It is the same in all languages.
+// String returns the token as one line of JSON, to be saved and passed to ParseResumeToken. The format is the same in all clients.
 func (t ResumeToken) String() string {
 	places := map[string]WatchToken{}
 	maps.Copy(places, t.Namespaces)
@@ -66,12 +67,12 @@ func (t ResumeToken) String() string {
 	}
 	written, err := json.Marshal(ResumeToken{places})
 	if err != nil {
-		panic(err) // of strings only
+		panic(err) // strings can always be encoded
 	}
 	return string(written)
 }
 
-// ParseResumeToken reads what String gave. Anything else is ErrInvalidArgument, reason MALFORMED_TOKEN.
+// ParseResumeToken parses the output of String. For any other text it returns ErrInvalidArgument with the reason MALFORMED_TOKEN.
 func ParseResumeToken(text string) (ResumeToken, error) {
 	var read struct {
 		Namespaces map[string]struct {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// tokenLook is the time between two looks at a token's file: calls are made more often than tokens change.
+// tokenLook is the time between two checks of a token's file: calls are made more often than tokens change.
 const tokenLook = time.Second
 
-// TokenFile gives the bearer token in a file, for WithToken. The file is read anew when it changes, and while it can't be read, or has no
-// token in it, the token before stays. The first call fails if there is none yet.
+// TokenFile returns a function for WithToken that reads the bearer token from a file. The file is read again when it changes; while it
+// can't be read, or has no token in it, the last token stays in use. If there never was one, calls fail.
 func TokenFile(path string) func(context.Context) (string, error) {
 	file := &tokenFile{path: path, look: tokenLook}
 	return func(context.Context) (string, error) { return file.present(time.Now()) }
@@ -25,11 +25,11 @@ type tokenFile struct {
 
 	mu     sync.Mutex
 	token  string
-	seen   os.FileInfo // of what was read
+	seen   os.FileInfo // of the file as it was read last
 	looked time.Time
 }
 
-// present is the token at a time.
+// present returns the token at a time.
 func (f *tokenFile) present(now time.Time) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

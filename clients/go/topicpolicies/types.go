@@ -6,101 +6,101 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// The messages and enums that are used most.
+// The most used messages and enums.
 type (
-	// TopicPolicies is a document: a field that is not set says nothing.
+	// TopicPolicies is a document. A field that is not set leaves the decision to the next level.
 	TopicPolicies = pb.TopicPolicies
-	// ChangeOrigin says where a change came from, as far as the log tells.
+	// ChangeOrigin says who or what made a change, as far as the log records it.
 	ChangeOrigin = pb.ChangeOrigin
-	// ServerInfo says what a server is, and what its limits are.
+	// ServerInfo has the server's version, configuration and limits.
 	ServerInfo = pb.GetServerInfoResponse
 	// Scope says in which clusters a document holds.
 	Scope = pb.Scope
 	// ListOperation says what happens to a list field.
 	ListOperation = pb.ListOperation
-	// UpdateOutcome says what became of an update.
+	// UpdateOutcome says what an update did.
 	UpdateOutcome = pb.UpdateOutcome
-	// DeleteOutcome says what became of a deletion.
+	// DeleteOutcome says what a deletion did.
 	DeleteOutcome = pb.DeleteOutcome
-	// EffectiveView says by whose reading policies hold.
+	// EffectiveView says whose view of the levels is read.
 	EffectiveView = pb.EffectiveView
-	// PolicySource says which level an effective value comes from.
+	// PolicySource is the level that sets an effective value.
 	PolicySource = pb.PolicySource
-	// WatchMode says what a watch tells.
+	// WatchMode says which events a watch sends.
 	WatchMode = pb.WatchMode
 	// NamespaceState says whether a namespace of a watch is followed.
 	NamespaceState = pb.NamespaceState
 	// HistoryOrder is the order of a history.
 	HistoryOrder = pb.HistoryOrder
-	// HistoryKind says what kind of event an entry of a history is.
+	// HistoryKind is the kind of an event in a history.
 	HistoryKind = pb.HistoryKind
-	// HistoryOutcome says what became of an event.
+	// HistoryOutcome says what an event did to its document.
 	HistoryOutcome = pb.HistoryOutcome
-	// HistoryGapReason says why a history may miss events.
+	// HistoryGapReason says why a history may lack events.
 	HistoryGapReason = pb.HistoryGapReason
 )
 
-// The enums' values that callers choose or ask for, by Go's names.
+// The values of enums that callers use, under Go names.
 const (
-	ScopeLocal  = pb.Scope_SCOPE_LOCAL  // this cluster; what no scope means
+	ScopeLocal  = pb.Scope_SCOPE_LOCAL  // this cluster; the default
 	ScopeGlobal = pb.Scope_SCOPE_GLOBAL // every cluster that the namespace is replicated to
 
-	ListOperationReplace  = pb.ListOperation_LIST_OPERATION_REPLACE  // the list becomes the given one; what no operation means
+	ListOperationReplace  = pb.ListOperation_LIST_OPERATION_REPLACE  // the list becomes the given one; the default
 	ListOperationUnion    = pb.ListOperation_LIST_OPERATION_UNION    // the given elements that are not there yet are added at the end
 	ListOperationSubtract = pb.ListOperation_LIST_OPERATION_SUBTRACT // the given elements are removed
 
 	UpdateOutcomeApplied    = pb.UpdateOutcome_UPDATE_OUTCOME_APPLIED     // the change is in the log
-	UpdateOutcomeUnchanged  = pb.UpdateOutcome_UPDATE_OUTCOME_UNCHANGED   // the document already was as asked; nothing was written
+	UpdateOutcomeUnchanged  = pb.UpdateOutcome_UPDATE_OUTCOME_UNCHANGED   // the document already was as requested; nothing was written
 	UpdateOutcomeSkipped    = pb.UpdateOutcome_UPDATE_OUTCOME_SKIPPED     // there was no document, and SkipIfAbsent was set
-	UpdateOutcomeWouldApply = pb.UpdateOutcome_UPDATE_OUTCOME_WOULD_APPLY // ValidateOnly was set, and the change could be applied
+	UpdateOutcomeWouldApply = pb.UpdateOutcome_UPDATE_OUTCOME_WOULD_APPLY // ValidateOnly was set; the change could be applied
 
 	DeleteOutcomeDeleted     = pb.DeleteOutcome_DELETE_OUTCOME_DELETED      // the deletion is in the log
 	DeleteOutcomeAbsent      = pb.DeleteOutcome_DELETE_OUTCOME_ABSENT       // there was no document
 	DeleteOutcomeWouldDelete = pb.DeleteOutcome_DELETE_OUTCOME_WOULD_DELETE // ValidateOnly was set, and there is a document to delete
 
-	EffectiveViewEnforced      = pb.EffectiveView_EFFECTIVE_VIEW_ENFORCED       // what brokers enforce; what no view means
-	EffectiveViewAppliedLocal  = pb.EffectiveView_EFFECTIVE_VIEW_APPLIED_LOCAL  // what pulsar-admin answers with applied=true
-	EffectiveViewAppliedGlobal = pb.EffectiveView_EFFECTIVE_VIEW_APPLIED_GLOBAL // the same with isGlobal=true
+	EffectiveViewEnforced      = pb.EffectiveView_EFFECTIVE_VIEW_ENFORCED       // what brokers enforce; the default
+	EffectiveViewAppliedLocal  = pb.EffectiveView_EFFECTIVE_VIEW_APPLIED_LOCAL  // what pulsar-admin returns with applied=true
+	EffectiveViewAppliedGlobal = pb.EffectiveView_EFFECTIVE_VIEW_APPLIED_GLOBAL // applied=true and isGlobal=true
 
-	WatchModeLatest  = pb.WatchMode_WATCH_MODE_LATEST  // per document only the newest state; what no mode means
+	WatchModeLatest  = pb.WatchMode_WATCH_MODE_LATEST  // only the newest state of each document; the default
 	WatchModeEvery   = pb.WatchMode_WATCH_MODE_EVERY   // every change
 	WatchModeEntries = pb.WatchMode_WATCH_MODE_ENTRIES // every event of the log, as Entry, also those that changed nothing
 
 	NamespaceStateLoading  = pb.NamespaceState_NAMESPACE_STATE_LOADING  // the change log is being read
 	NamespaceStateReady    = pb.NamespaceState_NAMESPACE_STATE_READY    // the change log is followed
-	NamespaceStateFailed   = pb.NamespaceState_NAMESPACE_STATE_FAILED   // the change log can't be read; it is tried again
+	NamespaceStateFailed   = pb.NamespaceState_NAMESPACE_STATE_FAILED   // the change log can't be read; the server keeps trying
 	NamespaceStateDisabled = pb.NamespaceState_NAMESPACE_STATE_DISABLED // topic policies are disabled for all that is watched of it
 
-	HistoryOrderNewestFirst = pb.HistoryOrder_HISTORY_ORDER_NEWEST_FIRST // the last event first; what no order means
+	HistoryOrderNewestFirst = pb.HistoryOrder_HISTORY_ORDER_NEWEST_FIRST // the last event first; the default
 	HistoryOrderOldestFirst = pb.HistoryOrder_HISTORY_ORDER_OLDEST_FIRST // the first event first
 
 	scopeUnset = pb.Scope_SCOPE_UNSPECIFIED
 	stateUnset = pb.NamespaceState_NAMESPACE_STATE_UNSPECIFIED
 )
 
-// Key names one document: the policies of a topic in a scope.
+// Key identifies one document: the policies of a topic in a scope.
 type Key struct {
-	// Topic is the full name, persistent://tenant/namespace/topic, or the same without the domain. A partition's name means its base topic.
+	// Topic is the full name, persistent://tenant/namespace/topic, or the name without the domain. A partition's name means its base topic.
 	Topic string
 	// Scope is ScopeLocal if it is not set.
 	Scope Scope
 }
 
-// PolicyDocument is the policies of one topic in one scope, and which version they are.
+// PolicyDocument is the policies of one topic in one scope, with their version.
 type PolicyDocument struct {
 	Key
 	// Policies is nil if there is no document. It may be shared: clone it before you change it.
 	Policies *TopicPolicies
-	// Version is the version of the document, or of its absence: its etag. Of one key, string order is the order of the log.
+	// Version is the version of the document, or of its absence; it is also the etag. For one key, string order is log order.
 	Version string
-	// Disabled tells whether topic policies are disabled for this topic; its documents are not told of then.
+	// Disabled reports whether topic policies are disabled for this topic: if so, its documents are not returned.
 	Disabled bool
-	// UnconfirmedSince is, of what was read, since when the server can't reach the change log, so that there may be a newer document; zero: it
-	// can, or this is no answer to a read.
+	// UnconfirmedSince is set on the answer to a read that the server could not confirm: the time since which it can't reach the change
+	// log, so that there may be a newer document. Otherwise it is zero.
 	UnconfirmedSince time.Time
 }
 
-// Exists tells whether there is a document.
+// Exists reports whether there is a document.
 func (d PolicyDocument) Exists() bool { return d.Policies != nil }
 
 func documentOf(m *pb.PolicyDocument) PolicyDocument {
@@ -112,14 +112,14 @@ func documentOf(m *pb.PolicyDocument) PolicyDocument {
 	}
 }
 
-// readDocument is a document of the answer to a read.
+// readDocument converts a document of the answer to a read.
 func readDocument(m *pb.PolicyDocument, unconfirmedSince time.Time) PolicyDocument {
 	document := documentOf(m)
 	document.UnconfirmedSince = unconfirmedSince
 	return document
 }
 
-// knownDocument is nil where nothing is known of a document.
+// knownDocument converts a document; nil stays nil, where no document is known.
 func knownDocument(m *pb.PolicyDocument) *PolicyDocument {
 	if m == nil {
 		return nil
@@ -128,5 +128,5 @@ func knownDocument(m *pb.PolicyDocument) *PolicyDocument {
 	return &document
 }
 
-// knownScope tells whether this package knows what a scope means. What a newer service tells of others is passed over.
+// knownScope reports whether this package knows a scope. Documents of further scopes, of a newer service, are ignored.
 func knownScope(scope Scope) bool { return scope == ScopeLocal || scope == ScopeGlobal }

@@ -21,7 +21,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// readVectors reads what all clients must agree on, from clients/vectors.
+// readVectors reads a file of test vectors that all clients share (clients/vectors).
 func readVectors[Vectors any](t *testing.T, name string) (read Vectors) {
 	t.Helper()
 	text, err := os.ReadFile("../../vectors/" + name)
@@ -34,7 +34,7 @@ func readVectors[Vectors any](t *testing.T, name string) (read Vectors) {
 	return read
 }
 
-// written is a message in Protobuf's JSON form; nil for none.
+// written is a message in Protobuf's JSON form; nil if there is none.
 type written[Message any, Pointer interface {
 	*Message
 	proto.Message
@@ -77,7 +77,7 @@ func TestUpdatesMeanWhatTheyMeanInEveryLanguage(t *testing.T) {
 	}
 }
 
-// scope is GLOBAL for lists of clusters, which a server with rules, but without a cluster, takes there alone.
+// scope returns GLOBAL for lists of clusters, since a server with rules but without a cluster accepts them only there.
 func (v application) scope() Scope {
 	for _, each := range []writtenPolicies{v.Document, v.Policies} {
 		if len(each.message.GetReplicationClusters()) > 0 {
@@ -94,7 +94,7 @@ func (v application) run(t *testing.T, client *Client, key Key) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !made.Document.Exists() { // an empty document is not made by nothing
+		if !made.Document.Exists() { // an update without fields does not create an empty document
 			t.Fatalf("%v was not made", before)
 		}
 	}
@@ -130,7 +130,7 @@ type failed struct {
 	NeverSent bool
 }
 
-// error is how an attempt ended.
+// error returns the error of an attempt.
 func (f failed) error(t *testing.T) *Error {
 	t.Helper()
 	said := status.New(codeNamed(t, f.Code), "A sentence.")
@@ -268,7 +268,7 @@ func TestAWatchMeansWhatItMeansInEveryLanguage(t *testing.T) {
 	}
 }
 
-// follower is a cache that is told what a test says, at times that a test says, and what its listener was told.
+// follower is a cache that receives the events of a test vector, at the vector's times, with the calls of its listener.
 type follower struct {
 	session  *session
 	cache    *PolicyCache

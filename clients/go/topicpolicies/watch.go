@@ -14,31 +14,31 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// Selection says what to watch.
+// Selection says what to watch, and how.
 type Selection struct {
-	// Topics are single topics, and Namespaces, tenant/namespace, those of which all topics are watched.
+	// Topics are single topics, and Namespaces (tenant/namespace) those of which all topics are watched.
 	Topics     []string
 	Namespaces []string
-	// Scopes; none: both.
+	// Scopes are the scopes to watch; if empty, both.
 	Scopes []Scope
 	// Mode is WatchModeLatest if it is not set.
 	Mode WatchMode
-	// Resume goes on from a token of an earlier watch, or of a List; nil begins with a snapshot.
+	// Resume is the token of an earlier watch, or of a List, to resume from; if nil, the watch begins with a snapshot.
 	Resume *ResumeToken
-	// FromBeginning begins with the first event that the history has, instead of with a snapshot; WatchModeEntries always does.
+	// FromBeginning begins with the first event in the history instead of with a snapshot; WatchModeEntries always does.
 	FromBeginning bool
-	// EndWhenSynced ends the watch once every namespace has told Synced.
+	// EndWhenSynced ends the watch when every namespace is synced.
 	EndWhenSynced bool
-	// IncludePrevious has changes tell the document before.
+	// IncludePrevious adds the document before each change.
 	IncludePrevious bool
-	// BookmarkInterval is the time between two bookmarks; 0: 10 seconds. 1 second is the least.
+	// BookmarkInterval is the time between two bookmarks of a namespace, at least 1 second; 0: 10 seconds.
 	BookmarkInterval time.Duration
-	// Patience is how long the service may be silent or out of reach before the watch gives up; 0: for ever. It must be longer than
+	// Patience is how long the service may be silent or unreachable before the watch gives up; 0: without limit. It must be longer than
 	// BookmarkInterval.
 	Patience time.Duration
 }
 
-// Watch is an open watch, for one goroutine.
+// Watch is an open watch, for use by one goroutine.
 type Watch struct {
 	client  *Client
 	ctx     context.Context
@@ -47,15 +47,15 @@ type Watch struct {
 	address string
 	stream  grpc.ServerStreamingClient[pb.WatchPoliciesResponse]
 	end     context.CancelFunc
-	told    []Event          // by the session itself
-	batch   []*pb.WatchEvent // came, and was not given yet
+	told    []Event          // events of the session itself, not yet delivered
+	batch   []*pb.WatchEvent // events that were received, not yet delivered
 	delay   time.Duration
 	err     error
 }
 
-// Watch follows documents: per namespace a snapshot, Synced, then changes. It resumes by itself where it broke, after a jittered and
-// growing pause; where the service can't resume, it says so with Reset and begins with a snapshot. It connects with the first Next, and
-// ends with the context.
+// Watch follows documents: per namespace a snapshot, Synced, then changes. When the stream breaks, the watch connects again after a
+// growing, jittered pause and resumes where it was; a namespace that can't be resumed starts over with Reset and a snapshot. The watch
+// connects with the first Next, and ends with the context.
 func (c *Client) Watch(ctx context.Context, selection Selection) (*Watch, error) {
 	session, err := newSession(selection, c.pauses)
 	if err != nil {
@@ -65,14 +65,14 @@ func (c *Client) Watch(ctx context.Context, selection Selection) (*Watch, error)
 	return &Watch{client: c, ctx: ctx, cancel: cancel, session: session}, nil
 }
 
-// Close ends the watch; any goroutine may do it.
+// Close ends the watch. It may be called from any goroutine.
 func (w *Watch) Close() { w.cancel() }
 
-// Token is where to go on after everything that Next has given so far. Save it once you have dealt with that.
+// Token returns the place from which to resume after all events that Next has returned so far. Save it once you have processed them.
 func (w *Watch) Token() ResumeToken { return w.session.token() }
 
-// Next waits for the next event. It fails with io.EOF when all was told (EndWhenSynced), with an error that matches the context's when the
-// watch was closed or its context is over, and otherwise with what makes it senseless to try again.
+// Next waits for the next event. It returns io.EOF when every namespace is synced (EndWhenSynced), an error that matches the context's when
+// the watch was closed or its context has ended, and otherwise an error that retrying can't cure.
 func (w *Watch) Next() (Event, error) {
 	for {
 		if event := w.next(); event != nil {
@@ -89,7 +89,7 @@ func (w *Watch) Next() (Event, error) {
 	}
 }
 
-// next is the next event of what has come; nil if there is none. The token moves along with it, not with the batch.
+// next returns the next event that was received; nil if there is none. The token advances event by event, not with the batch.
 func (w *Watch) next() Event {
 	if len(w.told) > 0 {
 		event := w.told[0]
@@ -106,7 +106,7 @@ func (w *Watch) next() Event {
 	return nil
 }
 
-// All gives the events one after the other, and at the end the error that Next fails with; none when all was told.
+// All returns an iterator over the events, and at the end the error of Next; no error if Next returned io.EOF.
 func (w *Watch) All() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

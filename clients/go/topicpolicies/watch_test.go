@@ -16,8 +16,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// nextOf is the next event of one kind; bookmarks that were sent by time and news of the namespace's state are passed over, anything else
-// fails the test.
+// nextOf returns the next event of one kind. It skips timed bookmarks and Status events; any other event fails the test.
 func nextOf[Kind Event](t *testing.T, watch *Watch) Kind {
 	t.Helper()
 	for {
@@ -194,7 +193,7 @@ func TestATokenThatCannotBeResumedIsResetAndASnapshotFollows(t *testing.T) {
 	if reset := nextOf[Reset](t, watch); reset.Namespace != namespace || reset.Reason != "TOKEN_OUT_OF_RANGE" || reset.Message == "" {
 		t.Errorf("%+v", reset)
 	}
-	if token := watch.Token(); len(token.Namespaces) != 0 { // though SYNCED may have come in the same batch
+	if token := watch.Token(); len(token.Namespaces) != 0 { // even if SYNCED came in the same batch
 		t.Errorf("%s", token)
 	}
 	if told := nextOf[Changed](t, watch); told.Document.Key != key || !told.Snapshot {
@@ -311,7 +310,7 @@ func TestAWatchEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// endOfWatch is what a watch ends with.
+// endOfWatch returns the error with which a watch ends.
 func endOfWatch(watch *Watch) error {
 	for {
 		if _, err := watch.Next(); err != nil {

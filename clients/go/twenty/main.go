@@ -1,4 +1,4 @@
-// The twenty things that every client does alike (tests/clients/twenty.md): twenty ADDRESS NAMESPACE.
+// The twenty tasks that every client does alike (tests/clients/twenty.md): twenty ADDRESS NAMESPACE.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"topicpolicies.example/clients/go/topicpolicies"
 )
 
-// limit holds for every call.
+// limit is the time limit of every call.
 const limit = 30 * time.Second
 
 func main() {
@@ -71,29 +71,29 @@ func run(address, namespace string) error {
 	return nil
 }
 
-// told is what a step prints.
+// told is the output of one step.
 type told []string
 
-// tour is what later steps need of earlier ones.
+// tour is the state that later steps need of earlier ones.
 type tour struct {
 	client    *topicpolicies.Client
 	namespace string
 	first     topicpolicies.UpdateResult
-	before    string // the version that a had before its last change
+	before    string // the version of topic a before its last change
 	global    topicpolicies.PolicyDocument
-	other     string // a version of c that is not its GLOBAL document's
+	other     string // a version of topic c that is not that of its GLOBAL document
 }
 
 func (t *tour) key(topic string) topicpolicies.Key {
 	return topicpolicies.Key{Topic: "persistent://" + t.namespace + "/" + topic}
 }
 
-// field is a document that sets the field of which the page speaks.
+// field returns a document that sets the field that twenty.md uses.
 func field(value int32) *topicpolicies.TopicPolicies {
 	return &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(value)}
 }
 
-// shortName is an enum's value as the page prints it.
+// shortName returns the name of an enum value as twenty.md prints it.
 func shortName(value fmt.Stringer, prefix string) string {
 	return strings.TrimPrefix(value.String(), prefix)
 }
@@ -109,10 +109,10 @@ func novelty(result topicpolicies.UpdateResult) string {
 	return "new"
 }
 
-// errNotRefused is for what should have failed.
+// errNotRefused is the error of a call that should have failed.
 var errNotRefused = errors.New("it was not refused")
 
-// refusal is how a call was refused.
+// refusal returns the error with which a call was refused.
 func refusal(err error) (*topicpolicies.Error, error) {
 	var failure *topicpolicies.Error
 	if errors.As(err, &failure) {
@@ -124,7 +124,7 @@ func refusal(err error) (*topicpolicies.Error, error) {
 	return nil, err
 }
 
-// codeName is a gRPC code's name as its specification writes it.
+// codeName returns the name of a gRPC code as gRPC's specification writes it.
 func codeName(failure *topicpolicies.Error) string {
 	var name strings.Builder
 	for i, letter := range failure.Code.String() {

@@ -96,7 +96,7 @@ func (t *tour) watchAndCache(ctx context.Context) (told, error) {
 			if change.Key.Topic != t.key("a").Topic {
 				continue
 			}
-			if !updated { // told of what there was
+			if !updated { // the listener's first call, for the existing document
 				if _, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Policies: field(40)}); err != nil {
 					return nil, err
 				}

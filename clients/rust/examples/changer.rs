@@ -1,5 +1,5 @@
-//! Changes its own settings of one topic, turn by turn, and tells of every change: `cargo run --example changer ADDRESS TOPIC TURNS`. It
-//! begins when a line comes on standard input.
+//! Changes its own settings of one topic, turn by turn, and prints every change: `cargo run --example changer ADDRESS TOPIC TURNS`. It
+//! begins when it reads a line from standard input.
 
 use std::{cell::Cell, env, error::Error, io};
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Even turns are edits of an entry of a map, and odd ones updates of a field.
+/// Makes even turns by an edit of a map entry, and odd ones by an update of a field.
 async fn change(
     client: &Client,
     topic: &str,

@@ -1,4 +1,4 @@
-//! Twenty things that every client does alike: `tests/clients/twenty.md`. `cargo run --example twenty ADDRESS NAMESPACE`.
+//! The twenty tasks that every client does alike: `tests/clients/twenty.md`. `cargo run --example twenty ADDRESS NAMESPACE`.
 
 use std::{env, error::Error, process::ExitCode, sync::mpsc, time::Duration};
 
@@ -46,7 +46,7 @@ async fn run(address: &str, namespace: &str) -> Anything<()> {
     following(&client, namespace).await
 }
 
-/// Lines 01 to 08. The version of line 01.
+/// Lines 01 to 08. Returns the version of line 01.
 async fn one_document(client: &Client, a: &str) -> Anything<String> {
     let mut request = set(a, 5);
     request.request_id = "0123456789abcdef0123456789abcdef".into();
@@ -237,12 +237,12 @@ fn elements(document: Option<&PolicyDocument>) -> String {
     names.map(|one| short(one.as_str_name(), "SUBSCRIPTION_TYPE_")).collect::<Vec<_>>().join(",")
 }
 
-/// A value's name without its enum's prefix.
+/// The name of a value without the prefix of its enum.
 fn short(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }
 
-/// The name that gRPC gives a status, such as `NOT_FOUND`.
+/// The name of a status code in gRPC's specification, such as `NOT_FOUND`.
 fn code(failure: &Failure) -> String {
     let mut name = String::new();
     for letter in format!("{:?}", failure.code).chars() {

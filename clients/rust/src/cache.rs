@@ -17,52 +17,52 @@ use crate::{
 /// The full name of a topic, and a scope.
 pub type Key = (String, Scope);
 
-/// What a listener is told: a document before and after. At least one of them is there.
+/// A change of a document, as listeners get it. At least one of `before` and `after` is set.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Whose document it is.
+    /// The topic and the scope of the document.
     pub key: Key,
-    /// The document before, if there was one.
+    /// The document before the change, if there was one.
     pub before: Option<PolicyDocument>,
-    /// The document after, if there is one.
+    /// The document after the change, if there is one.
     pub after: Option<PolicyDocument>,
 }
 
-/// What is known of one namespace.
+/// The copy of one namespace.
 #[derive(Debug, Default)]
 struct Part {
-    /// Absences are kept too, so that an older change brings nothing back.
+    /// The documents, absent ones included, so that an older change of a deleted document is ignored.
     documents: BTreeMap<Key, PolicyDocument>,
-    /// While a snapshot is told: the documents that it had so far.
+    /// The keys that the current snapshot has sent so far; `None` outside a snapshot.
     fresh: Option<HashSet<Key>>,
     synced: bool,
     state: Option<(NamespaceState, Option<ErrorReason>)>,
-    /// When the last bookmark came, and how far it lay behind.
+    /// When the last bookmark arrived, and how far its confirmed time lay behind the newest one.
     confirmed: Option<(Instant, Duration)>,
 }
 
-/// What the messages of a watch add up to. It does not ask what time it is: its caller says so.
+/// The documents that result from the messages of a watch. It reads no clock: its caller passes the time.
 #[derive(Debug)]
 pub struct Documents {
     parts: BTreeMap<String, Part>,
-    /// The newest time that the present stream has confirmed of any namespace, by the server's clock.
+    /// The newest confirmed time of the present stream, in any namespace, by the server's clock.
     newest: Option<Duration>,
 }
 
 impl Documents {
-    /// Of these namespaces nothing is known yet.
+    /// An empty copy of these namespaces.
     pub fn new<N: Into<String>>(namespaces: impl IntoIterator<Item = N>) -> Self {
         Self { parts: namespaces.into_iter().map(|name| (name.into(), Part::default())).collect(), newest: None }
     }
 
-    /// Takes a message that came at this time. What listeners are to be told.
+    /// Applies a message that arrived at this time. Returns the changes to report to listeners.
     pub fn apply(&mut self, message: &Message, now: Instant) -> Vec<Told> {
         match message {
             Message::Connected(resume) => {
                 self.newest = None;
                 for (namespace, part) in &mut self.parts {
                     part.fresh = if resume.contains_key(namespace) { None } else { Some(HashSet::new()) };
-                    // A namespace that is ready from the start of a stream says nothing.
+                    // A stream reports no state for a namespace that is ready from its start.
                     part.state = None;
                 }
                 Vec::new()
@@ -98,35 +98,35 @@ impl Documents {
         }
     }
 
-    /// All documents that there are, by topic and scope.
+    /// All existing documents, by topic and scope.
     pub fn all(&self) -> impl Iterator<Item = &PolicyDocument> {
         self.parts.values().flat_map(|part| part.documents.values()).filter(|document| document.policies.is_some())
     }
 
-    /// One document, if there is one. The topic may be written without its domain.
+    /// One document, if it exists. The topic may be written without its domain.
     pub fn get(&self, topic: &str, scope: Scope) -> Option<&PolicyDocument> {
         let topic = full_name(topic);
         let document = self.parts.get(namespace_of(&topic)?)?.documents.get(&(topic.clone(), scope))?;
         document.policies.is_some().then_some(document)
     }
 
-    /// The namespaces that have had a whole snapshot at any time.
+    /// The namespaces whose first snapshot is complete.
     pub fn synced(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter(|(_, part)| part.synced).map(|(namespace, _)| namespace.as_str())
     }
 
-    /// What the service said last of a namespace's state, and why. None: nothing, as of one that is ready.
+    /// The state that the service last reported for a namespace, and why. `None` if it reported none, as for a namespace that is ready.
     pub fn state(&self, namespace: &str) -> Option<(NamespaceState, Option<ErrorReason>)> {
         self.parts.get(namespace)?.state
     }
 
-    /// How old the copy of a namespace is. None: it was never complete, or it is not watched.
+    /// How long ago the copy of a namespace was confirmed to be complete. `None` if it never was, or the namespace is not watched.
     pub fn staleness(&self, namespace: &str, now: Instant) -> Option<Duration> {
         let part = self.parts.get(namespace).filter(|part| part.synced)?;
         part.confirmed.map(|(arrived, lag)| now.saturating_duration_since(arrived) + lag)
     }
 
-    /// How old the stalest namespace is. None: one was never complete.
+    /// How long ago the copy of the stalest namespace was confirmed to be complete. `None` if one never was.
     pub fn stalest(&self, now: Instant) -> Option<Duration> {
         self.parts.keys().map(|namespace| self.staleness(namespace, now)).try_fold(Duration::ZERO, |most, one| one.map(|one| most.max(one)))
     }
@@ -137,7 +137,7 @@ impl Part {
         let scope = Scope::try_from(document.scope).ok().filter(|scope| *scope != Scope::Unspecified)?;
         let key = (document.topic.clone(), scope);
         let old = self.documents.get(&key);
-        // What a snapshot tells of a key first may have a version of another log.
+        // The first event of a key in a snapshot may have a version of another log, which can't be compared.
         let first = self.fresh.as_mut().is_some_and(|fresh| fresh.insert(key.clone()));
         if !first && old.is_some_and(|old| old.version >= document.version) {
             return None;
@@ -175,7 +175,7 @@ fn since_epoch(time: &prost_types::Timestamp) -> Option<Duration> {
 
 type Listener = Box<dyn Fn(&Told) + Send>;
 
-/// A live copy in memory. It ends when it is dropped.
+/// A live copy in memory. Dropping it ends the watch.
 pub struct Cache {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -184,7 +184,7 @@ pub struct Cache {
 struct Shared {
     documents: Mutex<Documents>,
     listeners: Mutex<Vec<Listener>>,
-    /// Why it was given up, once it was. Whoever waits is woken after each message.
+    /// Why the watch was given up; `None` while it runs. It is sent after each message, to wake the callers of `until`.
     ended: watch::Sender<Option<Error>>,
 }
 
@@ -200,32 +200,32 @@ impl Cache {
         Self { shared, task }
     }
 
-    /// Looks at what is there.
+    /// Calls a function with the documents, which are locked meanwhile.
     pub fn read<T>(&self, look: impl FnOnce(&Documents) -> T) -> T {
         look(&self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// One document, if there is one. The topic may be written without its domain.
+    /// One document, if it exists. The topic may be written without its domain.
     pub fn get(&self, topic: &str, scope: Scope) -> Option<PolicyDocument> {
         self.read(|documents| documents.get(topic, scope).cloned())
     }
 
-    /// How old the copy is. None: it was never complete.
+    /// How long ago the copy of the stalest namespace was confirmed to be complete. `None` if one never was.
     pub fn staleness(&self) -> Option<Duration> {
         self.read(|documents| documents.stalest(Instant::now()))
     }
 
-    /// Calls a function with each change from now on, in order. Nothing more comes until it returns.
+    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns.
     pub fn listen(&self, listener: impl Fn(&Told) + Send + 'static) {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
-    /// Waits until every namespace has had a whole snapshot.
+    /// Waits until the first snapshot of every namespace is complete. Fails if the watch is given up.
     pub async fn synced(&self) -> Result<(), Error> {
         self.until(|documents| documents.synced().count() == documents.parts.len()).await
     }
 
-    /// Waits until something holds of the documents.
+    /// Waits until the documents fulfil a condition. Fails if the watch is given up.
     pub async fn until(&self, holds: impl Fn(&Documents) -> bool) -> Result<(), Error> {
         let mut ended = self.shared.ended.subscribe();
         loop {
@@ -248,7 +248,7 @@ impl Shared {
             let error = match watch.next().await {
                 Ok(Some(message)) => {
                     let all = self.documents.lock().unwrap_or_else(PoisonError::into_inner).apply(&message, Instant::now());
-                    // Listeners are called without the lock on the documents, so that they can ask the cache.
+                    // Listeners are called without the lock on the documents, so that they can read the cache.
                     let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
                     all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
                     None

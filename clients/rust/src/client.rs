@@ -1,4 +1,4 @@
-//! The calls.
+//! The client and its calls.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,20 +22,20 @@ use crate::{
 /// The generated stub.
 pub(crate) type Stub = TopicPoliciesServiceClient<Channel>;
 
-/// Changes of one batch of [`Client::update_many`].
+/// The number of changes in one batch of [`Client::update_many`].
 const BATCH: usize = 100;
-/// Most bytes of an answer that is taken.
+/// The maximum size of an answer, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A client of one server. Clones share its connection. A call fails if the service refuses it, if there was no answer in time, or, a change,
-/// if it is not known what became of it.
+/// A client of one server. Clones share its connection. A call fails if the service refuses it, if there is no answer in time, or, for a
+/// change, if its outcome is unknown.
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
     timeout: Duration,
 }
 
-/// What became of one change of [`Client::update_many`].
+/// The result of one change of [`Client::update_many`].
 #[derive(Clone, Debug)]
 pub enum Changed {
     /// The update succeeded.
@@ -45,18 +45,18 @@ pub enum Changed {
 }
 
 impl Client {
-    /// A client of the server at `host:port`. It connects with its first call, without TLS.
+    /// Creates a client of the server at `host:port`. The first call connects, without TLS.
     pub fn new(address: &str) -> Result<Self, tonic::transport::Error> {
         Ok(Self { channel: endpoint(address)?.connect_lazy(), timeout: Duration::from_secs(30) })
     }
 
-    /// The same, with another time limit for each call, which all its attempts share. At first it is 30 seconds.
+    /// Sets the time limit of each call, which all its attempts share; 30 seconds by default.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Changes what the mask names. Without a request id it gets one, so that every repeat is safe.
+    /// Changes the fields that the mask names. A request without an id gets one, so that every repeat is safe.
     pub async fn update(&self, mut request: UpdatePolicyRequest) -> Result<UpdatePolicyResponse, Error> {
         let id = identify(&mut request.request_id);
         self.call(Call::change(request.validate_only), &id, |mut stub| {
@@ -76,8 +76,8 @@ impl Client {
         .await
     }
 
-    /// Runs a function on a copy of a document, or of an empty one, and sends what differs. If somebody else has changed the document
-    /// meanwhile, the function runs again on the new one. If nothing differs, nothing is sent.
+    /// Runs a function on a copy of a document, or on an empty one if there is none, and sends the difference. If another writer has
+    /// changed the document meanwhile, the function runs again on the new one. If there is no difference, nothing is sent.
     pub async fn edit(&self, topic: &str, scope: Scope, edit: impl Fn(&mut TopicPolicies)) -> Result<UpdatePolicyResponse, Error> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -106,9 +106,9 @@ impl Client {
         }
     }
 
-    /// Makes many changes on one stream, those of one policy key in this order. A stream that breaks is opened again, and what was not
-    /// settled is sent again with the same request ids. A change that the service could not make is not sent again, because later ones of
-    /// its key may have been made. The results stand in the order of the changes.
+    /// Makes many changes on one stream; those of one policy key are made in this order. If the stream breaks, it is opened again, and the
+    /// changes without a result are sent again with the same request ids. A change that the service refused is not sent again, because
+    /// later changes of its key may have been made. The results are in the order of the changes.
     pub async fn update_many(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Result<Changed, Error>> {
         let (mut ids, mut calls) = (Vec::new(), Vec::new());
         let mut unsettled = BTreeMap::new();
@@ -178,7 +178,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads one document. Where there is none, its `policies` are unset.
+    /// Reads one document. If there is none, `policies` is unset.
     pub async fn get(&self, topic: &str, scope: Scope) -> Result<PolicyDocument, Error> {
         let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at: None };
         let documents = self.get_policy(request).await?;
@@ -186,12 +186,12 @@ impl Client {
         documents.into_iter().next().ok_or_else(nothing)
     }
 
-    /// Reads the documents of one topic, also as they were then: what the request can say.
+    /// Reads the documents of one topic, also as they were at a time or version in the past (`read_at`).
     pub async fn get_policy(&self, request: v1::GetPolicyRequest) -> Result<Vec<PolicyDocument>, Error> {
         self.read(request, |mut stub, request| async move { stub.get_policy(request).await }).await.map(|answer| answer.documents)
     }
 
-    /// Reads what holds for one topic, and which level says so.
+    /// Reads the effective policies of one topic, and the level that sets each value.
     pub async fn effective(&self, request: v1::GetEffectivePolicyRequest) -> Result<v1::GetEffectivePolicyResponse, Error> {
         self.read(request, |mut stub, request| async move { stub.get_effective_policy(request).await }).await
     }
@@ -210,17 +210,17 @@ impl Client {
         }
     }
 
-    /// What the server is.
+    /// Reads the server's version, configuration and limits.
     pub async fn server_info(&self) -> Result<v1::GetServerInfoResponse, Error> {
         self.read(v1::GetServerInfoRequest {}, |mut stub, request| async move { stub.get_server_info(request).await }).await
     }
 
-    /// Follows topics and namespaces. It connects when its first message is asked for.
+    /// Follows topics and namespaces. The watch connects when its first message is requested.
     pub fn watch(&self, request: v1::WatchPoliciesRequest) -> Watch {
         Watch::new(self.clone(), request)
     }
 
-    /// A live copy of some namespaces. It has to be called within a Tokio runtime.
+    /// Keeps a live copy of some namespaces. Must be called within a Tokio runtime.
     pub fn cache<N: Into<String>>(&self, namespaces: impl IntoIterator<Item = N>) -> Cache {
         Cache::start(self.clone(), namespaces.into_iter().map(Into::into).collect())
     }
@@ -241,7 +241,7 @@ impl Client {
         self.call(Call::Read, "", |stub| send(stub, request.clone())).await
     }
 
-    /// Makes attempts until one succeeds, or the rules say to give up, or the time is over.
+    /// Makes attempts until one succeeds, the rules say to give up, or the time is over.
     async fn call<A, F>(&self, call: Call, request_id: &str, send: impl Fn(Stub) -> F) -> Result<A, Error>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -281,11 +281,11 @@ impl Client {
 
 fn endpoint(address: &str) -> Result<Endpoint, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.connect_timeout(Duration::from_secs(5));
-    // A connection that is silent because it is lost is found out by pings.
+    // Pings detect a connection that died silently.
     Ok(endpoint.http2_keep_alive_interval(Duration::from_secs(20)).keep_alive_timeout(Duration::from_secs(10)))
 }
 
-/// A page of a list may have more bytes than gRPC takes by itself.
+/// An answer may be larger than the limit that tonic sets by default.
 fn sized(stub: Stub) -> Stub {
     stub.max_decoding_message_size(MOST_BYTES)
 }
@@ -309,7 +309,7 @@ fn verdict(next: &Next, failure: Failure, request_id: &str) -> Error {
     }
 }
 
-/// The status of a change on a stream, with its details where a call's status has them.
+/// Converts the error of one change of a stream to a status, with the details in the place where a call's status has them.
 fn status_of(error: &tonic_types::pb::Status) -> Status {
     use prost::Message as _;
     Status::with_details(error.code.into(), &error.message, error.encode_to_vec().into())

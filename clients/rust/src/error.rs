@@ -1,4 +1,4 @@
-//! Why a call failed.
+//! The errors of calls.
 
 use std::{collections::HashMap, error::Error as _, fmt, time::Duration};
 
@@ -13,11 +13,11 @@ const DOMAIN: &str = "topicpolicies";
 /// Why a call did not succeed.
 #[derive(Clone, Debug)]
 pub enum Error {
-    /// It was not done.
+    /// The call failed, and nothing was changed.
     Failed(Box<Failure>),
-    /// The change may have been made, or may yet be made. A repeat with the same request id tells.
+    /// The change may have been made, or may yet be made. A repeat with the same request id returns the outcome.
     OutcomeUnknown {
-        /// The id to repeat it with.
+        /// The id with which to repeat the change.
         request_id: String,
         /// How the last attempt ended.
         last: Box<Failure>,
@@ -49,17 +49,17 @@ impl std::error::Error for Error {}
 /// How one attempt of a call ended.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The status.
+    /// The status code.
     pub code: Code,
-    /// A sentence for people.
+    /// A human-readable description.
     pub message: String,
-    /// The service's reason, such as `ETAG_MISMATCH`; empty if it was not the service that refused.
+    /// The service's reason, such as `ETAG_MISMATCH`; empty if the error is not the service's own.
     pub reason: String,
-    /// What the service says beside the reason.
+    /// Further facts for programs, by key; `ErrorReason` says which keys each reason has.
     pub metadata: HashMap<String, String>,
-    /// What is wrong with the request.
+    /// Everything that is wrong with the request.
     pub violations: Vec<Violation>,
-    /// After which time a repeat may help, of a limit that passes; none: nobody said so.
+    /// After which time a repeat may succeed, from `google.rpc.RetryInfo`; `None` if the error has none.
     pub retry_after: Option<Duration>,
     /// Whether there was no connection, so that the request was never sent.
     pub never_sent: bool,
@@ -68,21 +68,21 @@ pub struct Failure {
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The field of the request.
+    /// The path of the field in the request.
     pub field: String,
     /// What is wrong, as an `ErrorReason` without its prefix.
     pub reason: String,
-    /// A sentence for people.
+    /// A human-readable description.
     pub description: String,
 }
 
 impl Failure {
-    /// A failure that this client found itself.
+    /// Creates a failure that this client detected itself.
     pub fn new(code: Code, message: &str) -> Self {
         Self::from(&Status::new(code, message))
     }
 
-    /// Whether a limit was met of which it is said when there is room again. Nothing was done.
+    /// Whether a limit was reached and the service says when to retry. Nothing was done.
     pub fn passing_limit(&self) -> bool {
         self.code == Code::ResourceExhausted && self.retry_after.is_some()
     }
@@ -99,7 +99,7 @@ impl From<&Status> for Failure {
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
         let violations = details.bad_request().map(|wrong| wrong.field_violations.as_slice()).unwrap_or_default();
         let mut causes = std::iter::successors(status.source(), |&cause| cause.source());
-        // A broken connection is UNKNOWN to tonic, with a cause, and UNAVAILABLE to gRPC. A status of the server's has no cause.
+        // tonic reports a broken connection as UNKNOWN, with a cause, gRPC as UNAVAILABLE. A status that the server sent has no cause.
         let broken = status.code() == Code::Unknown && status.source().is_some();
         Self {
             code: if broken { Code::Unavailable } else { status.code() },

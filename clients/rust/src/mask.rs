@@ -10,7 +10,7 @@ pub fn of<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Option<prost_t
     Some(prost_types::FieldMask { paths: paths.into_iter().map(Into::into).collect() })
 }
 
-/// The path of these segments. No segments at all name the whole document.
+/// The path of these segments. No segments give `*`, the whole document.
 pub fn join<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> String {
     let parts: Vec<String> = segments.into_iter().map(|segment| quoted(segment.as_ref())).collect();
     if parts.is_empty() { "*".into() } else { parts.join(".") }
@@ -24,7 +24,7 @@ fn quoted(segment: &str) -> String {
     }
 }
 
-/// The segments of a path, or none if it can't be read. The whole document has no segments.
+/// The segments of a path; `None` if it can't be parsed. The whole document has no segments.
 pub fn split(path: &str) -> Option<Vec<String>> {
     if path == "*" {
         return Some(Vec::new());
@@ -61,7 +61,8 @@ pub fn split(path: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The mask that leads from one document to another: leaf by leaf where an object is in both, and whole lists.
+/// The paths that differ between two documents: messages that both have are compared field by field, maps entry by entry, and lists as a
+/// whole.
 pub fn difference(before: &v1::TopicPolicies, after: &v1::TopicPolicies) -> Vec<String> {
     let mut paths = Vec::new();
     differ_in_messages(&dynamic(before), &dynamic(after), &mut Vec::new(), &mut paths);

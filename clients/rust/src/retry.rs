@@ -6,19 +6,19 @@ use tonic::Code;
 
 use crate::{Failure, v1::ErrorReason};
 
-/// What kind of call it is.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It changes nothing.
+    /// The call changes nothing.
     Read,
-    /// It changes a document, and has a request id.
+    /// The call changes a document, and has a request id.
     Change,
-    /// A stream that is resumed from its tokens.
+    /// The call is a stream that is resumed from its tokens.
     Watch,
 }
 
 impl Call {
-    /// A change, or a dry run of one, which changes nothing.
+    /// The kind of a change; a dry run changes nothing.
     pub fn change(validate_only: bool) -> Self {
         if validate_only { Self::Read } else { Self::Change }
     }
@@ -27,13 +27,13 @@ impl Call {
 /// What follows the failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The call is made again after a pause, a change with the same request id.
+    /// The call is made again after a pause; a change with the same request id.
     Repeat,
-    /// It is made again at once, at this address.
+    /// The call is made again at once, at this address.
     RepeatAt(String),
-    /// The caller is told how the attempt ended: nothing was changed.
+    /// The caller gets the error of the attempt: nothing was changed.
     GiveUp,
-    /// The caller is told that the change may have been made.
+    /// The caller gets an error that says that the change may have been made.
     OutcomeUnknown,
 }
 
@@ -41,12 +41,12 @@ pub enum Next {
 #[derive(Clone, Copy, Debug)]
 pub struct Attempts {
     call: Call,
-    /// Whether an attempt ended in a way that leaves open whether the change was made.
+    /// Whether an attempt ended in a way that leaves open if the change was made.
     open: bool,
 }
 
 impl Attempts {
-    /// None yet.
+    /// No attempts yet.
     pub fn new(call: Call) -> Self {
         Self { call, open: false }
     }
@@ -62,7 +62,7 @@ impl Attempts {
         }
     }
 
-    /// What the caller is told, if this failure is the last.
+    /// What the caller gets, if this failure is the last.
     pub fn last(&mut self, failure: &Failure) -> Next {
         if self.call != Call::Change {
             return Next::GiveUp;
@@ -71,7 +71,7 @@ impl Attempts {
         if self.open && !settles(failure) { Next::OutcomeUnknown } else { Next::GiveUp }
     }
 
-    /// What the caller is told of one of many changes, which failed by itself after these attempts of all of them.
+    /// What the caller gets for one of many changes, which failed by itself after these attempts of the stream.
     pub fn of_one(mut self, call: Call, failure: &Failure) -> Next {
         self.call = call;
         self.last(failure)
@@ -85,13 +85,13 @@ impl Attempts {
     }
 }
 
-/// Whether a change may have been made although this came of it.
+/// Whether a change that failed like this may have been made.
 fn leaves_open(failure: &Failure) -> bool {
     if failure.never_sent || failure.passing_limit() {
         return false;
     }
     match failure.known_reason() {
-        // Of all reasons only these two ask for a repeat with the same request id.
+        // Only these two reasons ask for a repeat with the same request id.
         Some(reason) => matches!(reason, ErrorReason::OutcomeUnknown | ErrorReason::Internal),
         None => !matches!(
             failure.code,
@@ -108,19 +108,19 @@ fn leaves_open(failure: &Failure) -> bool {
     }
 }
 
-/// Whether this tells that none of the attempts before has made the change either. The service looks for an earlier request of the same
-/// id before it compares the document, so a refusal for the document's sake means that there was none.
+/// Whether this failure says that none of the earlier attempts made the change either. The service looks up the request id before it
+/// compares the document, so a refusal because of the document means that there was no earlier request.
 fn settles(failure: &Failure) -> bool {
     let settling = matches!(failure.code, Code::InvalidArgument | Code::Aborted | Code::AlreadyExists);
     settling && !failure.reason.is_empty()
 }
 
-/// Whether a watch is given up for this.
+/// Whether a watch is given up after this status.
 fn forbids_watch(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::FailedPrecondition)
 }
 
-/// Pauses that grow: from 0.1 s, doubled, at most 10 s, each shortened by chance to not less than its half.
+/// Growing pauses: the first is 0.1 s, each is twice the one before, at most 10 s; each is multiplied by a random factor from 0.5 to 1.
 #[derive(Debug)]
 pub struct Pauses {
     next: Duration,
@@ -135,7 +135,8 @@ impl Default for Pauses {
 impl Pauses {
     const MOST: Duration = Duration::from_secs(10);
 
-    /// The next one. After a limit was met it is a long one, unless the service says when there is room again: the usual one begins then.
+    /// The next pause. After a limit was reached it is a long one, unless the service says when to retry: then it is the usual one, added
+    /// to that time.
     pub fn after(&mut self, failure: &Failure) -> Duration {
         if failure.code == Code::ResourceExhausted && !failure.passing_limit() {
             self.next = Self::MOST;

@@ -11,20 +11,20 @@ use crate::{
     v1::{self, BookmarkKind, WatchToken, watch_event::Content},
 };
 
-/// Most positions of a token.
+/// The maximum number of positions of a token.
 const MOST_POSITIONS: usize = 1024;
 
-/// Where a watch is, by namespace.
+/// The place of a watch, by namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(BTreeMap<String, WatchToken>);
 
 impl Tokens {
-    /// Those to resume from. A namespace that is not among them begins anew.
+    /// The tokens to resume from. A namespace without a token starts over.
     pub fn resume(&self) -> &BTreeMap<String, WatchToken> {
         &self.0
     }
 
-    /// Goes on behind an event.
+    /// Moves on past an event.
     pub fn fold(&mut self, event: &v1::WatchEvent) {
         let namespace = &event.namespace;
         match &event.content {
@@ -55,17 +55,17 @@ impl Tokens {
     }
 }
 
-/// What a watch hands over.
+/// A message of a watch.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// A stream was opened, the first or a further one, with these tokens. Namespaces without a token begin anew: what was told of them
-    /// before counts no more.
+    /// A stream was opened, the first or a later one, with these tokens. Namespaces without a token start over: the documents that they had
+    /// before no longer count.
     Connected(BTreeMap<String, WatchToken>),
     /// An event.
     Event(Box<v1::WatchEvent>),
 }
 
-/// A watch. It opens its stream again from its tokens, as often as it must.
+/// A watch. It opens its stream again from its tokens, as often as necessary.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
@@ -84,12 +84,12 @@ impl Watch {
         Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::default(), leader: None, ended: false }
     }
 
-    /// Where it is: behind the last message that was handed over.
+    /// The place of the watch, after the last message that was returned.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// The next message. None: all was told, as `end_when_synced` asked.
+    /// Returns the next message; `None` when every namespace is synced, if `end_when_synced` is set.
     pub async fn next(&mut self) -> Result<Option<Message>, Error> {
         while !self.ended {
             if let Some(event) = self.waiting.pop_front() {

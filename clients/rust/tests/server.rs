@@ -1,4 +1,4 @@
-//! What needs a server: `apply.json`, and what becomes of calls and watches whose connections break.
+//! Tests that need a server: `apply.json`, and calls and watches whose connections break.
 
 mod common;
 
@@ -23,14 +23,14 @@ use topicpolicies_client_example::{
 };
 use uuid::Uuid;
 
-/// No test waits longer for anything.
+/// The longest time that any test waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn client() -> Client {
     Client::new(&common::address()).expect("the address is host:port")
 }
 
-/// A namespace of this test's own.
+/// A namespace that only this test uses.
 fn namespace() -> String {
     format!("rust/{}", Uuid::new_v4().simple())
 }
@@ -49,7 +49,7 @@ async fn updates_are_applied_as_the_vectors_say() {
     let (client, namespace) = (client(), namespace());
     for (index, (name, case)) in cases(&vectors("apply.json")).enumerate() {
         let topic = format!("{namespace}/{index}");
-        // A server that does not know its cluster's name takes no clusters in the LOCAL scope.
+        // A server that does not know the name of its cluster accepts no clusters in the LOCAL scope.
         let scope = if case.to_string().contains("replicationClusters") { Scope::Global } else { Scope::Local };
         if !case["document"].is_null() {
             let policies = Some(message("TopicPolicies", &case["document"]));
@@ -204,7 +204,7 @@ fn field(content: Content) -> Option<Option<i32>> {
     }
 }
 
-/// Stands between a client and the server, and can break their connections.
+/// A proxy between a client and the server that can break their connections.
 struct Proxy {
     address: String,
     cut: broadcast::Sender<()>,

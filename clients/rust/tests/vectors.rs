@@ -134,7 +134,7 @@ fn watches() {
     }
 }
 
-/// A client's side of a watch, without a stream.
+/// The client's side of a watch, without a stream.
 struct Watching {
     tokens: Tokens,
     documents: Documents,

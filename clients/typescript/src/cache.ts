@@ -5,11 +5,11 @@ import { Scope } from "./generated/topicpolicies/v1/policies_pb.js";
 import type { Watch } from "./watch.js";
 
 /**
- * A local, always current copy of the documents that a selection names (the informer pattern). Reads never wait and never fail: while the
- * service is out of reach they give what was known last, and `stalenessMs` says since when.
+ * A local copy, kept up to date, of the documents that a selection names (the informer pattern). Reads never wait and never fail: while the
+ * service is out of reach, they return the last known documents, and `stalenessMs` says how old the copy is.
  *
- * While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
- * is complete.
+ * When a namespace starts over with a snapshot, its documents stay until the snapshot is complete; those that the snapshot does not have
+ * are then removed.
  */
 export class PolicyCache implements AsyncDisposable {
   readonly #watch: Watch;
@@ -29,7 +29,7 @@ export class PolicyCache implements AsyncDisposable {
     this.#done = this.#follow();
   }
 
-  /** Ends the cache; reads go on giving what was known last. It is settled when the watch has ended. */
+  /** Closes the cache; reads go on returning the last known documents. The promise resolves when the watch has ended. */
   async close(): Promise<void> {
     this.#watch.close();
     await this.#done;
@@ -39,18 +39,18 @@ export class PolicyCache implements AsyncDisposable {
     return this.close();
   }
 
-  /** What made it senseless to go on, if anything did. */
+  /** The error that ended the cache; undefined while the cache is open, and after `close`. */
   get error(): TopicPoliciesError | undefined {
     return this.#error;
   }
 
-  /** Whether the first snapshot of every namespace was complete. */
+  /** Whether the first snapshot of every namespace is complete. */
   get isSynced(): boolean {
     return this.#copy.isSynced;
   }
 
   /**
-   * Waits until the first snapshot of every namespace is complete. It fails with what ended the cache, or with the signal's reason, such as
+   * Waits until the first snapshot of every namespace is complete. Throws the error that ended the cache, or the signal's reason, such as
    * that of `AbortSignal.timeout(5000)`.
    */
   async synced(signal?: AbortSignal): Promise<void> {
@@ -70,36 +70,37 @@ export class PolicyCache implements AsyncDisposable {
   }
 
   /**
-   * A document, by its topic's name, which may lack its domain or be a partition's; undefined if there is none, or none is known yet. Its
-   * policies are shared: clone them before you change them.
+   * Returns a document; undefined if there is none, or none is known yet. The topic's name may lack its domain, or be that of a partition.
+   * The document's policies are shared: clone them before you change them.
    */
   get(topic: string, scope: Scope = Scope.LOCAL): Document | undefined {
     return this.#copy.get(topic, scope);
   }
 
-  /** All documents, ordered by topic and scope. */
+  /** Returns all documents, ordered by topic and scope. */
   documents(): Document[] {
     return this.#copy.documents();
   }
 
   /**
-   * How long ago the service last said that it had told everything, of the namespace for which that is the longest; infinite before the
-   * first snapshot. While all is well it is at most about the interval of bookmarks. A namespace whose log is lost grows old.
+   * How many milliseconds ago the service last confirmed that it had sent every change, in the namespace for which that is longest ago;
+   * infinite before the first snapshot is complete. Normally at most about the bookmark interval. The value keeps growing while the server
+   * can't reach the change log of a namespace.
    */
   get stalenessMs(): number {
     return this.#copy.stalenessMs(performance.now());
   }
 
-  /** How one namespace is, its own staleness included; undefined for one that was not selected. */
+  /** Returns the state of one namespace, with its own staleness; undefined if the namespace was not selected. */
   state(namespace: string): CacheState | undefined {
     return this.#copy.state(namespace, performance.now());
   }
 
   /**
-   * Calls a function for every document that the cache has, at once, and then for every change, in order. One that throws does not disturb
-   * the cache or the other listeners: what it throws becomes a warning of the process.
+   * Calls a function at once for every document in the cache, and then for every change, in order. A listener that throws does not disturb
+   * the cache or the other listeners: the error becomes a process warning.
    *
-   * @returns what ends it
+   * @returns a function that removes the listener
    */
   listen(listener: (change: Change) => void): () => void {
     const tell = (change: Change): void => {

@@ -30,34 +30,37 @@ import { stubOf, type Stub } from "./stub.js";
 import type { Answered } from "./unconfirmed.js";
 import { Watch } from "./watch.js";
 
-/** How a client works. */
+/** The options of a client. */
 export interface ClientOptions extends ConnectionOptions {
-  /** How long a call may take in all, its repeats included, where it names no other; 30 seconds. */
+  /** How long a call may take in all, retries included, unless the call has its own `timeoutMs`; by default 30 seconds. */
   readonly timeoutMs?: number;
-  /** How calls are repeated; `NO_RETRIES` for not at all. */
+  /** How failed calls are retried; `NO_RETRIES` turns retries off. */
   readonly retries?: RetryPolicy;
 }
 
-/** What an update may say besides its values. */
+/** The options of an update. */
 export interface UpdateOptions extends CallLimits, UpdateFields {}
-/** What a deletion may say. */
+/** The options of a deletion. */
 export interface DeleteOptions extends CallLimits, ChangeOptions {}
-/** What an edit may say. */
+/** The options of an edit. */
 export interface EditOptions extends CallLimits, Pick<ChangeOptions, "scope" | "actor" | "reason" | "includePrevious"> {}
 
 const MOST_IN_FLIGHT = 1000;
 const EDIT_ATTEMPTS = 16;
-/** Short at first, since whoever was faster is done already. */
+/** Short at first: the writer that was faster has already finished. */
 const EDIT_PAUSES = { initialBackoffMs: 10, maxBackoffMs: 500, multiplier: 2 };
 
 const { method: METHODS } = TopicPoliciesService;
 
 /**
- * Changes, reads and follows topic policies. Every call fails with a `TopicPoliciesError` of some kind, or with the reason of the signal
- * that ended it. Close it when it is no longer needed.
+ * Changes, reads and follows topic policies. Every call fails with a `TopicPoliciesError` or a subclass of it, or with the reason of the
+ * signal that ended the call. Close the client when it is no longer needed.
  */
 export class Client implements AsyncDisposable {
-  /** The service's methods as they are defined, with this client's connection, metadata and token; nothing is repeated there. */
+  /**
+   * The generated methods of the service, with this client's connection, metadata and token. The client does not retry these calls; only
+   * gRPC itself retries reads, if the client has one address.
+   */
   readonly stub: Stub;
   readonly #line: Line;
   readonly #retries: RetryPolicy;
@@ -65,11 +68,11 @@ export class Client implements AsyncDisposable {
   readonly #watches = new Set<WeakRef<Watch>>();
 
   /**
-   * The first call connects. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same TLS and token;
-   * reads and watches stay where they are.
+   * Creates a client; the first call connects. If one sidecar leads a namespace, changes of that namespace go to it, whatever its address,
+   * with the same TLS and token; reads and watches stay at the client's own addresses.
    *
-   * @param target the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas, which take
-   * turns when they can't be reached
+   * @param target the service's address in gRPC's syntax, or the addresses of several sidecars, separated by commas; if one can't be
+   * reached, the client moves on to the next
    */
   constructor(target: string = DEFAULT_TARGET, options: ClientOptions = {}) {
     this.#retries = options.retries ?? DEFAULT_RETRIES;
@@ -79,7 +82,7 @@ export class Client implements AsyncDisposable {
     this.stub = stubOf(this.#line, this.#timeoutMs);
   }
 
-  /** Ends all watches, and each connection when its calls are done. Nothing is repeated any more. */
+  /** Ends all watches, and closes each connection when its calls have ended. Nothing is retried any more. */
   close(): void {
     for (const watch of this.#watches) watch.deref()?.close();
     this.#watches.clear();
@@ -91,25 +94,26 @@ export class Client implements AsyncDisposable {
     return Promise.resolve();
   }
 
-  /** Changes what a mask names of one document, and nothing else; without a mask, what has a value. */
+  /** Changes the fields of one document that the mask names, and no others; without a mask, the fields that have a value. */
   async update(topic: string, policies: PoliciesInit, options: UpdateOptions = {}): Promise<UpdateResult> {
     const request = updateRequest(topic, policies, options);
     return updateResult((await this.#call(METHODS.updatePolicy, request, options, changeOf(request))).message);
   }
 
-  /** Deletes one document. One that is not there is deleted already. */
+  /** Deletes one document. A document that does not exist is no error (outcome ABSENT), unless an etag is given that does not match. */
   async delete(topic: string, options: DeleteOptions = {}): Promise<DeleteResult> {
     const request = deleteRequest(topic, options);
     return deleteResult((await this.#call(METHODS.deletePolicy, request, options, changeOf(request))).message);
   }
 
   /**
-   * Makes many changes, fast: updates, and deletions (`delete: true`), as they come, each with one result, in the order in which they are
-   * settled. A change that fails concerns no other one; changes of one document are made in their order.
+   * Makes many changes over one stream: updates and deletions (`delete: true`), read from `changes` as they become available. Each change
+   * gets one result; results come in the order in which the changes are settled. A change that fails does not affect the others; changes of
+   * one document are made in their order.
    *
-   * When the stream breaks, what has no result is sent again with its request id, so that nothing is done twice. Only where that makes no
-   * sense, or nothing was heard for `timeoutMs`, all that is under way fails, and the iteration does too if there are changes that it did
-   * not read.
+   * If the stream breaks, the changes without a result are sent again with the same request ids, so that none is made twice. If retrying
+   * can't help, or no result arrives for `timeoutMs`, all changes in flight fail; the iteration then throws too if `changes` was not read
+   * to its end.
    */
   updateMany(changes: Changes, options: ManyOptions = {}): AsyncGenerator<Settled, undefined> {
     const { maxInFlight = MOST_IN_FLIGHT, timeoutMs = this.#timeoutMs, signal } = options;
@@ -117,15 +121,14 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Changes a document by editing a copy of it. What differs afterwards is sent, and nothing if nothing does: leaves of objects that are in
-   * both, single entries of maps, lists as a whole.
+   * Changes a document by editing a copy of it. Only the difference is sent, and nothing if there is none: single fields of messages that
+   * both documents have, single entries of maps, and lists as a whole.
    *
-   * The change holds only if nobody else changed the document meanwhile. If somebody did, the function, which may be async, is called again
-   * on a fresh copy, up to 16 times, so it must do nothing but edit; after that it is a `ConflictError`. What it throws is thrown on, and
-   * nothing is sent.
+   * The change is made only if no other writer has changed the document meanwhile. If one has, the function, which may be async, is called
+   * again with a fresh copy, up to 16 times in all, so it must do nothing but edit; after that the call throws a `ConflictError`. If the
+   * function throws, its error is thrown and nothing is sent.
    *
-   * It has to change the copy that it is given. Other policies that it returns in its place are refused with a `TypeError`: they would be
-   * lost otherwise.
+   * The function has to change the copy in place. If it returns other policies, the call throws a `TypeError`, because they would be lost.
    */
   async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
     const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
@@ -151,27 +154,27 @@ export class Client implements AsyncDisposable {
         const pause = delayMs(EDIT_PAUSES, attempt, Math.random());
         if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
         const version = error.metadata["version"];
-        reached = version === undefined ? {} : { atLeastVersion: version }; // whoever reads for us may not have it yet
+        reached = version === undefined ? {} : { atLeastVersion: version }; // the server that answers reads may not have this version yet
         await sleep(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => undefined);
         options.signal?.throwIfAborted();
       }
     }
   }
 
-  /** Reads one document; an absent one is no error. */
+  /** Reads one document. If there is none, the result has no `policies`; that is no error. */
   async get(topic: string, options: GetOptions = {}): Promise<Document> {
     const { scope = Scope.UNSPECIFIED } = options;
     const asked = scope === Scope.UNSPECIFIED ? Scope.LOCAL : scope;
     return documentIn(await this.#call(METHODS.getPolicy, getRequest(topic, [asked], options), options), asked);
   }
 
-  /** Reads the documents of both scopes at once. */
+  /** Reads the documents of both scopes of a topic in one call. */
   async getBoth(topic: string, options: GetBothOptions = {}): Promise<BothScopes> {
     const answer = await this.#call(METHODS.getPolicy, getRequest(topic, [Scope.LOCAL, Scope.GLOBAL], options), options);
     return { local: documentIn(answer, Scope.LOCAL), global: documentIn(answer, Scope.GLOBAL) };
   }
 
-  /** Reads what holds for a topic, and which level says so. */
+  /** Reads the effective policies of a topic, and the level that sets each value. */
   async effective(topic: string, options: EffectiveOptions = {}): Promise<EffectivePolicies> {
     const { view = EffectiveView.UNSPECIFIED, atLeastLocalVersion = "", atLeastGlobalVersion = "" } = options;
     const request = create(GetEffectivePolicyRequestSchema, { topic, view, atLeastLocalVersion, atLeastGlobalVersion });
@@ -182,8 +185,8 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * The documents of a namespace, `tenant/namespace`, ordered by topic and scope, page by page as they are asked for. Limits are each
-   * page's.
+   * Lists the documents of a namespace, `tenant/namespace`, ordered by topic and scope. Pages are read as the iteration needs them;
+   * `timeoutMs` applies to each page.
    */
   list(namespace: string, options: ListOptions = {}): DocumentPages {
     const { scopes = [], pageSize = 0 } = options;
@@ -194,28 +197,29 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * What happened to the documents of a topic or a namespace, by the server's record, page by page as it is asked for. Limits are each
-   * page's.
+   * Reads the history of the documents of a topic or a namespace, as the server has recorded it. Pages are read as the iteration needs
+   * them; `timeoutMs` applies to each page.
    */
   history(of: HistoryOf, options: HistoryOptions = {}): HistoryPages {
     const request = historyRequest(of, options);
     return new HistoryPages((pageToken) => this.#call(METHODS.listHistory, { ...request, pageToken }, options));
   }
 
-  /** What the server is, and what its limits are. */
+  /** Reads the server's version, configuration and limits. */
   async serverInfo(limits: CallLimits = {}): Promise<ServerInfo> {
     return serverInfoOf((await this.#call(METHODS.getServerInfo, create(GetServerInfoRequestSchema), limits)).message);
   }
 
   /**
-   * Follows documents: per namespace a snapshot, `synced`, then changes. It resumes by itself where it broke, after a jittered and growing
-   * pause, and a namespace begins again with `reset` and a snapshot where it can't be resumed. It connects when it is read.
+   * Follows documents: per namespace a snapshot, `synced`, then changes. When the stream breaks, the watch connects again after a growing,
+   * jittered pause and resumes where it was; a namespace that can't be resumed starts over with `reset` and a snapshot. The watch connects
+   * when it is first read.
    */
   watch(selection: Selection): Watch {
     return this.#open(new WatchSession(selection), selection.signal);
   }
 
-  /** Keeps a local copy of what a selection names. Close it when it is no longer needed. */
+  /** Keeps a local copy of the documents that a selection names. Close the cache when it is no longer needed. */
   cache(selection: Pick<Selection, "topics" | "namespaces" | "scopes" | "bookmarkIntervalMs">): PolicyCache {
     const { topics = [], namespaces = [], scopes = [], bookmarkIntervalMs } = selection;
     const session = new WatchSession({ topics, namespaces, scopes, ...(bookmarkIntervalMs === undefined ? {} : { bookmarkIntervalMs }) });
@@ -229,7 +233,7 @@ export class Client implements AsyncDisposable {
     return watch;
   }
 
-  /** One call. `change`: what it changes; without it, a read. */
+  /** Makes one call. `change` says what the call changes; undefined for a read. */
   #call<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, { timeoutMs = this.#timeoutMs, signal }: CallLimits, change?: Change,
   ): Promise<Answered<MessageShape<O>>> {
@@ -237,7 +241,7 @@ export class Client implements AsyncDisposable {
   }
 }
 
-/** What a request changes; a dry run changes nothing. */
+/** What a request changes; undefined for a dry run, which changes nothing. */
 function changeOf({ topic, requestId, validateOnly }: { topic: string; requestId: string; validateOnly: boolean }): Change | undefined {
   return validateOnly ? undefined : { namespace: namespaceOf(topic), requestId };
 }

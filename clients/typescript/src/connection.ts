@@ -8,54 +8,55 @@ import { fromServiceError, invalid, UnavailableError } from "./errors.js";
 import { whenAborted } from "./signals.js";
 import { unconfirmedSince, type Answered } from "./unconfirmed.js";
 
-/** Where the service listens unless it was told otherwise. */
+/** The service's default address. */
 export const DEFAULT_TARGET = "localhost:6680";
-/** The metadata that says who asks for a change, and why, unless the request does. */
+/** The metadata keys of the actor and the reason that hold for changes which name none of their own. */
 const ACTOR_KEY = "topicpolicies-actor";
 const REASON_KEY = "topicpolicies-reason";
-/** How long a connection may take to be made where there is another address to try. */
+/** How long a connection may take to be established when there is another address to try. */
 const CONNECTING_MS = 5000;
 
-/** TLS of a connection. All are PEM. */
+/** The TLS settings of a connection. All certificates and keys are PEM. */
 export interface Tls {
-  /** The authorities that the server's certificate is checked against; without them, Node's own. */
+  /** The certificate authorities that the server's certificate is checked against; by default Node's own. */
   readonly ca?: Buffer;
-  /** The client's own certificate and its private key, if the server asks for one (mutual TLS). */
+  /** The client's certificate and its private key, if the server requires one (mutual TLS). */
   readonly certificate?: Buffer;
   readonly key?: Buffer;
-  /** The name that the server's certificate carries, where it differs from the address. */
+  /** The name in the server's certificate, if it differs from the address. */
   readonly serverName?: string;
 }
 
-/** What a connection is made of. */
+/** The options of a client's connections. */
 export interface ConnectionOptions {
-  /** Who asks for the changes, unless one says otherwise; it is kept beside them. */
+  /** The actor of changes that name none; it is stored with each change. */
   readonly actor?: string;
-  /** Why, unless a change says otherwise; it is kept beside the changes. */
+  /** The reason of changes that name none; it is stored with each change. */
   readonly reason?: string;
-  /** True or a `Tls` for TLS, false for none. Without it: TLS, unless the target is on this machine. */
+  /** True or a `Tls` for TLS, false for none. By default, TLS is used unless the target is on this machine. */
   readonly tls?: boolean | Tls;
-  /** A bearer token for every call (metadata "authorization"). It is asked for each time, so it may be renewed. */
+  /** Returns the bearer token (metadata "authorization"). It is called for every call, so the token may be renewed. */
   readonly token?: () => string | Promise<string>;
-  /** What each call passes on its way out, and its answer on its way back: for metadata of your own, such as a trace's, or for telemetry. */
+  /** gRPC interceptors for every call, for metadata of your own, such as a trace's, or for telemetry. */
   readonly interceptors?: readonly grpc.Interceptor[];
-  /** Further channel options of grpc-js; they come last and win. */
+  /** Further channel options of grpc-js. They override the client's own. */
   readonly channelOptions?: grpc.ChannelOptions;
 }
 
-/** Of every call. */
+/** The limits of one call. */
 export interface CallLimits {
-  /** How long the call may take in all, its repeats included. */
+  /** How long the call may take in all, retries included; by default the client's `timeoutMs`. */
   readonly timeoutMs?: number;
   /**
-   * Ends the call, which then fails with the signal's reason; a change that may have been made all the same is an `OutcomeUnknownError`.
+   * Ends the call, which then fails with the signal's reason, or with an `OutcomeUnknownError` if it is a change that may have been made
+   * all the same.
    */
   readonly signal?: AbortSignal;
 }
 
 /** How one call is made. */
 export interface CallOptions {
-  /** How long it may take in all, its repeats included. */
+  /** How long the call may take in all, retries included. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -64,18 +65,18 @@ export interface CallOptions {
 export interface Waiting {
   /** Whether there is no other address to try. */
   readonly alone: boolean;
-  /** Whether calls wait until their time is over; watches never do. */
+  /** Whether calls wait for a connection until their deadline; watches never do. */
   readonly waits: boolean;
 }
 
-/** The answers of one stream. */
+/** The stream of responses of a server-streaming call. */
 export type Answers<O extends DescMessage> = grpc.ClientReadableStream<MessageShape<O>>;
-/** A stream of encoded requests, and its answers. */
+/** A stream of encoded requests, and of responses. */
 export type Duplex<O extends DescMessage> = grpc.ClientDuplexStream<Buffer, MessageShape<O>>;
 
 /**
- * The channel to one address, which the first call opens, and the calls on it, each made once unless the channel's service config says
- * otherwise.
+ * The channel to one address, which the first call opens, and the calls on it. Each call is made once, unless the channel's service config
+ * says otherwise.
  */
 export class Connection {
   readonly #client: grpc.Client;
@@ -100,8 +101,8 @@ export class Connection {
     this.#token = options.token;
     this.#waiting = waiting;
     this.#client = new grpc.Client(target, tls === false ? grpc.credentials.createInsecure() : credentials(tls), {
-      "grpc.service_config_disable_resolution": 1, // how calls are repeated is for `Line` to say, not for DNS
-      "grpc.keepalive_time_ms": 30_000, // a connection that died without a word is noticed
+      "grpc.service_config_disable_resolution": 1, // `Line` decides how calls are retried, not DNS
+      "grpc.keepalive_time_ms": 30_000, // detects a connection that died silently
       "grpc.keepalive_timeout_ms": 10_000,
       "grpc.initial_reconnect_backoff_ms": 100,
       "grpc.max_reconnect_backoff_ms": 5000,
@@ -116,7 +117,7 @@ export class Connection {
     this.#client.close();
   }
 
-  /** One call with one answer, of an encoded request. It fails with a TopicPoliciesError, or what the token's source throws. */
+  /** Makes one unary call with an encoded request. Throws a TopicPoliciesError, or whatever the token function throws. */
   async unary<O extends DescMessage>(
     method: DescMethod & { output: O }, request: Buffer, { timeoutMs, signal }: CallOptions,
   ): Promise<Answered<MessageShape<O>>> {
@@ -130,7 +131,7 @@ export class Connection {
         (error, answer) => {
           forget();
           if (error !== null) reject(fromServiceError(error));
-          else message = answer as MessageShape<O>; // grpc-js gives one of the two
+          else message = answer as MessageShape<O>; // grpc-js passes either an error or an answer
         },
       );
       call.on("status", ({ metadata: trailing }) => { resolve({ message, unconfirmedSince: unconfirmedSince(trailing) }); }); // comes last
@@ -139,8 +140,8 @@ export class Connection {
   }
 
   /**
-   * A stream of answers, which ends with the signal, and with grpc-js's own errors. It does not wait for a connection: whoever reads it
-   * decides what to do.
+   * Opens a stream of responses, which the signal ends, and which fails with grpc-js's own errors. The call does not wait for a connection:
+   * the reader of the stream decides whether to try again.
    */
   async serverStream<O extends DescMessage>(method: DescMethod & { output: O }, request: Buffer, signal: AbortSignal): Promise<Answers<O>> {
     const metadata = await this.#metadata(false);
@@ -149,21 +150,21 @@ export class Connection {
     return endedBy(signal, this.#client.makeServerStreamRequest(pathOf(method), asIs, decoded, request, metadata));
   }
 
-  /** The same with a stream of encoded requests. */
+  /** Opens a stream of responses and of encoded requests; otherwise like `serverStream`. */
   async duplex<O extends DescMessage>(method: DescMethod & { output: O }, signal: AbortSignal): Promise<Duplex<O>> {
     const metadata = await this.#metadata(false);
     await this.#connecting(Infinity, signal);
     return endedBy(signal, this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata));
   }
 
-  /** Waits while the connection is being made, but not for long: there is another address to try. */
+  /** Waits until the connection is established or fails, at most `CONNECTING_MS`, if there is another address to try. */
   async #connecting(timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
     if (this.#waiting.alone) return;
     const channel = this.#client.getChannel();
     const deadline = Date.now() + Math.min(timeoutMs, CONNECTING_MS);
     while (signal?.aborted !== true) {
       const state = channel.getConnectivityState(true);
-      // What is wrong with any other state is for the call itself to say.
+      // In any other state the call itself goes ahead, or fails with the reason.
       if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return;
       let changed = (): void => undefined;
       const late = await new Promise<Error | undefined>((resolve) => {
@@ -185,9 +186,9 @@ export class Connection {
   }
 }
 
-/** Cancels a stream with the signal, until its status has come. */
+/** Cancels a stream when the signal is aborted, until the stream's status has arrived. */
 function endedBy<S extends grpc.Call & Readable>(signal: AbortSignal, stream: S): S {
-  stream.on("error", () => undefined); // it may come after the last read
+  stream.on("error", () => undefined); // an error may come after the last read
   stream.once("status", whenAborted([signal], () => { stream.cancel(); }));
   return stream;
 }

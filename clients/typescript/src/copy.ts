@@ -7,69 +7,72 @@ import { NamespaceState } from "./generated/topicpolicies/v1/service_pb.js";
 import { keyOf, namespaceOf } from "./names.js";
 import { isAfter } from "./tokens.js";
 
-/** What a cache tells its listeners. */
+/** A change of a document, as a cache reports it to its listeners. */
 export interface Change {
   /** The topic's full name. */
   readonly topic: string;
   readonly scope: Scope;
-  /** The document before; undefined if there was none, or none was known. */
+  /** The document before the change; undefined if there was none, or none was known. */
   readonly before: Document | undefined;
-  /** The document; undefined if it is gone. */
+  /** The document after the change; undefined if there is none any more. */
   readonly after: Document | undefined;
 }
 
-/** How a namespace of a cache is. */
+/** The state of one namespace of a cache. */
 export interface CacheState {
-  /** Whether its first snapshot was complete. From then on reads are complete, if perhaps stale. */
+  /** Whether the first snapshot of the namespace is complete. From then on reads are complete, though they may be stale. */
   readonly synced: boolean;
-  /** How long ago the copy was known to be complete; infinite before `synced`. */
+  /** How many milliseconds ago the copy was last confirmed to be complete; infinite before `synced`. */
   readonly stalenessMs: number;
-  /** What the present stream said of the namespace last; UNSPECIFIED if it said nothing, as of one that was READY from its start. */
+  /**
+   * The state that the current stream last reported for the namespace; UNSPECIFIED if it reported none, as for a namespace that was READY
+   * from the start.
+   */
   readonly state: NamespaceState;
-  /** Why it is not READY, machine-readable, such as `LOG_UNREACHABLE`; else empty. */
+  /** Why the namespace is not READY, machine-readable, such as `LOG_UNREACHABLE`; otherwise empty. */
   readonly reason: string;
-  /** A sentence for people while it can't be followed, else empty. */
+  /** A human-readable description of why the namespace can't be followed; otherwise empty. */
   readonly problem: string;
 }
 
-/** What is known of one namespace. */
+/** The copy of one namespace. */
 class NamespaceCopy {
   readonly documents = new Map<string, Document>();
-  /** The versions of absences, which are newer than what may yet come. */
+  /** The versions of deleted documents, by key: an older event of the same key that arrives later is ignored. */
   readonly absent = new Map<string, string>();
-  /** The keys that were told since the beginning of a snapshot; undefined outside of one. */
+  /** The keys that the current snapshot has sent so far; undefined outside a snapshot. */
   fresh: Set<string> | undefined = new Set();
   synced = false;
   confirmed = -Infinity;
   state = NamespaceState.UNSPECIFIED;
   reason = "";
   message = "";
-  /** What the stream broke with, until the namespace is told of again. */
+  /** The message of the error that broke the stream, until the next event of the namespace. */
   interruption = "";
 }
 
 /**
- * A copy of documents that is kept by what a watch tells (mode LATEST), without I/O.
+ * A copy of documents that is kept up to date by the events of a watch (mode LATEST), without I/O.
  *
- * While a namespace begins again with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
- * is complete.
+ * When a namespace starts over with a snapshot, its documents stay until the snapshot is complete; those that the snapshot does not have
+ * are then removed.
  */
 export class Copy {
   readonly #namespaces: ReadonlyMap<string, NamespaceCopy>;
   readonly #changed: (change: Change) => void;
 
-  /** @param changed is told of every change, in order */
+  /** @param changed is called for every change, in order */
   constructor(namespaces: Iterable<string>, changed: (change: Change) => void) {
     this.#namespaces = new Map(Array.from(namespaces, (name) => [name, new NamespaceCopy()]));
     this.#changed = changed;
   }
 
-  /** The namespaces whose first snapshot was complete. */
+  /** The namespaces whose first snapshot is complete. */
   get synced(): string[] {
     return [...this.#namespaces].flatMap(([name, copy]) => (copy.synced ? [name] : []));
   }
 
-  /** Whether that of every namespace was. */
+  /** Whether the first snapshot of every namespace is complete. */
   get isSynced(): boolean {
     return [...this.#namespaces.values()].every((each) => each.synced);
   }
@@ -78,13 +81,13 @@ export class Copy {
     return this.#namespaces.get(namespaceOf(topic))?.documents.get(keyOf(topic, scope));
   }
 
-  /** All documents, ordered by topic and scope. */
+  /** Returns all documents, ordered by topic and scope. */
   documents(): Document[] {
     const all = [...this.#namespaces.values()].flatMap((each) => [...each.documents.values()]);
     return all.sort((a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.scope - b.scope));
   }
 
-  /** How long ago the stalest namespace was known to be complete. Times are in ms, on a clock that never goes back. */
+  /** Returns how many milliseconds ago the stalest namespace was confirmed to be complete. `now` is a time in ms of a monotonic clock. */
   stalenessMs(now: number): number {
     return now - Math.min(...[...this.#namespaces.values()].map((each) => each.confirmed));
   }
@@ -99,7 +102,7 @@ export class Copy {
 
   apply(event: WatchEvent, now: number): void {
     if (event.kind === "interrupted") {
-      // The next stream says only what is not READY.
+      // The next stream reports only namespaces that are not READY.
       const forgotten = { state: NamespaceState.UNSPECIFIED, reason: "", message: "", interruption: event.error.message };
       for (const each of this.#namespaces.values()) Object.assign(each, forgotten);
       return;
@@ -135,7 +138,7 @@ export class Copy {
     const key = keyOf(document.topic, document.scope);
     const before = copy.documents.get(key);
     const known = before?.version ?? copy.absent.get(key);
-    // What a snapshot tells of a key first may have a version of another log.
+    // The first event of a key in a snapshot may have a version of another log, which can't be compared.
     const isComparable = copy.fresh?.has(key) ?? true;
     if (known !== undefined && isComparable && !isAfter(document.version, known)) return;
     copy.fresh?.add(key);
@@ -160,7 +163,7 @@ export class Copy {
     copy.synced = true;
   }
 
-  /** Nothing older than a bookmark comes any more, and so absences need not be remembered. */
+  /** Takes note of a bookmark. No event older than the bookmark can follow, so the versions of deleted documents need not be kept. */
   #confirm(copy: NamespaceCopy, lagMs: number, now: number): void {
     copy.confirmed = now - lagMs;
     copy.absent.clear();
@@ -172,7 +175,7 @@ export class Copy {
   }
 }
 
-/** Whether nothing has changed between two documents, whose versions may be those of two logs. */
+/** Whether two documents are equal, policies included: their versions may come from two logs. */
 function isSame(a: Document, b: Document): boolean {
   if (a.version !== b.version || a.policies === undefined || b.policies === undefined) return false;
   return equals(TopicPoliciesSchema, a.policies, b.policies);

@@ -2,7 +2,7 @@ import { toBinary, type DescMessage, type MessageShape } from "@bufbuild/protobu
 
 import { invalid } from "./errors.js";
 
-/** A message's bytes. Values that it can't have, such as a number that is too large, are the caller's fault. */
+/** Encodes a message. Throws an InvalidArgumentError if a field's value can't be encoded, such as a number that is too large. */
 export function encoded<D extends DescMessage>(schema: D, message: MessageShape<D>): Buffer {
   try {
     return Buffer.from(toBinary(schema, message));
@@ -11,7 +11,7 @@ export function encoded<D extends DescMessage>(schema: D, message: MessageShape<
   }
 }
 
-/** The head of a record of a field whose number is below 16 and whose values are messages or texts, of so many bytes. */
+/** Encodes the tag and the length, `size` bytes, of a length-delimited field whose number is below 16. */
 export function recordHead(field: number, size: number): Buffer {
   const head = [(field << 3) | 2];
   let rest = size;

@@ -8,9 +8,9 @@ import { StatusSchema } from "./generated/google/rpc/status_pb.js";
 /** The domain of the service's own reasons. */
 const DOMAIN = "topicpolicies";
 
-/** One thing that is wrong with a request. */
+/** One violation: something that is wrong with a request. */
 export interface Violation {
-  /** The request's field, such as `update_mask.paths[1]` or `policies.retention_policies`. */
+  /** The path of the field in the request, such as `update_mask.paths[1]` or `policies.retention_policies`. */
   readonly field: string;
   /** Machine-readable, such as `UNKNOWN_PATH`; empty if the service gave none. */
   readonly reason: string;
@@ -28,19 +28,19 @@ interface Details {
   readonly cause?: unknown;
 }
 
-/** A call failed. There is one subclass per thing that a caller would handle differently. */
+/** The error of a failed call. There is one subclass for each kind of failure that a caller would handle differently. */
 export class TopicPoliciesError extends Error {
   /** gRPC's status code. */
   readonly code: Code;
   /** Machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy). */
   readonly reason: string;
-  /** Further facts for programs. */
+  /** Further facts for programs, by key; `ErrorReason` says which keys each reason has. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** All that is wrong with the request, if it was at fault. */
+  /** Everything that is wrong with the request, if the request is at fault. */
   readonly violations: readonly Violation[];
-  /** Whether the service itself said so. */
+  /** Whether the service itself returned the error, not gRPC, a proxy or this client. */
   readonly fromService: boolean;
-  /** After how many milliseconds a repeat may help, as `google.rpc.RetryInfo` tells; undefined: nobody said so. */
+  /** After how many milliseconds a retry may succeed, from `google.rpc.RetryInfo`; undefined if the error has none. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, details: Details) {
@@ -55,39 +55,39 @@ export class TopicPoliciesError extends Error {
   }
 }
 
-/** The request is wrong and will stay wrong (INVALID_ARGUMENT); also thrown before anything is sent. */
+/** The request is invalid and stays so (INVALID_ARGUMENT); also thrown before anything is sent. */
 export class InvalidArgumentError extends TopicPoliciesError {}
 /** The topic, namespace or tenant does not exist (NOT_FOUND). */
 export class NotFoundError extends TopicPoliciesError {}
 /**
- * The document is not at the version that the etag demanded, or changes too often (ABORTED); nothing was changed. Read it again and decide
- * anew.
+ * The document is not at the version that the etag requires, or changes too often (ABORTED); nothing was changed. Read the document again
+ * and decide anew.
  */
 export class ConflictError extends TopicPoliciesError {}
-/** There is a document, and there must be none (ALREADY_EXISTS); nothing was changed. */
+/** There is a document although `mustNotExist` is set (ALREADY_EXISTS); nothing was changed. */
 export class AlreadyExistsError extends TopicPoliciesError {}
-/** The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled. */
+/** The request does not fit the present state (FAILED_PRECONDITION), for example because topic policies are disabled. */
 export class FailedPreconditionError extends TopicPoliciesError {}
-/** The history does not tell for certain what there was (OUT_OF_RANGE). */
+/** The history can't say with certainty what the document was (OUT_OF_RANGE). */
 export class OutOfRangeError extends TopicPoliciesError {}
-/** A limit of the service was met (RESOURCE_EXHAUSTED); nothing was done. */
+/** A limit of the service was reached (RESOURCE_EXHAUSTED); nothing was done. */
 export class ResourceExhaustedError extends TopicPoliciesError {}
-/** The caller is unknown or may not do this (UNAUTHENTICATED, PERMISSION_DENIED). */
+/** The caller is not authenticated, or lacks a permission (UNAUTHENTICATED, PERMISSION_DENIED). */
 export class PermissionDeniedError extends TopicPoliciesError {}
 /** The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done. */
 export class UnavailableError extends TopicPoliciesError {}
 /** A read, or a stream of many changes, was not answered in time (DEADLINE_EXCEEDED). */
 export class DeadlineExceededError extends TopicPoliciesError {}
 /**
- * The client was closed, or somebody on the way cancelled the call (CANCELLED). What a caller's own signal ends fails with the signal's
- * reason.
+ * The client was closed, or a proxy or the service cancelled the call (CANCELLED). A call that the caller's own signal ends fails with the
+ * signal's reason instead.
  */
 export class CancelledError extends TopicPoliciesError {}
 
 /**
- * A change may or may not have been made: its answer was lost, or did not come in time.
+ * It is not known whether a change was made: its answer was lost, or did not arrive in time.
  *
- * To learn what happened, repeat the same call with `requestId`: what was done is not done twice.
+ * To learn the outcome, repeat the same call with `requestId`: a change that was made is not made again.
  */
 export class OutcomeUnknownError extends TopicPoliciesError {
   /** The id of the request whose outcome is unknown. */
@@ -119,7 +119,7 @@ const CLASSES: ReadonlyMap<Code, typeof TopicPoliciesError> = new Map([
 
 const CODES = Object.values(Code).filter((each): each is Code => typeof each === "number");
 
-/** The error of a status with its `google.rpc` details. Details of other kinds are passed over. */
+/** Converts a status with its `google.rpc` details to an error. Details of other types are ignored. */
 export function fromStatus(number: number, message: string, details: readonly Any[], cause?: unknown): TopicPoliciesError {
   const code = CODES.find((known) => known.valueOf() === number) ?? Code.UNKNOWN;
   let reason = "";
@@ -143,7 +143,7 @@ export function fromStatus(number: number, message: string, details: readonly An
   return new kind(message, { code, reason, metadata, violations, fromService, retryAfterMs, cause });
 }
 
-/** The error of a failed call. */
+/** Converts whatever a call threw to a TopicPoliciesError. */
 export function fromServiceError(error: unknown): TopicPoliciesError {
   if (error instanceof TopicPoliciesError) return error;
   if (!isServiceError(error)) {
@@ -155,7 +155,7 @@ export function fromServiceError(error: unknown): TopicPoliciesError {
     try {
       details = fromBinary(StatusSchema, written).details;
     } catch {
-      details = []; // a proxy's, perhaps: the code and the message are still good
+      details = []; // perhaps from a proxy: the code and the message are still good
     }
   }
   return fromStatus(error.code, error.details || Code[error.code], details, error);
@@ -165,7 +165,7 @@ function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && "code" in error && "details" in error && "metadata" in error;
 }
 
-/** An error about a request that was not sent. */
+/** Creates the error of a request that was refused before it was sent. */
 export function invalid(field: string, reason: string, description: string): InvalidArgumentError {
   return new InvalidArgumentError(description, { code: Code.INVALID_ARGUMENT, reason, violations: [{ field, reason, description }] });
 }

@@ -10,59 +10,62 @@ interface Told {
   readonly namespace: string;
 }
 
-/** What is told of a document besides itself. */
+/** What the events `changed` and `deleted` have besides the document. */
 interface Change extends Told {
-  /** Empty in a snapshot, and where it is not known. */
+  /** The version before this one; empty in a snapshot, and if it is not known. */
   readonly previousVersion: string;
-  /** The document before; undefined if it was not asked for (`includePrevious`), or is not known. */
+  /** The document before the change; undefined if it was not requested (`includePrevious`), or is not known. */
   readonly previous: Document | undefined;
-  /** The partition of the change log, and the event's position in it; empty if the log has no event of it. */
+  /** The partition of the change log, and the position of the event in it; the position is empty if the log has no such event. */
   readonly partition: number;
   readonly position: string;
-  /** Where the change came from; undefined if that is not known. */
+  /** Who made the change, and how; undefined if that is not known. */
   readonly origin: Origin | undefined;
-  /** Whether it belongs to the snapshot before `synced`; otherwise it is a change. */
+  /** Whether the event belongs to the snapshot before `synced`; otherwise it is a change. */
   readonly snapshot: boolean;
 }
 
-/** There is a document: of the snapshot, or because it changed. */
+/** A document of the snapshot, or one that was created or changed. */
 export interface Changed extends Change {
   readonly kind: "changed";
   readonly document: Document & { readonly policies: TopicPolicies };
 }
 
-/** There is no document: it was deleted, or, in a snapshot, a topic that was asked for has none. */
+/** A document was deleted, or, in a snapshot, a topic that was selected by name has none. */
 export interface Deleted extends Change {
   readonly kind: "deleted";
   readonly document: Document & { readonly policies: undefined };
 }
 
-/** An event of the log (mode ENTRIES). */
+/** An event of the change log (mode ENTRIES). */
 export interface Entry extends Told {
   readonly kind: "entry";
   readonly entry: HistoryEntry;
 }
 
 interface Confirmation extends Told {
-  /** Where to go on from here. */
+  /** The place in the change log from which a later watch can resume. */
   readonly token: WatchToken;
-  /** As of when everything was told, by the server's clock. */
+  /** The time, by the server's clock, up to which every change has been sent. */
   readonly confirmedTime: Date | undefined;
-  /** How far that lies behind the newest such time that the stream has told of any namespace. */
+  /**
+   * How many milliseconds `confirmedTime` lies behind the newest confirmed time that this stream has sent for any namespace; infinite if
+   * the server sent none.
+   */
   readonly lagMs: number;
 }
 
-/** The snapshot of a namespace is complete, or a resumed watch has caught up with it. */
+/** The snapshot of a namespace is complete, or a resumed watch has caught up with the namespace. */
 export interface Synced extends Confirmation {
   readonly kind: "synced";
 }
 
-/** Everything up to this place was told; sent from time to time while the namespace is followed. */
+/** Every change up to `token` has been sent. Bookmarks come from time to time while the namespace is followed. */
 export interface Bookmark extends Confirmation {
   readonly kind: "bookmark";
 }
 
-/** The namespace begins again: what was told of it counts no more, and what is not told again before `synced` is gone. */
+/** The namespace starts over: documents that are not sent again before `synced` no longer exist. */
 export interface Reset extends Told {
   readonly kind: "reset";
   /** Machine-readable, such as `LOG_REPLACED`; empty if the stream broke before `synced`, or `resume` does not cover the namespace. */
@@ -70,7 +73,7 @@ export interface Reset extends Told {
   readonly message: string;
 }
 
-/** The namespace's state has changed. What is told of one that is not READY may be old. */
+/** The state of a namespace has changed. Documents of a namespace that is not READY may be stale. */
 export interface Status extends Told {
   readonly kind: "status";
   readonly state: NamespaceState;
@@ -79,25 +82,25 @@ export interface Status extends Told {
   readonly message: string;
 }
 
-/** Events may be missing from the history here, before what follows. */
+/** The history may lack events here, before those that follow. */
 export interface Gap extends Told {
   readonly kind: "gap";
   readonly gap: HistoryGap;
 }
 
-/** The stream broke; the watch tries again by itself, from where it was. */
+/** The stream broke. The watch connects again by itself and resumes where it was. */
 export interface Interrupted {
   readonly kind: "interrupted";
   readonly error: TopicPoliciesError;
-  /** How many times in a row, counted from 1. */
+  /** How many attempts in a row have failed, counted from 1. */
   readonly attempt: number;
   readonly retryInMs: number;
 }
 
 /**
- * What a watch tells.
+ * An event of a watch.
  *
- * A consumer that mirrors documents needs four kinds: on `changed` and `deleted` it moves along; on `reset`, as in the beginning, it notes
- * which documents of the namespace are told from then on; on `synced` it drops those that were not. `PolicyCache` is that consumer.
+ * A consumer that mirrors documents needs four kinds: on `changed` and `deleted` it updates its copy; on `reset`, and at the start, it
+ * begins to record which documents of the namespace are sent; on `synced` it removes those that were not. `PolicyCache` is such a consumer.
  */
 export type WatchEvent = Changed | Deleted | Entry | Synced | Bookmark | Reset | Status | Gap | Interrupted;

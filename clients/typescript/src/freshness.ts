@@ -1,13 +1,13 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
- * How far what is told of one namespace lies behind what is told of all, on one stream. Both are the server's clock, so that it and this
- * machine's are never compared.
+ * Computes how far the confirmed time of one namespace lies behind the newest confirmed time of one stream. Both times are of the server's
+ * clock, so that the server's clock and this machine's are never compared.
  */
 export class Freshness {
   #newest = -Infinity;
 
-  /** The lag of what was confirmed then, in ms; infinite if the server did not say when. */
+  /** Takes note of a confirmed time and returns its lag in ms; infinite if the server sent no time. */
   lagMs(confirmed: Timestamp | undefined): number {
     if (confirmed === undefined) return Infinity;
     const ms = Number(confirmed.seconds) * 1000 + confirmed.nanos / 1e6;

@@ -8,61 +8,64 @@ import {
   type HistoryOutcome,
 } from "./generated/topicpolicies/v1/service_pb.js";
 
-/** Where an event came from, as far as the log tells. */
+/** Who or what made an event, as far as the log records it. */
 export interface Origin {
-  /** Who asked for it, as far as it is known (`actorStanding`); empty if nobody said. */
+  /** Who requested the change; `actorStanding` says how reliable that is. Empty if no actor was given. */
   readonly actor: string;
   readonly actorStanding: ActorStanding;
-  /** Why; empty if nobody said. */
+  /** Why the change was requested; empty if no reason was given. */
   readonly reason: string;
-  /** Empty of a broker's event, and of a repair. */
+  /** The id of the request; empty for an event of a broker, and for a repair. */
   readonly requestId: string;
-  /** What the request named; of a broker's event, in the history, what it was taken to change. Undefined if that is not known. */
+  /**
+   * The paths that the request named. In the history, for an event of a broker: the paths that the change is inferred to concern. Undefined
+   * if not known.
+   */
   readonly updateMask: readonly string[] | undefined;
   readonly producerName: string;
-  /** When it was published, by its writer's word. */
+  /** When the event was published, by the clock of its writer. */
   readonly publishTime: Date | undefined;
-  /** The event itself, while it is at hand. */
+  /** The event itself, as long as the server still has it. */
   readonly event: PulsarEvent | undefined;
-  /** Whose credentials the service had verified: the actor's own, or those of a proxy that called for the actor; empty: nobody's. */
+  /** The principal whose credentials the service verified: the actor, or a proxy that called for the actor; empty if none were verified. */
   readonly principal: string;
-  /** The name that the caller gave, where the actor was authenticated and has another one: nobody checked it. */
+  /** The name that the caller gave as actor, if the actor was authenticated under another name; it was not verified. */
   readonly claimedActor: string;
-  /** The trace in which it was asked for, as W3C's `traceparent`; empty: in none that is known. */
+  /** The trace of the request, as a W3C `traceparent`; empty if not known. */
   readonly traceParent: string;
 }
 
-/** One event of the change log, and what it did. */
+/** One event of the change log, and its effect. */
 export interface HistoryEntry {
-  /** The document after it; undefined if the event could not be read, and it is not known whose it was. */
+  /** The document after the event; undefined if the event could not be read and its document is not known. */
   readonly document: Document | undefined;
-  /** The document before it; undefined if that is not known. */
+  /** The document before the event; undefined if it is not known. */
   readonly previous: Document | undefined;
   readonly kind: HistoryKind;
   readonly outcome: HistoryOutcome;
-  /** When it happened, as the history has it in order. */
+  /** The time of the event; the history is ordered by it. */
   readonly time: Date | undefined;
   /** The partition of the change log, and the event's position in it. */
   readonly partition: number;
   readonly position: string;
   readonly origin: Origin | undefined;
-  /** Paths that differ between the two documents. */
+  /** The paths that differ between the two documents. */
   readonly changed: readonly string[];
-  /** Whether it was computed from something else than the document that it met. */
+  /** Whether the writer computed the event from a document other than the one that the event found. */
   readonly stale: boolean;
-  /** Whether no recent document explains this event of a broker. */
+  /** Whether no recent document explains this event of a broker: applying it may have undone another change. */
   readonly unexplained: boolean;
-  /** Whether two recent documents explain this event of a broker differently. */
+  /** Whether two recent documents explain this event of a broker differently; the newer one was assumed. */
   readonly ambiguous: boolean;
-  /** Whether it came from another cluster. */
+  /** Whether the event came from another cluster. */
   readonly replicated: boolean;
-  /** Why it could not be read; empty if it could. */
+  /** Why the event could not be read; empty if it could. */
   readonly problem: string;
 }
 
-/** A time in which the record of a namespace may miss events. */
+/** A period for which the history of a namespace may lack events. */
 export interface HistoryGap {
-  /** Undefined: from the beginning of the log. */
+  /** The start of the period; undefined if it is the beginning of the log. */
   readonly startTime: Date | undefined;
   readonly endTime: Date | undefined;
   readonly reason: HistoryGapReason;
@@ -78,7 +81,7 @@ export function originOf(message: ChangeOrigin | undefined): Origin | undefined 
   };
 }
 
-/** An entry; undefined of one whose kind or scope this package does not know. */
+/** Converts an entry; undefined if its kind or scope is unknown to this package. */
 export function entryOf(message: EntryMessage): HistoryEntry | undefined {
   const { document, previous, kind, outcome, time, partition, position, origin, changed } = message;
   const { stale, unexplained, ambiguous, replicated, problem } = message;

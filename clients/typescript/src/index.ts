@@ -1,9 +1,8 @@
 /**
  * The TypeScript client of the topic policies sidecar for Apache Pulsar, for Node.
  *
- * A `Client` does what nobody should write by hand: `update` changes what a mask names, `edit` runs a function on a copy and sends what
- * differs, `updateMany` makes many changes fast, `watch` follows documents and resumes by itself, and `cache` keeps an always current copy
- * in memory.
+ * The main class is `Client`: `update` changes what a mask names, `edit` runs a function on a copy and sends the difference, `updateMany`
+ * makes many changes over one stream, `watch` follows documents and resumes by itself, and `cache` keeps a live copy in memory.
  *
  * @packageDocumentation
  */

@@ -12,33 +12,35 @@ import { addressesOf, Routes } from "./routes.js";
 import { whenAborted } from "./signals.js";
 import type { Answered } from "./unconfirmed.js";
 
-/** Addresses that a client has connections to at the same time, at most, beside those that it was given. */
+/** The maximum number of open connections besides those to the addresses that the client was given. */
 const MOST_CONNECTIONS = 64;
 
-/** What calls are made with: a connection to each address that is in use, opened by the first call to it. Calls go where `Routes` says. */
+/**
+ * Makes the calls of a client, over one connection to each address in use, which the first call to it opens. `Routes` decides the address.
+ */
 export class Line {
   readonly routes: Routes;
   readonly #options: ConnectionOptions;
   readonly #retries: RetryPolicy;
-  /** With which gRPC repeats the reads; without it, this does. */
+  /** The service config with which gRPC itself retries the reads; undefined if `unary` retries them. */
   readonly #serviceConfig: string | undefined;
-  /** Those that were made first come first. */
+  /** The connections by address, in the order in which they were created. */
   readonly #connections = new Map<string, Connection>();
   readonly #closing = new AbortController();
 
   constructor(target: string, options: ConnectionOptions, retries: RetryPolicy) {
     const addresses = addressesOf(target);
     this.routes = new Routes(addresses);
-    // One answer for all of them, and for wherever they send the client.
+    // One decision for all addresses, and for the leaders that their sidecars name.
     this.#options = { ...options, tls: options.tls ?? !addresses.every(isLocal) };
     this.#retries = retries;
-    // What the caller has decided about gRPC's own repeats stays. With several addresses gRPC would stay at the one that fails.
+    // If the caller has configured gRPC's own retries, that stays. With several addresses, gRPC would stay at the one that fails.
     const decided = options.channelOptions?.["grpc.service_config"] !== undefined || options.channelOptions?.["grpc.enable_retries"] === 0;
     this.#serviceConfig = addresses.length === 1 && retries.maxAttempts > 1 && !decided ? serviceConfig(retries) : undefined;
     for (const address of addresses) this.#open(address);
   }
 
-  /** Aborted when this is closed: what goes on for as long as it likes has to end then. */
+  /** Aborted when the client is closed: calls without a time limit have to end then. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -49,8 +51,8 @@ export class Line {
   }
 
   /**
-   * One call with its repeats. It fails with a TopicPoliciesError, or with the reason of the signal that ended it. `change`: what it
-   * changes; without it, a read.
+   * Makes one call, with retries. Throws a TopicPoliciesError, or the reason of the signal that ended the call. `change` says what the call
+   * changes; undefined for a read.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions, change?: Change,
@@ -71,7 +73,7 @@ export class Line {
     }
   }
 
-  /** One call as it is, made once, at the address whose turn it is. */
+  /** Makes one call at the current address, without the client's own retries; gRPC itself may retry a read. */
   async once<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>, request: MessageShape<I>, limits: CallOptions,
   ): Promise<MessageShape<O>> {
@@ -82,14 +84,14 @@ export class Line {
     throw answer;
   }
 
-  /** A stream of answers from an address. */
+  /** Opens a stream of responses from an address. */
   async serverStream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>, request: MessageShape<I>, address: string, signal: AbortSignal,
   ): Promise<Answers<O>> {
     return this.#connection(address).serverStream(method, encoded(method.input, request), signal);
   }
 
-  /** A stream of encoded requests to an address, and its answers. */
+  /** Opens a stream of encoded requests to an address, and of responses. */
   async duplex<I extends DescMessage, O extends DescMessage>(
     method: DescMethodBiDiStreaming<I, O>, address: string, signal: AbortSignal,
   ): Promise<Duplex<O>> {
@@ -117,7 +119,7 @@ export class Line {
     }
   }
 
-  /** Waits; gives false if the call or the client was ended meanwhile. */
+  /** Waits; returns false if the call or the client was ended meanwhile. */
   async #pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
     const ending = new AbortController();
     const forget = whenAborted([this.#closing.signal, signal], () => { ending.abort(); });
@@ -164,7 +166,7 @@ function closed(cause?: unknown): CancelledError {
   return new CancelledError("The client was closed.", { code: Code.CANCELLED, cause });
 }
 
-/** Whether it is aborted now; what was known of it before an `await` counts no more. */
+/** Whether the signal is aborted now. A function, so that the compiler does not assume the result from before an `await`. */
 function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
 }

@@ -14,37 +14,40 @@ import type { Settled } from "./results.js";
 import type { RetryPolicy } from "./retries.js";
 import { whenAborted } from "./signals.js";
 
-/** Of many changes. */
+/** The options of `updateMany`. */
 export interface ManyOptions {
-  /** How many changes may be under way, or wait to be read; 1,000. */
+  /** How many changes may be in flight, or have a result that the caller has not read yet; by default 1,000. */
   readonly maxInFlight?: number;
-  /** How long to go on without a single answer; as long as a call of the client. */
+  /** How long to go on without any result from the service; by default the client's `timeoutMs`. */
   readonly timeoutMs?: number;
-  /** Ends it: what is under way fails, and then the iteration, with the signal's reason. */
+  /** Ends the call: the changes in flight fail, then the iteration throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** The changes, which may come one by one. */
+/** The changes, which may become available one by one. */
 export type Changes = Iterable<Update | Deletion> | AsyncIterable<Update | Deletion>;
 
 type Stream = Duplex<typeof UpdatePoliciesResponseSchema>;
 type Answers = AsyncIterator<UpdatePoliciesResponse, undefined>;
 
-/** Makes many changes over one stream. A batch is what there is to send when the stream takes it; nothing waits for more. */
+/**
+ * Makes many changes over one stream. A batch consists of the changes that are waiting when the stream accepts one; no change waits for a
+ * batch to fill.
+ */
 export class Many {
   readonly #line: Line;
   readonly #pipeline: Pipeline;
   readonly #attemptMs: number;
   readonly #ending = new AbortController();
-  /** The results of changes that were not sent. */
+  /** The results of changes that could not be sent. */
   #untold: Settled[] = [];
-  /** How the changes have ended, if they have. */
+  /** How the reading of the changes ended, with the error that they threw, if any; undefined while they are still being read. */
   #input: { readonly failure?: unknown } | undefined;
   #stream: Stream | undefined;
   #sending = false;
-  /** Wakes the reading of changes, which waits for room. */
+  /** Wakes the reader of the changes, which waits until another change may be added. */
   #room = nothing;
-  /** Wakes the telling of results, which waits for any. */
+  /** Wakes the generator of results, which waits for a result, or for a change to send. */
   #wake = nothing;
 
   constructor(line: Line, policy: RetryPolicy, maxInFlight: number, timeoutMs: number) {
@@ -53,7 +56,7 @@ export class Many {
     this.#attemptMs = policy.maxAttempts === 1 ? timeoutMs : Math.min(policy.attemptTimeoutMs ?? timeoutMs, timeoutMs);
   }
 
-  /** The results, one for each change. */
+  /** Yields the results, one for each change. */
   async *run(changes: Changes, signal: AbortSignal | undefined): AsyncGenerator<Settled, undefined> {
     signal?.throwIfAborted();
     const forget = whenAborted([this.#line.closing, signal], () => { this.#end(); });
@@ -64,9 +67,9 @@ export class Many {
         yield* this.#tell();
         yield* this.#pipeline.abandon(failure);
         signal?.throwIfAborted();
-        if (this.#input === undefined) throw failure; // the rest was not even read
+        if (this.#input === undefined) throw failure; // there are changes that were not read
       }
-      if (this.#input?.failure !== undefined) throw this.#input.failure as Error; // as the changes themselves threw it
+      if (this.#input?.failure !== undefined) throw this.#input.failure as Error; // the error of the iterable itself
       return undefined;
     } finally {
       forget();
@@ -74,7 +77,7 @@ export class Many {
     }
   }
 
-  /** Tells results until there are no more, which gives undefined, or it makes no sense to go on. */
+  /** Yields results until there are no more, and then returns undefined; returns the error if going on can't help. */
   async *#made(): AsyncGenerator<Settled, TopicPoliciesError | undefined> {
     for (;;) {
       yield* this.#tell();
@@ -93,7 +96,7 @@ export class Many {
     }
   }
 
-  /** Tells the results of one stream until it has ended, and why; undefined if nothing is left to be done. */
+  /** Opens a stream and yields its results until it has ended. Returns why it ended; undefined if there is nothing left to do. */
   async *#over(address: string): AsyncGenerator<Settled, TopicPoliciesError | undefined> {
     let stream;
     try {
@@ -124,7 +127,7 @@ export class Many {
       if (this.#input !== undefined && this.#pipeline.outstanding === 0) return undefined;
       if (this.#pipeline.left !== undefined) return this.#pipeline.left;
       waiting ??= answers.next();
-      waiting.catch(nothing); // it may fail when nobody waits for it any more
+      waiting.catch(nothing); // avoids an unhandled rejection if the read fails when it is no longer awaited
       const idle = this.#pipeline.outstanding === 0;
       const patientUntil = idle ? Infinity : Math.min(quietSince + this.#attemptMs, this.#pipeline.patientUntil);
       const answer = await this.#woken(waiting, patientUntil);
@@ -138,14 +141,14 @@ export class Many {
         const settled = this.#pipeline.settle(each, performance.now());
         if (settled === undefined) continue;
         yield settled;
-        this.#pipeline.heard(performance.now()); // the time that the caller took to read is no silence
+        this.#pipeline.heard(performance.now()); // the time that the caller took to read the result does not count as silence
       }
       quietSince = performance.now();
       this.#room();
     }
   }
 
-  /** Tells what was not sent. */
+  /** Yields the results of changes that could not be sent. */
   *#tell(): Iterable<Settled> {
     for (let each = this.#untold.shift(); each !== undefined; each = this.#untold.shift()) yield each;
     this.#room();
@@ -174,12 +177,12 @@ export class Many {
       this.#wake();
     } else if (!this.#sending) {
       const stream = this.#stream;
-      this.#sending = true; // what comes in the same turn goes with it
+      this.#sending = true; // changes that are added in the same turn of the event loop go into the same batch
       setImmediate(() => { this.#send(stream); });
     }
   }
 
-  /** Sends batches for as long as the stream takes them. */
+  /** Sends batches until the stream's buffer is full. */
   #send(stream: Stream): void {
     this.#sending = false;
     if (stream !== this.#stream) return;
@@ -192,7 +195,7 @@ export class Many {
     if (this.#pipeline.left !== undefined) this.#wake();
   }
 
-  /** Waits for a promise, but not when it is woken, nor longer than until then; then gives undefined. */
+  /** Waits for a promise until the given time, or until `#wake` is called; returns undefined if the promise did not settle first. */
   async #woken<T>(promise: Promise<T> | undefined, until: number): Promise<T | undefined> {
     let timer;
     const woken = new Promise<undefined>((resolve) => {
@@ -219,5 +222,5 @@ export class Many {
 }
 
 function nothing(): void {
-  // nobody waits
+  // nothing is waiting
 }

@@ -6,11 +6,11 @@ import { TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolici
 import { written, type WrittenPath } from "./paths.js";
 
 /**
- * What differs between two documents: `before` with these fields of `after` is `after`.
+ * Returns the paths that differ between two documents: `before` with these fields of `after` is `after`.
  *
- * Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is equal.
- * Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask must not be
- * sent, because an empty one means something else (the fields that are set).
+ * Messages that both documents have are compared field by field, maps entry by entry, and lists as a whole, so that the mask names nothing
+ * that is equal. Fields that are unknown to this package are not compared. If the documents are equal there are no paths; do not send that
+ * as a mask, because an empty mask means all fields that are set.
  */
 export function pathsBetween(before: TopicPolicies, after: TopicPolicies): WrittenPath[] {
   const found = differences(reflect(TopicPoliciesSchema, before), reflect(TopicPoliciesSchema, after), []);
@@ -52,7 +52,7 @@ function listsEqual(field: DescField & { fieldKind: "list" }, before: ReflectLis
   });
 }
 
-/** Scalars, and enums, which have no scalar type. */
+/** Compares scalars, and enums, whose scalar type is undefined. */
 function singlesEqual(type: ScalarType | undefined, a: unknown, b: unknown): boolean {
   if (type === undefined) return a === b;
   return scalarEquals(type, a as Parameters<typeof scalarEquals>[1], b as Parameters<typeof scalarEquals>[2]);

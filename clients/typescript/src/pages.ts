@@ -4,7 +4,7 @@ import { entryOf, gapOf, type HistoryEntry, type HistoryGap } from "./history.js
 import { ResumeToken, tokenOf } from "./tokens.js";
 import type { Answered } from "./unconfirmed.js";
 
-/** Something that is read page by page, as it is asked for; for one reader. */
+/** An iterator over the items of a paginated call, for one reader. Each page is read when the reader needs it. */
 abstract class Pages<Page extends { readonly nextPageToken: string }, Item> implements AsyncIterableIterator<Item> {
   readonly #items: AsyncGenerator<Item, undefined>;
   #unconfirmedSince: Date | undefined;
@@ -14,8 +14,8 @@ abstract class Pages<Page extends { readonly nextPageToken: string }, Item> impl
   }
 
   /**
-   * Since when the server can't reach the change log, by the last page that was read, so that there may be newer changes; undefined: it
-   * can.
+   * The time since which the server can't reach the change log, according to the last page that was read, so that there may be newer
+   * changes. Undefined if the server reached the log.
    */
   get unconfirmedSince(): Date | undefined {
     return this.#unconfirmedSince;
@@ -58,7 +58,10 @@ export class DocumentPages extends Pages<ListPoliciesResponse, Document> {
     this.#namespace = namespace;
   }
 
-  /** Where the first page was read, once it was: a watch of the namespace that resumes from here misses nothing. */
+  /**
+   * The place in the change log at which the first page was read; undefined before that. A watch of the namespace that resumes from here
+   * misses nothing.
+   */
   get token(): ResumeToken | undefined {
     return this.#token;
   }
@@ -69,17 +72,20 @@ export class DocumentPages extends Pages<ListPoliciesResponse, Document> {
   }
 }
 
-/** What happened to the documents of a topic or a namespace. Use `Client.history`. */
+/** The history of the documents of a topic or a namespace. Use `Client.history`. */
 export class HistoryPages extends Pages<ListHistoryResponse, HistoryEntry> {
   #gaps: readonly HistoryGap[] = [];
   #following: boolean | undefined;
 
-  /** Where the record may miss events, in the time that was asked for, once the first page was read: the newest 100, newest first. */
+  /**
+   * The gaps in the requested period, for which the history may lack events: the newest 100, newest first. Known once the first page was
+   * read.
+   */
   get gaps(): readonly HistoryGap[] {
     return this.#gaps;
   }
 
-  /** Whether the server follows the change log, as of the last page that was read. If it does not, the newest events may be missing. */
+  /** Whether the server follows the change log, as of the last page that was read. If not, the newest events may be missing. */
   get following(): boolean | undefined {
     return this.#following;
   }

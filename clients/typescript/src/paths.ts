@@ -2,7 +2,7 @@ import type { TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js"
 
 const PLAIN = /^[A-Za-z0-9_]+$/;
 
-/** A field's name in the definition, from its name in an object. */
+/** A field's name in the proto definition (snake case), from its name in an object. */
 type Snake<Name extends string, Done extends string = ""> = Name extends `${infer First}${infer Rest}`
   ? Snake<Rest, `${Done}${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}`>
   : Done;
@@ -22,34 +22,34 @@ type SegmentsIn<V> = V extends readonly unknown[] ? []
 
 declare const viaPath: unique symbol;
 
-/** A path that `path` has written, such as one with a map's key in it. */
+/** A path that `path` has built, for example one that has a map key in it. */
 export type WrittenPath = string & { readonly [viaPath]: true };
 
-/** The segments of a path: fields by their names in the definition, and keys of maps. None at all name the whole document. */
+/** The segments of a path: field names of the proto definition, and map keys. No segments name the whole document. */
 export type PathSegments = [] | SegmentsOf<TopicPolicies>;
 
 /**
- * A path of a mask. What has no map's key in it can be written as it is, and the compiler knows all of that; `path` writes the rest. `*` is
- * the whole document.
+ * A path of a mask. A path without a map key can be written as a string, which the compiler checks; `path` builds the others. `*` is the
+ * whole document.
  */
 export type MaskPath = "*" | PathsOf<TopicPolicies> | WrittenPath;
 
-/** The path of a list. */
+/** The path of a list field. */
 export type ListPath = {
   [Field in FieldOf<TopicPolicies>]: Value<TopicPolicies, Field> extends readonly unknown[] ? Snake<Field> : never;
 }[FieldOf<TopicPolicies>];
 
 /**
- * The path of a mask from its segments: fields, and keys of maps, which get backticks where they need them.
+ * Builds a mask path from its segments: field names, and map keys, which are quoted with backticks where necessary.
  *
- * `path("subscription_policies", "my-sub", "dispatch_rate")` is ``subscription_policies.`my-sub`.dispatch_rate``. No segments name the
- * whole document, `*`. Fields have the names of the definition, in snake case; the compiler refuses others.
+ * `path("subscription_policies", "my-sub", "dispatch_rate")` is ``subscription_policies.`my-sub`.dispatch_rate``. No segments give `*`, the
+ * whole document. Fields have their names of the proto definition, in snake case; the compiler refuses others.
  */
 export function path(...segments: PathSegments): WrittenPath {
   return written(segments);
 }
 
-/** The same, of segments that no compiler has seen. */
+/** Builds a mask path from segments that the compiler has not checked. */
 export function written(segments: readonly string[]): WrittenPath {
   const text = segments.map((each) => (PLAIN.test(each) ? each : `\`${each.replaceAll("`", "``")}\``)).join(".");
   return (segments.length === 0 ? "*" : text) as WrittenPath;

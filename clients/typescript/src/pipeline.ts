@@ -12,49 +12,50 @@ import { deleteResult, updateResult, type Settled } from "./results.js";
 import { ambiguous, delayMs, settled, type RetryPolicy } from "./retries.js";
 import { refusedByFollower, type Routes } from "./routes.js";
 
-/** Most changes of one batch, and the bytes at which one is sent; only one change may make it longer. */
+/** The maximum number of changes, and of bytes, in one batch. Only a single change may be larger than `BATCH_BYTES`. */
 export const MOST_CHANGES = 1000;
 export const BATCH_BYTES = 1 << 20;
-/** No document has so many bytes that it needs a longer change. */
+/** The maximum size of a change, in bytes: larger than any document that the service accepts. */
 const MOST_CHANGE_BYTES = 2 << 20;
-/** Bytes of all that is under way. */
+/** The maximum size of all outstanding changes, in bytes. */
 const MOST_BYTES = 64 << 20;
-/** How streams break that are opened again. */
+/** The status codes with which a stream may break that is then opened again. */
 const AGAIN: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNKNOWN]);
 
-/** Why a stream is left whose address is not where some changes belong. */
+/** The error with which a stream is left when other changes have to go to another address. */
 const ELSEWHERE = new TopicPoliciesError("Other changes go elsewhere.", { code: Code.UNAVAILABLE });
 
 interface Bounds {
-  /** How many changes may be under way. */
+  /** How many changes may be outstanding, or have an unread result. */
   readonly maxInFlight: number;
-  /** How long to go on without a single answer. */
+  /** How long to go on without any result, in ms. */
   readonly patienceMs: number;
 }
 
-/** One change that has no result yet. */
+/** A change that has no result yet. */
 interface Outstanding {
   readonly change: Update | Deletion;
   readonly index: number;
   readonly namespace: string;
   readonly requestId: string;
-  /** Its record in a batch. */
+  /** The encoded change, as a record of a batch. */
   readonly record: Buffer;
-  /** Whether a stream was lost that may have made it. */
+  /** Whether a stream broke that may have made the change. */
   lost: boolean;
-  /** Whether a sidecar has named another one for it before. */
+  /** Whether a sidecar has already named another one for this change. */
   redirected: boolean;
 }
 
 /**
- * Many changes over one stream, without I/O: which go into the next batch, what an answer means, and what becomes of them when the stream
- * breaks.
+ * Many changes over one stream, without I/O: which changes go into the next batch, what a result means, and what happens to the changes
+ * when the stream breaks.
  *
- * A change is outstanding until its answer has come. When the stream breaks, all that are outstanding are sent again over the next one, in
- * their order and with their request ids: what was done is answered again, not done again.
+ * A change is outstanding until its result has arrived. When the stream breaks, all outstanding changes are sent again over the next one,
+ * in their order and with the same request ids: for a change that was already made, the service returns the first result again.
  *
- * A stream goes to one address. What a sidecar refuses because another one writes its namespace, or because it is stopping, stays
- * outstanding: no further changes are begun then, and when all the rest is answered the next stream goes to where the refused ones belong.
+ * A stream goes to one address. If a sidecar refuses a change because another one writes its namespace, or because it is stopping, the
+ * change stays outstanding. Then no further changes are sent on this stream; when the changes already sent have their results, the next
+ * stream goes to the address where the refused ones belong.
  */
 export class Pipeline {
   readonly #policy: RetryPolicy;
@@ -62,9 +63,9 @@ export class Pipeline {
   readonly #most: number;
   readonly #patienceMs: number;
   readonly #outstanding = new Map<bigint, Outstanding>();
-  /** Sequences that the open stream has not been given yet, in order. */
+  /** Sequences that have not been sent on the open stream yet, in order. */
   #waiting: bigint[] = [];
-  /** Sequences that it was given, and has not answered. */
+  /** Sequences that were sent on the open stream and have no result. */
   readonly #here = new Set<bigint>();
   /** Why the open stream is to be left, and whether the next one may be opened at once. */
   #leaving: { readonly error: TopicPoliciesError; readonly atOnce: boolean } | undefined;
@@ -87,22 +88,22 @@ export class Pipeline {
     return this.#outstanding.size;
   }
 
-  /** Whether another change may be added, where so many wait to be told. */
+  /** Whether another change may be added while `untold` results wait to be read. */
   hasRoom(untold: number): boolean {
     return this.#outstanding.size + untold < this.#most && this.#bytes < MOST_BYTES;
   }
 
-  /** When patience ends, if nothing is heard. */
+  /** When patience ends, if no result arrives before. */
   get patientUntil(): number {
     return this.#quietSince + this.#patienceMs;
   }
 
-  /** Whoever waited has heard something, or was busy himself. */
+  /** Restarts the patience: a result arrived, or the caller was busy with one. */
   heard(now: number): void {
     this.#quietSince = now;
   }
 
-  /** Takes a change; gives its result if it can't be sent at all. */
+  /** Adds a change. Returns its result if it can't be sent at all. */
   add(change: Update | Deletion, now: number): Settled | undefined {
     const index = this.#next++;
     const sequence = BigInt(index);
@@ -120,7 +121,7 @@ export class Pipeline {
     return undefined;
   }
 
-  /** A stream is about to be opened, with something outstanding: where to. */
+  /** Prepares for a new stream, to be opened while changes are outstanding. Returns its address. */
   connect(): string {
     const [first] = this.#outstanding.values();
     this.#address = this.#routes.writer(first?.namespace ?? "");
@@ -130,7 +131,7 @@ export class Pipeline {
     return this.#address;
   }
 
-  /** The next batch for the open stream; undefined if there is nothing to send. */
+  /** Returns the next batch for the open stream; undefined if there is nothing to send. */
   take(): Buffer | undefined {
     const records: Buffer[] = [];
     let bytes = 0;
@@ -152,12 +153,15 @@ export class Pipeline {
     return records.length === 0 ? undefined : Buffer.concat(records);
   }
 
-  /** Why the open stream has nothing more to do, although something is outstanding. */
+  /** Why the open stream has nothing more to do although changes are outstanding; otherwise undefined. */
   get left(): TopicPoliciesError | undefined {
     return this.#here.size === 0 && this.#waiting.length === 0 ? this.#leaving?.error : undefined;
   }
 
-  /** An answer has come: the change's result; undefined if it answers nothing that is outstanding, or the change goes elsewhere. */
+  /**
+   * Takes a result of the service. Returns the result of the change; undefined if no such change is outstanding, or the change has to go to
+   * another sidecar.
+   */
   settle(answer: PolicyChangeResult, now: number): Settled | undefined {
     const each = this.#outstanding.get(answer.sequence);
     this.#here.delete(answer.sequence);
@@ -181,7 +185,10 @@ export class Pipeline {
     return { kind: "failed", change, index, requestId, error: outcome(each, error, true) };
   }
 
-  /** The stream has ended with something outstanding: how long to wait before the next one; undefined: give up, with `abandon`. */
+  /**
+   * Takes note that the stream ended with changes outstanding. Returns how long to wait before opening the next one, in ms; undefined: give
+   * up, with `abandon`.
+   */
   broke(error: TopicPoliciesError, now: number, chance: number): number | undefined {
     const leaving = this.left === error ? this.#leaving : undefined;
     if (leaving?.atOnce === true) return 0;
@@ -195,7 +202,7 @@ export class Pipeline {
     return this.#policy.maxAttempts === 1 || !AGAIN.has(error.code) || now + pause > this.patientUntil ? undefined : pause;
   }
 
-  /** The results of all that is outstanding, once there is no point in trying again. */
+  /** Returns the results of all outstanding changes, once retrying can't help. */
   abandon(error: TopicPoliciesError): Settled[] {
     this.#markLost(error);
     const abandoned = [...this.#outstanding.values()].map((each): Settled => {
@@ -208,8 +215,8 @@ export class Pipeline {
   }
 
   /**
-   * Whether a change stays outstanding, since another sidecar takes it. No change of its namespace that was sent later was made here
-   * either.
+   * Whether a change stays outstanding because another sidecar has to make it. In that case this sidecar made no later change of the same
+   * namespace either.
    */
   #goesElsewhere(each: Outstanding, error: TopicPoliciesError): boolean {
     if (this.#policy.maxAttempts === 1 || !error.fromService) return false;
@@ -237,7 +244,7 @@ export class Pipeline {
     this.#quietSince = now;
   }
 
-  /** What the stream was given may have been made, unless it is certain that nothing was sent. */
+  /** Marks the changes sent on the stream as possibly made, unless it is certain that nothing was sent. */
   #markLost(error: TopicPoliciesError): void {
     if (!ambiguous(error)) return;
     for (const sequence of this.#here) {
@@ -247,12 +254,12 @@ export class Pipeline {
   }
 }
 
-/** What a change fails with. `unknown`: whether this failure leaves open what it did. */
+/** Returns the error of a failed change. `unknown` says whether this error leaves open if the change was made. */
 function outcome({ lost, requestId }: Outstanding, error: TopicPoliciesError, unknown: boolean): TopicPoliciesError {
   return (lost || unknown) && !settled(error) ? new OutcomeUnknownError(error, requestId) : error;
 }
 
-/** A change's record in a batch: records of a field, one after the other, are that field. */
+/** Encodes a change as a record of the batch's repeated field. Concatenated records are a valid batch. */
 function writtenChange(change: Update | Deletion, sequence: bigint): { requestId: string; record: Buffer } {
   const { request, requestId } = requestOf(change);
   const bytes = encoded(PolicyChangeRequestSchema, create(PolicyChangeRequestSchema, { sequence, change: request }));

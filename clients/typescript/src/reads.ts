@@ -13,23 +13,23 @@ import {
 } from "./generated/topicpolicies/v1/service_pb.js";
 import type { Answered } from "./unconfirmed.js";
 
-/** When a document is read; one of them, or none for now, as far as the server knows. */
+/** When a document is read: at most one of these; by default now, as far as the server knows. */
 export interface ReadAt {
   /** A version that the answer must have reached, such as the one that an update returned. */
   readonly atLeastVersion?: string;
-  /** A time that is over: the document as it was then, by the history. */
+  /** A time in the past: the document as it was then, from the history. */
   readonly asOfTime?: Date;
-  /** A version: the document that it is, by the history. */
+  /** A version: the document of that version, from the history. */
   readonly asOfVersion?: string;
 }
 
-/** How one document is read. */
+/** The options of a read of one document. */
 export interface GetOptions extends CallLimits, ReadAt {
-  /** Without it, LOCAL. */
+  /** By default LOCAL. */
   readonly scope?: Scope;
 }
 
-/** How both documents of a topic are read. */
+/** The options of a read of both documents of a topic. */
 export interface GetBothOptions extends CallLimits, Pick<ReadAt, "asOfTime"> {}
 
 /** Both documents of a topic. */
@@ -38,76 +38,79 @@ export interface BothScopes {
   readonly global: Document;
 }
 
-/** How what holds for a topic is read. */
+/** The options of a read of effective policies. */
 export interface EffectiveOptions extends CallLimits {
-  /** Whose reading; without it, ENFORCED. */
+  /** Whose view of the levels; by default ENFORCED. */
   readonly view?: EffectiveView;
-  /** Versions that the documents must have reached. */
+  /** Versions that the LOCAL and the GLOBAL document must have reached. */
   readonly atLeastLocalVersion?: string;
   readonly atLeastGlobalVersion?: string;
 }
 
-/** What holds for a topic. */
+/** The effective policies of a topic. */
 export interface EffectivePolicies {
   /** The topic's full name. */
   readonly topic: string;
-  /** A field that is not set has no value on any level. */
+  /** The effective values. A field that is not set has no value on any level. */
   readonly policies: TopicPolicies;
-  /** Which level each value comes from, by path. */
+  /** The level that sets each value, by path. */
   readonly sources: ReadonlyMap<string, PolicySource>;
   readonly localVersion: string;
   readonly globalVersion: string;
-  /** Whether topic policies are disabled for this topic: then its documents do not count. */
+  /** Whether topic policies are disabled for this topic: if so, its documents have no effect. */
   readonly disabled: boolean;
-  /** Since when the server can't reach the change log, so that newer documents may hold; undefined: it can. */
+  /**
+   * The time since which the server can't reach the change log, so that there may be newer documents. Undefined if the server reached the
+   * log.
+   */
   readonly unconfirmedSince: Date | undefined;
 }
 
-/** Whose history is read: a topic's or a namespace's. */
+/** The topic or the namespace whose history is read. */
 export type HistoryOf = { readonly topic: string; readonly namespace?: never } | { readonly namespace: string; readonly topic?: never };
 
-/** Which part of a history is read. */
+/** The options of a read of the history. */
 export interface HistoryOptions extends CallLimits {
-  /** None: both. */
+  /** By default both. */
   readonly scopes?: readonly Scope[];
-  /** Only what happened then or later. */
+  /** Only events at this time or later. */
   readonly startTime?: Date;
-  /** Only what happened before. */
+  /** Only events before this time. */
   readonly endTime?: Date;
-  /** Only events of this actor; empty for those of which nobody said whose they are. */
+  /** Only events of this actor; empty for events that have no actor. */
   readonly actor?: string;
-  /** Without it, the newest first. */
+  /** By default the newest first. */
   readonly order?: HistoryOrder;
-  /** Most entries of one page; 100. */
+  /** The maximum number of entries of one page; by default 100. */
   readonly pageSize?: number;
 }
 
-/** How documents are listed. */
+/** The options of a list of documents. */
 export interface ListOptions extends CallLimits {
-  /** None: both. */
+  /** By default both. */
   readonly scopes?: readonly Scope[];
-  /** Most documents of one page; 100. */
+  /** The maximum number of documents of one page; by default 100. */
   readonly pageSize?: number;
 }
 
-/** What a server is. */
+/** Facts about a server. */
 export interface ServerInfo {
   readonly version: string;
   readonly log: LogKind;
-  /** The name of its Pulsar cluster; empty if it has none. */
+  /** The name of its Pulsar cluster; empty if it has none, or has not learned the name yet. */
   readonly cluster: string;
   readonly writerMode: WriterMode;
   readonly features: readonly ServerFeature[];
   readonly limits: {
-    /** Most bytes of a message that it takes. */
+    /** The maximum size of a request message, in bytes. */
     readonly messageBytes: number;
-    /** Most changes of one stream that are under way. */
+    /** The maximum number of changes in flight on one stream. */
     readonly changesPerStream: number;
-    /** Most topics and namespaces of one watch. */
+    /** The maximum number of topics and namespaces of one watch. */
     readonly watchSelectors: number;
-    /** Most watches at once. */
+    /** The maximum number of concurrent watches. */
     readonly watches: number;
-    /** Longest time until an update is answered. */
+    /** The maximum time until an update is answered. */
     readonly updateTimeoutMs: number;
   };
 }
@@ -123,7 +126,7 @@ export function getRequest(topic: string, scopes: readonly Scope[], { atLeastVer
   return request;
 }
 
-/** An answer's document of one scope. */
+/** Returns an answer's document of one scope. */
 export function documentIn({ message, unconfirmedSince }: Answered<GetPolicyResponse>, scope: Scope): Document {
   const found = message.documents.find((each) => each.scope === scope);
   if (found === undefined) throw new TopicPoliciesError("The service has not answered what was asked.", { code: Code.INTERNAL });

@@ -9,36 +9,36 @@ import {
 } from "./generated/topicpolicies/v1/service_pb.js";
 import type { ListPath, MaskPath } from "./paths.js";
 
-/** What any change may say. */
+/** The options that all changes have. */
 export interface ChangeOptions {
-  /** Without it, LOCAL. */
+  /** By default LOCAL. */
   readonly scope?: Scope;
-  /** The version that the document, or its absence, must have; without it, any. */
+  /** The version that the document, or its absence, must have; by default any. */
   readonly etag?: string;
-  /** Checks everything and answers what would be, without writing. */
+  /** Checks everything and returns what the result would be, without writing. */
   readonly validateOnly?: boolean;
-  /** Has the document before the change told. */
+  /** Returns the document before the change too. */
   readonly includePrevious?: boolean;
-  /** A UUID, to repeat an earlier request and learn what it did; without it, a new one is made. */
+  /** A UUID; by default a new one. Give the id of an earlier request to repeat that request and learn its outcome. */
   readonly requestId?: string;
-  /** Who asks; without it, the client's own actor. It is kept beside the change. */
+  /** Who makes the change; by default the client's actor. It is stored with the change. */
   readonly actor?: string;
-  /** Why; without it, the client's own reason. It is kept beside the change. */
+  /** Why the change is made; by default the client's reason. It is stored with the change. */
   readonly reason?: string;
 }
 
-/** What an update may say besides its values. */
+/** The options of an update. */
 export interface UpdateFields extends ChangeOptions {
   /**
-   * The paths to change (see `path`). What is named here and has no value is cleared; `*` alone replaces the whole document. Without a
-   * mask: what has a value, leaf by leaf and entry by entry, and nothing is cleared.
+   * The paths to change (see `path`). A field that is named here and has no value is cleared; `*` alone replaces the whole document.
+   * Without a mask, the fields and map entries that have a value are changed, and nothing is cleared.
    */
   readonly mask?: readonly MaskPath[];
   /** Fails if there is a document. */
   readonly mustNotExist?: boolean;
   /** Does nothing if there is no document. */
   readonly skipIfAbsent?: boolean;
-  /** What to do with lists, by path; the others are replaced. */
+  /** What to do with list fields, by path; a list without an entry here is replaced. */
   readonly listOperations?: Readonly<Partial<Record<ListPath, ListOperation>>>;
 }
 
@@ -58,7 +58,7 @@ export function updateRequest(topic: string, policies: PoliciesInit, options: Up
   const { mask = [], mustNotExist = false, skipIfAbsent = false, listOperations = {} } = options;
   return create(UpdatePolicyRequestSchema, {
     topic, policies: create(TopicPoliciesSchema, policies), mustNotExist, skipIfAbsent, listOperations: { ...listOperations },
-    // What no mask means is for the service to say.
+    // The service defines what a request without a mask means.
     ...(mask.length > 0 && { updateMask: { paths: [...mask] } }), ...common(options),
   });
 }

@@ -5,31 +5,31 @@ import type { Deletion, Update } from "./requests.js";
 
 interface ChangeResult {
   /**
-   * The document after the change; of a dry run the one that it would be, with the present version. Undefined only if this answers a repeat
-   * whose own event is no longer known.
+   * The document after the change; for a dry run, the document as it would be, with the present version. Undefined only in the answer to a
+   * repeat, if later changes have replaced the document.
    */
   readonly document: Document | undefined;
-  /** The version after the change; of a dry run the present one. Empty only if this answers a repeat of which it is no longer known. */
+  /** The version after the change; for a dry run, the present one. Empty only in the answer to a repeat, if it is no longer known. */
   readonly version: string;
   /**
-   * The version that the change was applied to. Along all changes of a document each version is the next one's previous one. Empty: not
-   * known any more.
+   * The version that the change was applied to. Along all changes of a document, each version is the next one's previous version. Empty if
+   * it is no longer known.
    */
   readonly previousVersion: string;
-  /** The document that the change was applied to; undefined if it was not asked for (`includePrevious`), or is not known any more. */
+  /** The document that the change was applied to; undefined if it was not requested (`includePrevious`), or is no longer known. */
   readonly previous: Document | undefined;
-  /** Of the caller or of the client: 32 hexadecimal digits. Empty if nothing had to be sent. */
+  /** The id of the request, the caller's or one that the client made: 32 hexadecimal digits. Empty if nothing had to be sent. */
   readonly requestId: string;
-  /** Whether this is the answer to an earlier request of the same id, given again. */
+  /** Whether this is the answer to an earlier request with the same id, returned again. */
   readonly replayed: boolean;
 }
 
-/** What became of an update. */
+/** The result of an update. */
 export interface UpdateResult extends ChangeResult {
   readonly outcome: UpdateOutcome;
 }
 
-/** What became of a deletion; its document is the absence. */
+/** The result of a deletion; its document has no policies. */
 export interface DeleteResult extends ChangeResult {
   readonly outcome: DeleteOutcome;
 }
@@ -37,19 +37,19 @@ export interface DeleteResult extends ChangeResult {
 interface Place<C> {
   /** The change, as it was given. */
   readonly change: C;
-  /** Its number among all changes, from 0. */
+  /** The number of the change among all changes, counted from 0. */
   readonly index: number;
 }
 
-/** One of many changes is settled. */
+/** The result of one of many changes. */
 export type Settled =
   | (Place<Update> & { readonly kind: "updated"; readonly result: UpdateResult })
   | (Place<Deletion> & { readonly kind: "deleted"; readonly result: DeleteResult })
   | (Place<Update | Deletion> & {
-    /** It failed, alone. */
+    /** The change failed; the others are not affected. */
     readonly kind: "failed";
     readonly error: TopicPoliciesError;
-    /** To repeat it with; empty if it was not sent. */
+    /** The id with which to repeat the change; empty if it was not sent. */
     readonly requestId: string;
   });
 

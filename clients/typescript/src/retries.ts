@@ -5,32 +5,32 @@ import { invalid, type TopicPoliciesError } from "./errors.js";
 import { TopicPoliciesService } from "./generated/topicpolicies/v1/service_pb.js";
 
 /**
- * How calls are repeated.
+ * How failed calls are retried.
  *
- * Only what is safe is repeated. Reads are. A change is, because it carries a request id: the service remembers it and answers a repeat
- * with what happened the first time. What can't help to repeat (a wrong request, a conflict, a limit) is thrown at once; a limit of
- * which the service says when there is room again (`google.rpc.RetryInfo`) is waited for. While there is no
- * connection, or nobody who writes the namespace, calls wait for that until their deadline.
+ * A call is retried only if that is safe. Reads are safe. Changes are safe because they carry a request id: the service remembers it and
+ * answers a repeat with the outcome of the first time. An error that a retry can't cure (a wrong request, a conflict, a limit) is thrown at
+ * once, except a limit for which the service says when to retry (`google.rpc.RetryInfo`): the call waits that long. While there is no
+ * connection, or no leader of the namespace, calls keep trying until their deadline.
  *
- * Reads of a client with one address are repeated by gRPC itself, which is given this policy as its service config and lets the pauses vary
- * by a fifth. All else is repeated by the client: gRPC would stay at an address that fails, and of a change it tells only how the last
+ * Reads of a client with one address are retried by gRPC itself, which gets this policy as its service config and varies the pauses by a
+ * fifth. All other calls are retried by the client: gRPC would stay at an address that fails, and of a change it reports only how the last
  * attempt ended, whereas an earlier one may have made it.
  */
 export interface RetryPolicy {
   /**
-   * Counts the first one too; 1 repeats nothing, and 5 is the most. Attempts that found no connection are not counted, nor those that were
-   * refused because another sidecar writes the namespace.
+   * The maximum number of attempts, from 1 (no retries) to 5. Attempts that found no connection, or were refused because another sidecar
+   * writes the namespace, do not count.
    */
   readonly maxAttempts: number;
-  /** The longest first pause. */
+  /** The upper limit of the first pause. */
   readonly initialBackoffMs: number;
-  /** No pause is longer. */
+  /** The upper limit of every pause. */
   readonly maxBackoffMs: number;
-  /** By how much pauses grow. */
+  /** The factor by which pauses grow. */
   readonly multiplier: number;
   /**
-   * How long one attempt of a change may take before it is repeated, perhaps elsewhere; without it, as long as the call. Reads may take all
-   * the time that there is.
+   * How long one attempt of a change may take before the change is sent again, perhaps to another address; by default as long as the call.
+   * A read's attempt may take all of the call's time.
    */
   readonly attemptTimeoutMs?: number;
 }
@@ -38,14 +38,14 @@ export interface RetryPolicy {
 /** How pauses grow. */
 export type Pauses = Pick<RetryPolicy, "initialBackoffMs" | "maxBackoffMs" | "multiplier">;
 
-/** What a client has that was told nothing else. */
+/** The policy of a client that was given none. */
 export const DEFAULT_RETRIES: RetryPolicy = {
   maxAttempts: 5, initialBackoffMs: 100, maxBackoffMs: 5000, multiplier: 2, attemptTimeoutMs: 10_000,
 };
-/** Every call is made once, does not wait for a connection, and goes to no leader that an error names before the next call. */
+/** No retries: every call is made once and does not wait for a connection. A leader that an error names is used from the next call on. */
 export const NO_RETRIES: RetryPolicy = { ...DEFAULT_RETRIES, maxAttempts: 1 };
 
-/** Refuses a policy that makes no sense. */
+/** Throws an InvalidArgumentError if a policy's values are out of range. */
 export function checkRetries(policy: RetryPolicy): void {
   const { maxAttempts, initialBackoffMs, maxBackoffMs, multiplier, attemptTimeoutMs = Infinity } = policy;
   const wrong =
@@ -58,29 +58,29 @@ export function checkRetries(policy: RetryPolicy): void {
   if (wrong) throw invalid("retries", "WRONG_RETRY_POLICY", wrong);
 }
 
-/** The pause after this failed attempt, counted from 1: in the upper half of its ceiling, so that clients do not march in step. */
+/**
+ * Returns the pause in ms after a failed attempt, counted from 1. It lies in the upper half below the attempt's ceiling, at random, so that
+ * clients do not retry in step.
+ */
 export function delayMs(policy: Pauses, attempt: number, chance: number): number {
   const ceiling = Math.min(policy.maxBackoffMs, policy.initialBackoffMs * policy.multiplier ** Math.min(attempt - 1, 64));
   return (ceiling * (1 + chance)) / 2;
 }
 
-/** How attempts fail that are made again. */
+/** The status codes of attempts that are retried. */
 export const AGAIN: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.CANCELLED]);
 
 const { getPolicy, getEffectivePolicy, listPolicies, listHistory, getServerInfo } = TopicPoliciesService.method;
 const READS: readonly DescMethod[] = [getPolicy, getEffectivePolicy, listPolicies, listHistory, getServerInfo];
-/** Node's timers hold no more than 24 days. */
+/** The maximum pause in a service config: Node's timers can't wait longer than about 24 days. */
 const LONGEST_BACKOFF_MS = 1e9;
 
-/**
- * Whether a method is one of those that gRPC repeats where it was given a `serviceConfig`. A dry run is not, since its method changes
- * things.
- */
+/** Whether gRPC retries a method itself, given a `serviceConfig`. Dry runs are not included, because their methods make changes. */
 export function isRead(method: DescMethod): boolean {
   return READS.includes(method);
 }
 
-/** The service config that makes gRPC repeat reads, and nothing else, as a policy says that repeats anything. */
+/** Returns the service config with which gRPC retries the reads, and nothing else. The policy must allow more than one attempt. */
 export function serviceConfig({ maxAttempts, initialBackoffMs, maxBackoffMs, multiplier }: RetryPolicy): string {
   const seconds = (ms: number): string => `${(Math.min(ms, LONGEST_BACKOFF_MS) / 1000).toFixed(9)}s`;
   const retryPolicy = {
@@ -94,36 +94,36 @@ export function serviceConfig({ maxAttempts, initialBackoffMs, maxBackoffMs, mul
   return JSON.stringify({ methodConfig: [{ name, retryPolicy }] });
 }
 
-/** Whether a limit was met of which it is said when there is room again. Nothing was done. */
+/** Whether a limit was reached and the service says when to retry. Nothing was done. */
 export function passingLimit(error: TopicPoliciesError): boolean {
   return error.code === Code.RESOURCE_EXHAUSTED && error.retryAfterMs !== undefined;
 }
 
-/** How a connection is lost; the service's own word of it is that nothing was done. */
+/** The status codes of a lost connection. If the service itself returns one of them, nothing was done. */
 const LOST: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.CANCELLED]);
-/** How a call ends of which nobody says what it has done. */
+/** The status codes that leave open whether the call had an effect. */
 const UNSAID: ReadonlySet<Code> = new Set([Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNKNOWN]);
 
-/** Whether a change that failed like this may have been made all the same. */
+/** Whether a change that failed with this error may have been made. */
 export function ambiguous(error: TopicPoliciesError): boolean {
   if (neverSent(error)) return false;
   return UNSAID.has(error.code) || (LOST.has(error.code) && !error.fromService);
 }
 
-/** How a change is refused that was not made before either: the service looks its id up first. */
+/** The status codes of refusals that also mean that the change was not made before: the service looks up the request id first. */
 const SETTLED: ReadonlySet<Code> = new Set([Code.ABORTED, Code.ALREADY_EXISTS, Code.INVALID_ARGUMENT]);
 
-/** Whether this answer, which a repeat got, says that the change was not made before. */
+/** Whether this error of a repeat says that the change was not made before. */
 export function settled(error: TopicPoliciesError): boolean {
   return SETTLED.has(error.code);
 }
 
-/** Whether it is certain that the request was not sent: gRPC says so in words. */
+/** Whether it is certain that the request was not sent. grpc-js says so only in the message of the error. */
 export function neverSent(error: TopicPoliciesError): boolean {
   return unconnected(error) && !error.message.includes("previous attempts");
 }
 
-/** Whether the last attempt found no connection; there may have been others that were sent. */
+/** Whether the last attempt found no connection. Earlier attempts may have been sent. */
 export function unconnected(error: TopicPoliciesError): boolean {
   if (error.fromService) return false;
   if (error.code === Code.DEADLINE_EXCEEDED) {

@@ -2,46 +2,47 @@ import { status as Code } from "@grpc/grpc-js";
 
 import type { TopicPoliciesError } from "./errors.js";
 
-/** Namespaces whose leaders are remembered. */
+/** The maximum number of namespaces whose leaders are remembered. */
 export const MOST_LEADERS = 10_000;
-/** Reason: another sidecar writes the namespace. */
+/** The reason of an error that says that another sidecar writes the namespace. */
 const NOT_LEADER = "NOT_LEADER";
-/** How calls fail that another sidecar may answer. */
+/** The status codes of calls that another sidecar may be able to answer. */
 const ELSEWHERE: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN]);
 
-/** Whether a change was refused, and certainly not made, because another sidecar writes the namespace. */
+/** Whether a change was refused because another sidecar writes the namespace. It was certainly not made. */
 export function refusedByFollower(error: TopicPoliciesError): boolean {
   return error.fromService && error.reason === NOT_LEADER;
 }
 
 /**
- * Where the calls of one client go, without I/O.
+ * The addresses to which the calls of one client go, without I/O.
  *
- * Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches; a
- * change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it fails.
- * Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+ * Sidecars may share the namespaces of a cluster, so that each namespace is written by one of them, its leader. The others serve reads and
+ * watches; they refuse a change with the reason NOT_LEADER and name the leader's address. The leader is remembered by namespace, and
+ * forgotten when a call to it fails. All other calls go to one of the addresses that the client was given, and to the next one when that
+ * can't be reached.
  */
 export class Routes {
   #turn = 0;
-  /** Where the changes of a namespace go, if not to the address whose turn it is; the oldest first. */
+  /** The addresses for changes, by namespace, where they differ from the current address; the oldest entry first. */
   readonly #writers = new Map<string, string>();
 
-  /** @param addresses those that the client was given, at least one */
+  /** @param addresses the addresses that the client was given, at least one */
   constructor(readonly addresses: readonly string[]) {}
 
-  /** Where to read and to watch. */
+  /** The current address, for reads and watches. */
   get address(): string {
     return this.addresses[this.#turn] ?? "";
   }
 
-  /** Where to change something of a namespace. */
+  /** Returns the address for changes of a namespace. */
   writer(namespace: string): string {
     return this.#writers.get(namespace) ?? this.address;
   }
 
   /**
-   * Takes note that a call to an address has failed; `namespace` is that of a change. Gives whether the error named another address, so
-   * that there is no need to wait before it is tried.
+   * Takes note that a call to an address failed; `namespace` is given for a change. Returns whether the error named another address, so
+   * that the next attempt needs no pause.
    */
   failed(address: string, error: TopicPoliciesError, namespace?: string): boolean {
     if (namespace !== undefined && refusedByFollower(error)) {
@@ -56,7 +57,7 @@ export class Routes {
     return false;
   }
 
-  /** Goes on to the next address, if it is this one's turn. */
+  /** Moves on to the next address, if this one is the current one. */
   leave(address: string): void {
     if (address === this.address) this.#turn = (this.#turn + 1) % this.addresses.length;
   }
@@ -66,7 +67,7 @@ export class Routes {
     if (this.#writers.get(namespace) === address) this.#writers.delete(namespace);
   }
 
-  /** Whom to ask next for the leader; reads do not move. */
+  /** The address to try next in search of the leader; the current address does not change. */
   #after(address: string): string {
     const at = this.addresses.indexOf(address);
     return (at < 0 ? undefined : this.addresses[(at + 1) % this.addresses.length]) ?? this.address;
@@ -80,7 +81,7 @@ export class Routes {
   }
 }
 
-/** The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business. */
+/** Splits a target into addresses, separated by commas. A target with a scheme is one address, which gRPC resolves. */
 export function addressesOf(target: string): readonly string[] {
   if (/^(ipv4|ipv6|unix|unix-abstract|dns|vsock|xds):/.test(target) || target.includes("://")) return [target];
   const addresses = target.split(",").map((part) => part.trim()).filter((part) => part !== "");

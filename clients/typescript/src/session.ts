@@ -18,65 +18,68 @@ import { namespaceOf } from "./names.js";
 import { delayMs, passingLimit } from "./retries.js";
 import { folded, messageOf, ResumeToken, tokenOf, type WatchToken } from "./tokens.js";
 
-/** What to watch. */
+/** What to watch, and how. */
 export interface Selection {
   /** Single topics. */
   readonly topics?: readonly string[];
   /** Namespaces, `tenant/namespace`, of which all topics are watched. */
   readonly namespaces?: readonly string[];
-  /** None: both. */
+  /** By default both. */
   readonly scopes?: readonly Scope[];
-  /** Without it, LATEST: per document only the newest state is owed to a reader that falls behind. */
+  /** By default LATEST: a reader that falls behind gets only the newest state of each document. */
   readonly mode?: WatchMode;
-  /** A token of an earlier watch to go on from; without it, a snapshot. */
+  /** The token of an earlier watch, to resume from there; by default the watch begins with a snapshot. */
   readonly resume?: ResumeToken;
-  /** Begins with the first change that the history has, instead of with a snapshot (mode EVERY; ENTRIES always does). */
+  /** Begins with the first change in the history instead of with a snapshot (mode EVERY; ENTRIES always does). */
   readonly fromBeginning?: boolean;
-  /** Ends when every namespace was told of completely. */
+  /** Ends the watch when every namespace is synced. */
   readonly endWhenSynced?: boolean;
-  /** Has the document before each change told (mode EVERY). */
+  /** Adds the document before each change (mode EVERY). */
   readonly includePrevious?: boolean;
-  /** Time between two bookmarks; without it, 10 seconds. 1 second is the least. */
+  /** The time between two bookmarks of a namespace; by default 10 seconds, at least 1 second. */
   readonly bookmarkIntervalMs?: number;
   /**
-   * How long the service may be silent or out of reach before the watch gives up; without it, for ever. It must be longer than
-   * bookmarkIntervalMs.
+   * How long the service may be silent or unreachable before the watch gives up; by default without limit. It must be longer than
+   * `bookmarkIntervalMs`.
    */
   readonly patienceMs?: number;
-  /** Ends the watch, which then fails with the signal's reason. */
+  /** Ends the watch, which then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** How streams end that it makes no sense to open again. Whoever ends a watch himself does not ask. */
+/**
+ * The status codes of streams that it makes no sense to open again. CANCELLED is not among them: a watch that its reader ends never gets
+ * here.
+ */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.INVALID_ARGUMENT, Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED, Code.FAILED_PRECONDITION,
 ]);
 const PAUSES = { initialBackoffMs: 100, maxBackoffMs: 10_000, multiplier: 2 };
-/** Where a service is full, the first pause is the longest at once. */
+/** For a service that is full, already the first pause is the longest. */
 const LONG_PAUSES = { ...PAUSES, initialBackoffMs: PAUSES.maxBackoffMs };
 
 /** One namespace of a watch. */
 class Part {
-  /** Whether what comes before `synced` are changes, from the first one on, and no snapshot. */
+  /** Whether the events before `synced` are changes, from the first one on, instead of a snapshot. */
   beginning = false;
-  /** Whether anything was told since the token was lost. */
+  /** Whether any event came while there was no token: if the stream breaks then, a `reset` is due. */
   told = false;
   synced = false;
 
   /**
-   * @param token where the watch is; undefined before `synced`, unless it was resumed
-   * @param uncovered whether the watch was to be resumed from a token that does not have this namespace, and nobody was told of it yet
+   * @param token the place of the watch; undefined before `synced`, unless the watch was resumed
+   * @param uncovered whether the watch is resumed from a token that lacks this namespace, and its `reset` was not sent yet
    */
   constructor(public token?: WatchToken, public uncovered = false) {}
 }
 
 /**
- * A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks.
+ * A watch that outlives its streams, without I/O: what to request, what a message means, and what to do when the stream breaks.
  *
- * Per namespace it keeps one token: where the watch is. It begins as the one that was handed in, or as that of the SYNCED bookmark; from
- * then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
- * Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, after a
- * `reset`.
+ * The session keeps one token per namespace: the place of the watch. It begins as the token that was given, or as that of the SYNCED
+ * bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where
+ * it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, so a broken one is started over,
+ * after a `reset`.
  */
 export class WatchSession {
   readonly #request: WatchPoliciesRequest;
@@ -107,17 +110,19 @@ export class WatchSession {
     return [...this.#parts.keys()];
   }
 
-  /** Where the watch is, after everything that it has told. */
+  /** The place of the watch, after all events so far. */
   get token(): ResumeToken {
     return new ResumeToken([...this.#parts].flatMap(([name, { token }]) => (token === undefined ? [] : [[name, token] as const])));
   }
 
-  /** Whether the watch was to end when everything was told, and everything was. */
+  /** Whether the watch was to end when every namespace is synced, and every one is. */
   get isDone(): boolean {
     return this.#request.endWhenSynced && [...this.#parts.values()].every((part) => part.synced);
   }
 
-  /** A stream is about to be opened: what to send, and what to tell first. Times are in ms, on a clock that never goes back. */
+  /**
+   * Prepares for a new stream. Returns the request to send, and the events to deliver first. `now` is a time in ms of a monotonic clock.
+   */
   connect(now: number): { request: WatchPoliciesRequest; events: Reset[] } {
     this.#quietSince ??= now;
     this.#freshness = new Freshness();
@@ -136,7 +141,7 @@ export class WatchSession {
     return { request, events };
   }
 
-  /** A message has come: what it tells. */
+  /** Takes a message of the stream and yields its events. */
   *received(response: WatchPoliciesResponse, now: number): Iterable<WatchEvent> {
     this.#quietSince = now;
     for (const message of response.events) {
@@ -146,10 +151,10 @@ export class WatchSession {
   }
 
   /**
-   * The stream has ended: what to tell, and with it how long to wait before connecting again. Throws the error if it makes no sense to try
-   * again, or patience is at its end.
+   * Takes note that the stream has ended. Returns the event to deliver, with the time to wait before connecting again. Throws the error if
+   * retrying can't help, or the patience is over.
    *
-   * @param chance at least 0, less than 1
+   * @param chance a random number, at least 0 and less than 1
    */
   broke(error: TopicPoliciesError, now: number, chance: number): Interrupted {
     const renewable = error.reason === "CREDENTIALS_EXPIRED" && this.#failed === 0; // the next stream may have a newer token
@@ -163,7 +168,7 @@ export class WatchSession {
 
   #event({ namespace, content }: Message): WatchEvent | undefined {
     const part = this.#parts.get(namespace);
-    if (part === undefined) return undefined; // nobody asked for it
+    if (part === undefined) return undefined; // not selected
     switch (content.case) {
       case "change":
         return change(namespace, part, content.value);
@@ -179,14 +184,14 @@ export class WatchSession {
       case "gap":
         return { kind: "gap", namespace, gap: gapOf(content.value) };
       default:
-        return undefined; // a newer service's
+        return undefined; // of a newer service
     }
   }
 
   #bookmark(namespace: string, part: Part, { kind, token: message, confirmedTime }: Bookmark): WatchEvent | undefined {
     const synced = kind === BookmarkKind.SYNCED;
     const lagMs = this.#freshness.lagMs(confirmedTime);
-    if (part.token === undefined && !synced) return undefined; // in the middle of a snapshot there is no place to resume from
+    if (part.token === undefined && !synced) return undefined; // within a snapshot there is no place to resume from
     const token = tokenOf(message);
     part.token = token;
     const told = { namespace, token, confirmedTime: dateOf(confirmedTime), lagMs };
@@ -197,7 +202,7 @@ export class WatchSession {
   }
 }
 
-/** Takes note of an event at a place of the log. */
+/** Takes note of the position of an event in the log. */
 function fold(part: Part, partition: number, position: string): void {
   if (part.token === undefined) part.told = true;
   else part.token = folded(part.token, partition, position);
@@ -207,7 +212,7 @@ function change(namespace: string, part: Part, message: PolicyChange): Changed |
   const { document, previousVersion, previous, partition, position, origin } = message;
   const snapshot = part.token === undefined && !part.beginning;
   fold(part, partition, position);
-  if (document === undefined || !isKnown(document.scope)) return undefined; // a newer service's
+  if (document === undefined || !isKnown(document.scope)) return undefined; // of a newer service
   const told = { namespace, previousVersion, previous: maybeDocument(previous), partition, position, origin: originOf(origin), snapshot };
   const { policies, ...rest } = documentOf(document);
   return policies === undefined
@@ -222,11 +227,11 @@ function entry(namespace: string, part: Part, message: HistoryEntry): WatchEvent
 }
 
 function status(namespace: string, { state, reason, message }: NamespaceStatus): Status | undefined {
-  if (!(state in NamespaceState)) return undefined; // a newer service's
+  if (!(state in NamespaceState)) return undefined; // of a newer service
   return { kind: "status", namespace, state, reason: nameOf(reason), message };
 }
 
-/** A reason as errors have it; empty if there is none. */
+/** The name of a reason, as errors have it; empty if there is none. */
 function nameOf(reason: ErrorReason): string {
   if (reason === ErrorReason.UNSPECIFIED) return "";
   return reason in ErrorReason ? ErrorReason[reason] : String(reason);

@@ -1,4 +1,4 @@
-/** Calls a function when one of the signals is aborted, at once if one is already. Gives what ends that. */
+/** Calls a function when one of the signals is aborted, or at once if one already is. Returns a function that removes the listeners. */
 export function whenAborted(signals: readonly (AbortSignal | undefined)[], act: () => void): () => void {
   const given = signals.filter((each) => each !== undefined);
   for (const each of given) each.addEventListener("abort", act, { once: true });

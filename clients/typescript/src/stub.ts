@@ -20,13 +20,16 @@ type Call<M> = M extends { methodKind: "unary"; input: infer I extends DescMessa
       ? (requests: AsyncIterable<MessageInitShape<I>>, options?: { readonly signal?: AbortSignal }) => AsyncIterable<MessageShape<O>>
       : never;
 
-/** The service's methods as they are defined, with the client's own connection and metadata. Each call is made once, at one address. */
+/**
+ * The generated methods of the service, with the client's connection and metadata. The client does not retry these calls, and stays at one
+ * address.
+ */
 export type Stub = { readonly [Name in keyof Methods]: Call<Methods[Name]> };
 
 type Requested = MessageInitShape<typeof UpdatePoliciesRequestSchema>;
 type Updates = Duplex<typeof UpdatePoliciesResponseSchema>;
 
-/** @param timeoutMs of calls that name no other */
+/** @param timeoutMs the time limit of calls that have none of their own */
 export function stubOf(line: Line, timeoutMs: number): Stub {
   const unary = <I extends DescMessage, O extends DescMessage>(method: DescMethodUnary<I, O>) =>
     (request: MessageInitShape<I>, limits: CallLimits = {}): Promise<MessageShape<O>> =>
@@ -53,7 +56,7 @@ export function stubOf(line: Line, timeoutMs: number): Stub {
   };
 }
 
-/** The answers of a stream, which is cancelled when they are left. */
+/** Yields the responses of a stream, which is cancelled when the reader stops. */
 async function* answers<O extends DescMessage>(
   line: Line, signal: AbortSignal | undefined, open: (ending: AbortSignal) => Promise<Answers<O>>,
 ): AsyncGenerator<MessageShape<O>, void> {
@@ -72,7 +75,7 @@ async function* answers<O extends DescMessage>(
   }
 }
 
-/** Writes what is given until the stream is left; what the giving fails with is what the answers fail with. */
+/** Writes the requests until the reader has left the stream. An error of `requests` becomes the error of the responses. */
 async function write(requests: AsyncIterable<Requested>, stream: Updates, ending: AbortSignal): Promise<void> {
   try {
     for await (const request of requests) {

@@ -2,14 +2,14 @@ import { readFileSync, statSync } from "node:fs";
 
 import { invalid } from "./errors.js";
 
-/** Between two looks at a file: calls are made more often than tokens change. */
+/** The time between two checks of a file: calls are made more often than tokens change. */
 const LOOK_MS = 1_000;
 
 /**
- * The bearer token in a file, as a client's `token`. It is read anew when the file changes; while it can't be read, or has no token in it,
- * the token before stays.
+ * Returns a function for a client's `token` that reads the bearer token from a file. The file is read again when it changes; while it can't
+ * be read, or has no token in it, the last token stays in use.
  *
- * @throws what `node:fs` throws if it can't be read now, and an `InvalidArgumentError` if there is no token in it.
+ * @throws what `node:fs` throws if the file can't be read now, and an `InvalidArgumentError` if it has no token in it
  */
 export function tokenFile(path: string, lookMs: number = LOOK_MS): () => string {
   let seen = stampOf(path);
@@ -26,13 +26,13 @@ export function tokenFile(path: string, lookMs: number = LOOK_MS): () => string 
         seen = stamp;
       }
     } catch {
-      // It is looked at again: who writes it may be in the middle of it.
+      // The file is checked again: its writer may be in the middle of writing.
     }
     return token;
   };
 }
 
-/** Which file it is, when it was written, and how long it is. */
+/** The file's inode, modification time and size, which change when the file is replaced or written. */
 function stampOf(path: string): string {
   const { ino, mtimeNs, size } = statSync(path, { bigint: true });
   return `${ino} ${mtimeNs} ${size}`;

@@ -3,17 +3,17 @@ import { create } from "@bufbuild/protobuf";
 import { invalid } from "./errors.js";
 import { WatchTokenSchema, type WatchToken as Message } from "./generated/topicpolicies/v1/service_pb.js";
 
-/** A place in one namespace's change log. It is opaque but for one thing: of one partition, string order is log order. */
+/** A place in the change log of one namespace. It is opaque, except that the positions of one partition compare as strings in log order. */
 export interface WatchToken {
-  /** The log's identity; places of different logs have nothing to do with each other. */
+  /** The log's identity; places in different logs can't be compared. */
   readonly log: string;
   /** The position per partition; empty where nothing was read. */
   readonly positions: readonly string[];
-  /** Names the topics that were left out because their policies are disabled; empty if none were. */
+  /** Identifies the topics that were left out because their policies are disabled; empty if there were none. */
   readonly leftOut: string;
 }
 
-/** Where a watch is in each of its namespaces, by `tenant/namespace`. A namespace that is missing begins with a snapshot. */
+/** The place of a watch in each of its namespaces, by `tenant/namespace`. A namespace without an entry begins with a snapshot. */
 export class ResumeToken {
   readonly namespaces: ReadonlyMap<string, WatchToken>;
 
@@ -21,7 +21,7 @@ export class ResumeToken {
     this.namespaces = new Map(namespaces);
   }
 
-  /** The token as one line of JSON, to be kept and given to `parse`. It is the same in all languages. */
+  /** Returns the token as one line of JSON, to be saved and passed to `parse`. The format is the same in all clients. */
   toString(): string {
     const names = [...this.namespaces.keys()].sort();
     const places = names.map((name) => {
@@ -31,7 +31,7 @@ export class ResumeToken {
     return `{"namespaces":{${places.join(",")}}}`;
   }
 
-  /** Reads what `toString` gave; anything else is an InvalidArgumentError, reason `MALFORMED_TOKEN`. */
+  /** Parses the output of `toString`. Throws an InvalidArgumentError with the reason `MALFORMED_TOKEN` for any other text. */
   static parse(text: string): ResumeToken {
     const problem = "This is not a saved watch token. Begin without one: the watch starts with a snapshot.";
     let read: unknown;
@@ -70,15 +70,18 @@ export function messageOf({ log, positions, leftOut }: WatchToken): Message {
   return create(WatchTokenSchema, { log, positions: [...positions], leftOut });
 }
 
-/** Whether a position or a version stands behind another one of its log: byte by byte, which is not how texts compare here. */
+/** Whether a position or version comes after another one of the same log: byte by byte, unlike JavaScript's comparison of strings. */
 export function isAfter(one: string, other: string): boolean {
   return Buffer.compare(Buffer.from(one), Buffer.from(other)) > 0;
 }
 
-/** Most positions of a token; more can't be given back. */
+/** The maximum number of positions of a token that the service accepts. */
 const MOST_PARTITIONS = 1024;
 
-/** The token after an event at this position: the greater of the two counts. An event without a position leaves it as it is. */
+/**
+ * Returns the token after an event at this position: the greater of the two positions is kept. An event without a position does not change
+ * the token.
+ */
 export function folded(token: WatchToken, partition: number, position: string): WatchToken {
   if (partition < 0 || partition >= MOST_PARTITIONS || !isAfter(position, token.positions[partition] ?? "")) return token;
   const positions = Array.from({ length: Math.max(token.positions.length, partition + 1) }, (_, each) => token.positions[each] ?? "");

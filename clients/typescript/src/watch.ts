@@ -11,8 +11,8 @@ import { whenAborted } from "./signals.js";
 import type { ResumeToken } from "./tokens.js";
 
 /**
- * An open watch: an async iterator over what it tells, for one reader. It ends when it is closed, and when all was told that was asked for;
- * it throws what makes it senseless to try again, and the reason of the signal that ended it.
+ * An open watch: an async iterator over its events, for one reader. It ends when it is closed, or when every namespace is synced if
+ * `endWhenSynced` is set. It throws an error that a retry can't cure, and the reason of the signal that ended it.
  */
 export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable {
   readonly #line: Line;
@@ -29,12 +29,12 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     this.#events = this.#run();
   }
 
-  /** Where to go on after everything that the iterator has given so far. Save it once you have dealt with that. */
+  /** The place from which to resume after all events that the iterator has returned so far. Save it once you have processed them. */
   get token(): ResumeToken {
     return this.#session.token;
   }
 
-  /** Ends the watch; whoever waits for its next event is told that it is done. */
+  /** Ends the watch; a pending `next` resolves as done. */
   close(): void {
     this.#closing.abort();
   }
@@ -43,7 +43,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     return this.#events.next();
   }
 
-  /** Leaving a `for await` loop ends the watch. */
+  /** Ends the watch; called when a `for await` loop is left. */
   return(): Promise<IteratorResult<WatchEvent, undefined>> {
     this.close();
     return this.#events.return(undefined);
@@ -69,7 +69,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     }
   }
 
-  /** One stream after the other. */
+  /** Yields the events of one stream after the other. */
   async *#streams(): AsyncGenerator<WatchEvent, undefined> {
     while (!this.#closing.signal.aborted) {
       const { request, events } = this.#session.connect(performance.now());
@@ -86,7 +86,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     return undefined;
   }
 
-  /** One stream to its end: what it tells, and why it ended. */
+  /** Yields the events of one stream until it ends. Returns why it ended. */
   async *#stream(request: WatchPoliciesRequest, address: string): AsyncGenerator<WatchEvent, TopicPoliciesError> {
     const signal = this.#closing.signal;
     let call;

@@ -1,4 +1,5 @@
-// The Go part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every change.
+// The Go part of the test in which all clients change one topic at once (tests/clients): it changes its own settings of the topic, and
+// prints every change.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	defer client.Close()
 	key := topicpolicies.Key{Topic: os.Args[2]}
 	ctx := context.Background()
-	if parent := os.Getenv("TRACEPARENT"); parent != "" { // what an instrumentation does: each call tells in which trace it is made
+	if parent := os.Getenv("TRACEPARENT"); parent != "" { // as an instrumentation does: each call carries its trace
 		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
 	}
 	if _, err := client.Get(ctx, key); err != nil {
@@ -55,7 +56,7 @@ func main() {
 	fmt.Printf("runs %d\n", runs)
 }
 
-// change makes even turns by an edit of an entry of a map, and odd ones by an update of a field.
+// change makes even turns by an edit of a map entry, and odd ones by an update of a field.
 func change(
 	ctx context.Context, client *topicpolicies.Client, key topicpolicies.Key, turn int32, runs *int,
 ) (topicpolicies.UpdateResult, error) {
@@ -73,7 +74,7 @@ func change(
 			policies.SubscriptionPolicies[entry] = &pb.SubscriptionPolicies{DispatchRate: rate}
 			return nil
 		})
-		if !errors.Is(err, topicpolicies.ErrConflict) { // that one would have been refused for good: nothing was lost
+		if !errors.Is(err, topicpolicies.ErrConflict) { // edit gave up after many conflicts; nothing was lost, so try again
 			return result, err
 		}
 	}

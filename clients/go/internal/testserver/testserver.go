@@ -1,4 +1,4 @@
-// Package testserver runs the service in a process of its own, for tests.
+// Package testserver runs the service in a separate process, for tests.
 package testserver
 
 import (
@@ -18,20 +18,20 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// readyTime is how long a server may take until it serves.
+// readyTime is how long a server may take to become ready.
 const readyTime = 60 * time.Second
 
-// Server is "topicpolicies serve" with an embedded log, on a loopback port that it keeps from one life to the next.
+// Server is a "topicpolicies serve" process with an embedded log, on a loopback port that stays the same across restarts.
 type Server struct {
 	Address string
-	// Options are further ones of the command line.
+	// Options are further command line options.
 	Options []string
 	data    string
 	process *exec.Cmd
 	output  *bytes.Buffer
 }
 
-// New prepares a server with its log in a directory, and starts nothing.
+// New prepares a server with its log in a directory. It starts nothing.
 func New(directory string) (*Server, error) {
 	address, err := freeAddress()
 	if err != nil {
@@ -40,7 +40,8 @@ func New(directory string) (*Server, error) {
 	return &Server{Address: address, data: filepath.Join(directory, "policies.db")}, nil
 }
 
-// freeAddress is one at which nobody listens now. Its port is below those that outgoing connections get, so that none takes it meanwhile.
+// freeAddress returns an address at which nothing listens now. Its port is below the range of ports for outgoing connections, so that none
+// of those takes it meanwhile.
 func freeAddress() (address string, err error) {
 	for range 100 {
 		address = fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
@@ -52,7 +53,7 @@ func freeAddress() (address string, err error) {
 	return "", err
 }
 
-// Start starts it, and returns when it serves.
+// Start starts the server, and returns when it is ready.
 func (s *Server) Start() error {
 	root, err := repository()
 	if err != nil {
@@ -84,17 +85,17 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Kill ends it as a machine's failure does (SIGKILL).
+// Kill ends the server abruptly, like a failure of the machine (SIGKILL).
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
-// Stop ends it as an operator does (SIGTERM).
+// Stop ends the server as an operator does (SIGTERM).
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 
 func (s *Server) end(signal syscall.Signal) {
 	if s.process == nil {
 		return
 	}
-	_ = s.process.Process.Signal(signal) // it may have ended by itself
+	_ = s.process.Process.Signal(signal) // the process may have ended by itself
 	_ = s.process.Wait()
 	s.process = nil
 }
@@ -121,7 +122,7 @@ func (s *Server) ready() error {
 	}
 }
 
-// repository is the directory that has the definitions and the server.
+// repository returns the root directory of the repository, which contains the definitions and the server.
 func repository() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {

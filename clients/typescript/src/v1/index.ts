@@ -1,4 +1,4 @@
-/** The generated messages, all of them. */
+/** All generated messages. */
 export * from "../generated/topicpolicies/v1/errors_pb.js";
 export * from "../generated/topicpolicies/v1/events_pb.js";
 export * from "../generated/topicpolicies/v1/policies_pb.js";

@@ -11,11 +11,11 @@ import org.apache.pulsar.common.naming.SystemTopicNames;
 import org.apache.pulsar.common.naming.TopicName;
 
 /**
- * Which topics have policies at all.
+ * Decides which topics have topic policies.
  *
- * <p>System topics and the brokers' heartbeat have none: the sidecar's own log may be such a topic, and its load must not wait for the
- * sidecar that reads it. Topics whose policies are switched off by the property {@value #DISABLED} (of the partitioned topic, else of the
- * namespace; anything but true and false is ignored) have none either, and do not wait.
+ * <p>System topics and the brokers' heartbeat topics have none: the sidecar's own log may be such a topic, and loading it must not wait for
+ * the sidecar that reads it. Topics whose policies are disabled by the property {@value #DISABLED} have none either, and their load does
+ * not wait. The property of the partitioned topic counts, else that of the namespace; values other than true and false are ignored.
  */
 final class Applicability {
     static final String DISABLED = "__topic_policies_disabled";
@@ -26,12 +26,12 @@ final class Applicability {
         this.pulsar = pulsar;
     }
 
-    /** Whether a topic never has policies, whatever anybody sets. */
+    /** Whether a topic never has policies, whatever is set. */
     boolean never(TopicName topic) {
         return SystemTopicNames.isSystemTopic(topic) || NamespaceService.isHeartbeatNamespace(topic.getNamespaceObject());
     }
 
-    /** Whether the policies of a topic count, by the properties. Metadata that can't be read switches nothing off. */
+    /** Whether the policies of a topic are enabled, according to the properties. Metadata that can't be read disables nothing. */
     CompletableFuture<Boolean> enabled(TopicName topic) {
         NamespaceResources namespaces = pulsar.getPulsarResources().getNamespaceResources();
         return namespaces.getPartitionedTopicResources().getPartitionedTopicMetadataAsync(topic)
@@ -43,7 +43,7 @@ final class Applicability {
                 .handle((disabled, error) -> error != null || !disabled.orElse(false));
     }
 
-    /** Whether a namespace is being deleted: what is set there now is for nobody. */
+    /** Whether a namespace is being deleted, so that changes in it no longer matter. */
     CompletableFuture<Boolean> goingAway(NamespaceName namespace) {
         return pulsar.getPulsarResources().getNamespaceResources().getPoliciesAsync(namespace)
                 .thenApply(policies -> policies.isPresent() && policies.get().deleted);

@@ -14,9 +14,9 @@ import topicpolicies.client.TopicPoliciesException;
 /**
  * The deletion of a topic's policies, one scope at a time.
  *
- * <p>Deleting what is gone succeeds. Where the sidecar's log is in the namespace that is being deleted, it goes at the same time as the
- * topics: a deletion can meet it in the middle, and fail in passing. What did is deleted again, until it is done, or gone, or the time is
- * over. To delete twice does no harm.
+ * <p>Deleting a document that does not exist succeeds. If the sidecar's log is in the namespace that is being deleted, the log is deleted
+ * at the same time as the topics, so a deletion may fail temporarily. Such a deletion is sent again until it succeeds, the namespace is
+ * gone, or the time is over. Deleting twice does no harm.
  */
 final class Deletion {
     private static final long FIRST_PAUSE_MILLIS = 100;
@@ -30,14 +30,14 @@ final class Deletion {
     private final long endNanos;
 
     /**
-     * A deletion that has not begun.
+     * Creates a deletion without sending it.
      *
-     * @param client sends it
-     * @param executor where it is sent again
+     * @param client sends the deletion
+     * @param executor where the deletion is sent again
      * @param topic the topic's full name
-     * @param patience how long it is sent again
-     * @param onDeleted is told of each absence
-     * @param onGone is called when the service says that the namespace is gone
+     * @param patience for how long the deletion is sent again
+     * @param onDeleted is called with each absent document that a deletion returns
+     * @param onGone is called when the service says that the namespace does not exist
      */
     Deletion(TopicPoliciesClient client, Executor executor, String topic, Duration patience, Consumer<Document> onDeleted, Runnable onGone) {
         this.client = client;

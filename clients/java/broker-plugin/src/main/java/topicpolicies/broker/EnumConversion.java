@@ -10,7 +10,10 @@ import topicpolicies.v1.InactiveTopicDeleteMode;
 import topicpolicies.v1.SchemaCompatibilityStrategy;
 import topicpolicies.v1.SubscriptionType;
 
-/** Pulsar's enums and the messages'. What is not said, and what only a newer broker knows, is null; Pulsar's UNDEFINED is not said. */
+/**
+ * Converts between Pulsar's enums and those of the messages. UNSPECIFIED, Pulsar's UNDEFINED, and values that only a newer broker knows are
+ * converted to null.
+ */
 final class EnumConversion {
     private EnumConversion() {
     }

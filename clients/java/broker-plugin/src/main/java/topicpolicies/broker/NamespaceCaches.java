@@ -8,7 +8,10 @@ import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Selection;
 import topicpolicies.client.TopicPoliciesClient;
 
-/** The copies of the namespaces that this broker needs: opened when first asked for, dropped when nobody has needed them for a while. */
+/**
+ * The copies of the namespaces that this broker needs. A copy is opened when it is first requested, and dropped when it was not needed for
+ * a while.
+ */
 final class NamespaceCaches {
     private static final class Used {
         private final PolicyCache cache;
@@ -23,7 +26,7 @@ final class NamespaceCaches {
     private final Consumer<PolicyCache.Change> listener;
     private final ConcurrentHashMap<String, Used> open = new ConcurrentHashMap<>();
 
-    /** {@code listener} is told of every document and every change of it, in order. */
+    /** {@code listener} is called with every document and every change of it, in order. */
     NamespaceCaches(TopicPoliciesClient client, Consumer<PolicyCache.Change> listener) {
         this.client = client;
         this.listener = listener;
@@ -38,13 +41,13 @@ final class NamespaceCaches {
         }).cache;
     }
 
-    /** The copy of a namespace if there is one; null otherwise. */
+    /** The copy of a namespace if it is open; otherwise null. */
     PolicyCache ifOpen(String namespace) {
         Used used = open.get(namespace);
         return used == null ? null : used.cache;
     }
 
-    /** Drops the copies that were not asked for in the last while and that are not {@code needed} otherwise. */
+    /** Drops the copies that were not requested within {@code idle} and that are not {@code needed} otherwise. */
     void dropIdle(Duration idle, Predicate<String> needed) {
         for (String namespace : open.keySet()) {
             open.computeIfPresent(namespace, (name, used) -> {
@@ -61,7 +64,7 @@ final class NamespaceCaches {
         return open.size();
     }
 
-    /** How old the copy is that is worst off, in seconds; infinite if one was never complete, and 0 if there is none. */
+    /** The staleness of the stalest copy, in seconds; infinite if a copy was never complete, and 0 if there are no copies. */
     double staleness() {
         return open.values().stream().mapToDouble(used -> used.cache.staleness()
                 .map(age -> age.toNanos() / 1e9).orElse(Double.POSITIVE_INFINITY)).max().orElse(0);

@@ -8,7 +8,10 @@ import org.apache.pulsar.common.policies.data.OffloadedReadPriority;
 import topicpolicies.v1.OffloadPolicies;
 import topicpolicies.v1.OffloadPoliciesOrBuilder;
 
-/** Offload policies as Pulsar's class and as a message. Each leaf may be unset on both sides; Pulsar's own defaults stay out of it. */
+/**
+ * Converts offload policies between Pulsar's class and the message. Each leaf may be unset on both sides; Pulsar's own defaults are not
+ * added.
+ */
 final class OffloadConversion {
     private OffloadConversion() {
     }

@@ -4,7 +4,7 @@ import io.prometheus.client.Counter;
 import io.prometheus.client.Gauge;
 import java.util.function.DoubleSupplier;
 
-/** What the broker's metrics page shows of the plug-in. One set per process, because the registry is the process's. */
+/** The metrics of the plug-in on the broker's metrics page. There is one set per process, because the registry is global to the process. */
 final class PluginMetrics {
     static final Counter UPDATES = Counter.build("topicpolicies_sidecar_updates", "Requests that changed a document").register();
     static final Counter CONFLICTS =
@@ -17,7 +17,7 @@ final class PluginMetrics {
     private PluginMetrics() {
     }
 
-    /** Makes the gauges show a service's figures. */
+    /** Makes the gauges show the values of a service. */
     static void show(DoubleSupplier namespaces, DoubleSupplier staleness) {
         NAMESPACES.setChild(live(namespaces));
         STALENESS.setChild(live(staleness));

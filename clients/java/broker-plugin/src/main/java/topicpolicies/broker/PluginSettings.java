@@ -17,11 +17,11 @@ import topicpolicies.client.ClientOptions;
 import topicpolicies.client.Tls;
 
 /**
- * What {@code broker.conf} says to the plug-in: properties that begin with {@code topicPoliciesSidecar}.
+ * The settings of the plug-in in {@code broker.conf}: properties that begin with {@code topicPoliciesSidecar}.
  *
- * @param client how the sidecar is reached, and how long one call may take
- * @param loadTimeout how long the load of a topic waits for its namespace's policies before it fails
- * @param idle after how long the copy of a namespace is dropped when nobody here needs it
+ * @param client how the sidecar is reached, and the time limit of one call
+ * @param loadTimeout how long loading a topic waits for its namespace's policies before it fails
+ * @param idle how long a copy of a namespace is kept without being needed
  */
 record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle) {
     static final String PREFIX = "topicPoliciesSidecar";
@@ -41,9 +41,9 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
     /**
      * Reads the settings.
      *
-     * @param properties those of the broker; others than the plug-in's are passed over
-     * @param actor who the broker is to the sidecar
-     * @throws IllegalArgumentException with everything that is wrong with them
+     * @param properties the broker's properties; those of others than the plug-in are ignored
+     * @param actor the name of the broker as an actor
+     * @throws IllegalArgumentException if settings are wrong; the message names every problem
      */
     static PluginSettings of(Properties properties, String actor) {
         List<String> problems = new ArrayList<>();
@@ -116,13 +116,13 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
                 return Duration.ofSeconds(seconds);
             }
         } catch (NumberFormatException error) {
-            // said below
+            // reported below
         }
         problems.add(name + " is a positive number of seconds, not " + value);
         return Duration.ofSeconds(otherwise);
     }
 
-    /** The token as it is now: files of tokens are replaced while brokers run. */
+    /** Returns a supplier that reads the token for each call: token files are replaced while brokers run. */
     private static Supplier<String> fileContent(Path path) {
         return () -> {
             try {

@@ -26,14 +26,15 @@ import topicpolicies.v1.DispatchRate;
 import topicpolicies.v1.TopicPoliciesOrBuilder;
 
 /**
- * A document as Pulsar's class and as a message. Every field of Pulsar 4.2.4 goes both ways unchanged; an empty list or map is the same as an
- * unset one. Pulsar's own {@code TopicPolicies.clone()} is not used: it fills unset offload policies with defaults.
+ * Converts a document between Pulsar's class and the message. Every field of Pulsar 4.2.4 is converted both ways without loss; an empty
+ * list or map is the same as an unset one. Pulsar's own {@code TopicPolicies.clone()} is not used: it fills unset offload policies with
+ * defaults.
  */
 final class PolicyConversion {
     private PolicyConversion() {
     }
 
-    /** A new object of Pulsar's class, which shares nothing with the message. */
+    /** Converts a message to a new object of Pulsar's class, which shares nothing with the message. */
     static TopicPolicies toPulsar(TopicPoliciesOrBuilder from, boolean global) {
         TopicPolicies policies = new TopicPolicies();
         policies.setIsGlobal(global);
@@ -103,7 +104,7 @@ final class PolicyConversion {
         return policies;
     }
 
-    /** A message. */
+    /** Converts an object of Pulsar's class to a message. */
     static topicpolicies.v1.TopicPolicies fromPulsar(TopicPolicies from) {
         topicpolicies.v1.TopicPolicies.Builder to = topicpolicies.v1.TopicPolicies.newBuilder();
         set(from.getCompactionThreshold(), to::setCompactionThreshold);
@@ -162,8 +163,8 @@ final class PolicyConversion {
     }
 
     /**
-     * Puts into a document what differs between two messages, field by field and map entry by map entry. All else stays as it is, such as what
-     * a newer broker wrote and Pulsar's classes of this one can't hold.
+     * Copies what differs between two messages into a document, field by field and map entry by map entry. Everything else in the document
+     * stays as it is, such as fields of a newer broker that Pulsar's classes of this version can't hold.
      */
     static void replaceDifferences(topicpolicies.v1.TopicPolicies.Builder document, topicpolicies.v1.TopicPolicies before,
                                    topicpolicies.v1.TopicPolicies after) {

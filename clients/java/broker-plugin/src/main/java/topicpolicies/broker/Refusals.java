@@ -9,7 +9,7 @@ import topicpolicies.client.ConflictException;
 import topicpolicies.client.OutcomeUnknownException;
 import topicpolicies.client.TopicPoliciesException;
 
-/** How the sidecar's errors look to the broker, whose admin API answers with them. */
+/** Converts the sidecar's errors to the exceptions with which the broker's admin API responds. */
 final class Refusals {
     private static final Set<Status.Code> REFUSED = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION,
             Status.Code.NOT_FOUND, Status.Code.PERMISSION_DENIED, Status.Code.OUT_OF_RANGE);
@@ -20,22 +20,22 @@ final class Refusals {
     private Refusals() {
     }
 
-    /** Whether the sidecar judged the request itself: another request may fare better. */
+    /** Whether the sidecar refused this request itself: another request may succeed. */
     static boolean refused(TopicPoliciesException error) {
         return REFUSED.contains(error.code());
     }
 
-    /** Whether the sidecar said that there is no such namespace (any more), or no such topic: what was in it is gone with it. */
+    /** Whether the sidecar said that the namespace or the topic does not exist, so that its policies are gone too. */
     static boolean gone(TopicPoliciesException error) {
         return error.fromService() && error.code() == Status.Code.NOT_FOUND;
     }
 
-    /** Whether the same request may fare better a little later. */
+    /** Whether the same request may succeed a little later. */
     static boolean passing(TopicPoliciesException error) {
         return PASSING.contains(error.code());
     }
 
-    /** The exception for the broker. */
+    /** Creates the exception for the broker. */
     static RestException forBroker(TopicPoliciesException error) {
         RestException made = new RestException(status(error), error.getMessage());
         made.addSuppressed(error);

@@ -36,13 +36,14 @@ import topicpolicies.client.TopicPoliciesException;
 import topicpolicies.client.UpdateResult;
 
 /**
- * Topic policies of a Pulsar broker that are kept by the sidecar ({@code topicPoliciesServiceClassName} in {@code broker.conf}).
+ * A Pulsar broker's topic policies service that keeps the policies in the sidecar ({@code topicPoliciesServiceClassName} in {@code
+ * broker.conf}).
  *
- * <p>Reads come from copies of the namespaces in memory, which a watch keeps current; the broker goes on with them when the sidecar is
- * away. A topic's load waits until its namespace's copy is complete, with a time limit. An update runs the broker's closure on a copy of
- * the document and sends what differs as a field mask with the document's version as the etag; if somebody else was faster, it runs again.
- * It completes when it is in the sidecar's log and this broker reads it. No method blocks, and the broker's futures are completed on the
- * broker's own executor.
+ * <p>Reads are answered from copies of the namespaces in memory, which watches keep up to date; while the sidecar can't be reached, the
+ * broker goes on with these copies. Loading a topic waits until the copy of its namespace is complete, with a time limit. An update runs
+ * the broker's closure on a copy of the document and sends the difference as a field mask, with the document's version as the etag; if
+ * another writer was faster, the closure runs again. The update completes when it is in the sidecar's log and visible to reads on this
+ * broker. No method blocks, and the futures complete on the broker's own executor.
  */
 public final class SidecarTopicPoliciesService implements TopicPoliciesService {
     private static final Logger LOG = LoggerFactory.getLogger(SidecarTopicPoliciesService.class);
@@ -115,7 +116,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                 : completedFuture(Optional.empty()));
     }
 
-    /** The complete copy of a topic's namespace; fails if it is not complete in time. */
+    /** Returns the complete copy of a topic's namespace; fails if it is not complete in time. */
     private CompletableFuture<PolicyCache> complete(TopicName topic) {
         PolicyCache cache = caches.of(topic.getNamespace());
         if (cache.synced()) {
@@ -152,7 +153,10 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         return onlyIfWanted(topic, () -> append(key, policyUpdater, skipUpdateWhenTopicPolicyDoesntExist));
     }
 
-    /** Does nothing in a namespace that is being deleted, and refuses where topic policies are switched off. */
+    /**
+     * Makes a change, except in a namespace that is being deleted, where it does nothing. Fails if topic policies are disabled for the
+     * topic.
+     */
     private CompletableFuture<Void> onlyIfWanted(TopicName topic, java.util.function.Supplier<CompletableFuture<Void>> change) {
         return applicability.goingAway(topic.getNamespaceObject()).thenCompose(goingAway -> goingAway
                 ? completedFuture(null)
@@ -190,7 +194,10 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                 () -> chains.computeIfPresent(key, (same, chain) -> chain.idle() ? null : chain));
     }
 
-    /** What an update begins with. Not an absence: one of the namespace's last life has a version that the sidecar would wait for in vain. */
+    /**
+     * The document that an update starts from. Never an absence: one from before the namespace was deleted and created again has a version
+     * that the sidecar would wait for in vain.
+     */
     private Optional<Document> known(Key key) {
         return Optional.ofNullable(caches.ifOpen(key.topic().getNamespace()))
                 .flatMap(cache -> cache.get(key.topic().toString(), key.scope()));
@@ -226,13 +233,14 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         List<Scope> scopes = keepGlobalPoliciesAfterDeleting ? List.of(Scope.LOCAL) : List.of(Scope.LOCAL, Scope.GLOBAL);
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null && cache.synced() && scopes.stream().allMatch(scope -> cache.get(topic.toString(), scope).isEmpty())) {
-            return completedFuture(null); // nothing to delete, so a topic without policies goes away even while the sidecar is away
+            return completedFuture(null); // so that a topic without policies can be deleted even while the sidecar can't be reached
         }
         CompletableFuture<Void> deleted = new CompletableFuture<>();
         Duration patience = settings.client().timeout();
         Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), patience,
                 document -> offer(topic, document), () -> gone(topic));
-        // The last calls begin within the time and take as long at most. One that is on its way when this service is closed may never answer.
+        // The last attempt begins within the patience and takes at most as long. A call in flight when this service is closed may never
+        // complete.
         CompletableFuture<Void> all = CompletableFuture.allOf(scopes.stream().map(deletion::of).toArray(CompletableFuture<?>[]::new));
         all.orTimeout(2 * patience.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
             if (error != null) {
@@ -243,7 +251,10 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         return deleted;
     }
 
-    /** The policies went with the namespace: its next life begins without what is known here. */
+    /**
+     * Removes the documents of a topic from the copy: they were deleted together with the namespace, and must not reappear when it is
+     * created again.
+     */
     private void gone(TopicName topic) {
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
@@ -296,7 +307,10 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         });
     }
 
-    /** What follows from a future is the broker's business, so it runs on the broker's executor, and not where the sidecar's answers come. */
+    /**
+     * Runs a task on the broker's executor: the broker's code that depends on a future must not run on the threads that receive the
+     * sidecar's answers.
+     */
     private void onTheBroker(Runnable task) {
         try {
             pulsar.getExecutor().execute(task);

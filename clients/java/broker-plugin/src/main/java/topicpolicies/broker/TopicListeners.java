@@ -14,7 +14,7 @@ import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
 import topicpolicies.client.Scope;
 
-/** The loaded topics that want to know of their policies. They are told on the broker's own thread of that topic, in order. */
+/** The policy listeners of the loaded topics. They are called in order, on the broker's notification thread of the topic. */
 final class TopicListeners {
     private static final Logger LOG = LoggerFactory.getLogger(TopicListeners.class);
 
@@ -45,7 +45,7 @@ final class TopicListeners {
         return listeners.keySet().stream().anyMatch(topic -> topic.getNamespace().equals(namespace));
     }
 
-    /** Tells all listeners of the topic what its document is now. */
+    /** Calls all listeners of a topic with its changed document. */
     void tell(PolicyCache.Change change) {
         TopicName topic = TopicName.get(change.topic());
         if (listeners.containsKey(topic)) {
@@ -54,7 +54,7 @@ final class TopicListeners {
         }
     }
 
-    /** Tells one listener of a document that there is. */
+    /** Calls one listener with an existing document. */
     void tell(TopicName topic, TopicPolicyListener listener, Document document) {
         onItsThread(topic, () -> tell(topic, listener, document.scope(), Optional.of(document)));
     }
@@ -67,7 +67,7 @@ final class TopicListeners {
         }
     }
 
-    /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is told as one with nothing set. */
+    /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is passed as one with nothing set. */
     private static void tell(TopicName topic, TopicPolicyListener listener, Scope scope, Optional<Document> document) {
         try {
             listener.onUpdate(PolicyConversion.toPulsar(document.map(Document::policiesOrDefault)

@@ -18,9 +18,10 @@ import topicpolicies.client.UpdateResult;
 /**
  * The broker's updates of one topic in one scope, in order.
  *
- * <p>While one request is on its way, further updates wait, and then go together: their closures run one after the other on one copy, and
- * the difference is sent as one mask with the copy's version as the etag. If somebody else was faster, all of it runs again on what they
- * wrote. A closure that throws fails alone, and so does one that the sidecar refuses: a refused group is sent again one by one.
+ * <p>While a request is in flight, further updates wait, and are then sent as one group: their closures run one after the other on one
+ * copy, and the difference is sent as one mask with the copy's version as the etag. If another writer was faster, all closures run again on
+ * the new document. A closure that throws fails alone. If the sidecar refuses a group, its updates are sent again one by one, so that only
+ * the wrong one fails.
  */
 final class UpdateChain {
     private final TopicPoliciesClient client;
@@ -37,7 +38,7 @@ final class UpdateChain {
         private final Consumer<TopicPolicies> closure;
         private final boolean skipIfAbsent;
         private final CompletableFuture<Void> done = new CompletableFuture<>();
-        /** Why the closure threw on the last copy; null if it did not. */
+        /** What the closure threw on the last copy; null if it did not throw. */
         private volatile Throwable thrown;
 
         Waiting(Consumer<TopicPolicies> closure, boolean skipIfAbsent) {
@@ -47,14 +48,14 @@ final class UpdateChain {
     }
 
     /**
-     * A chain without updates.
+     * Creates a chain without updates.
      *
-     * @param client sends them
+     * @param client sends the updates
      * @param topic the topic's full name
-     * @param scope in which clusters
-     * @param known the newest document that is known here, to begin with
-     * @param onResult is told of each request's result before its updates complete
-     * @param onIdle is called when nothing waits any more; updates may be added again afterwards
+     * @param scope the scope of the document
+     * @param known supplies the newest document known here, to start from
+     * @param onResult is called with each request's result before its updates complete
+     * @param onIdle is called when no more updates wait; updates may be added again afterwards
      */
     UpdateChain(TopicPoliciesClient client, String topic, Scope scope, Supplier<Optional<Document>> known,
                 Consumer<UpdateResult> onResult, Runnable onIdle) {
@@ -67,9 +68,9 @@ final class UpdateChain {
     }
 
     /**
-     * Adds an update, without sending it: {@link #start} does.
+     * Adds an update without sending it; {@link #start} sends it.
      *
-     * @return completes when it is in the log and readable here
+     * @return completes when the update is in the log and visible to reads here
      */
     synchronized CompletableFuture<Void> add(Consumer<TopicPolicies> closure, boolean skipIfAbsent) {
         Waiting one = new Waiting(closure, skipIfAbsent);
@@ -77,7 +78,7 @@ final class UpdateChain {
         return one.done;
     }
 
-    /** Sends what waits, unless a request is on its way, after which it is sent anyhow. */
+    /** Sends the waiting updates, unless a request is in flight; then they are sent after it anyway. */
     void start() {
         synchronized (this) {
             if (running) {
@@ -88,7 +89,7 @@ final class UpdateChain {
         next();
     }
 
-    /** Fails what waits: nothing will be sent any more. */
+    /** Fails the waiting updates: nothing will be sent any more. */
     void abandon() {
         List<Waiting> all;
         synchronized (this) {
@@ -98,7 +99,7 @@ final class UpdateChain {
         settle(all, () -> new BrokerServiceException("The topic policies service is closed."));
     }
 
-    /** Whether nothing is waiting or on its way. */
+    /** Whether no update is waiting or in flight. */
     synchronized boolean idle() {
         return !running && waiting.isEmpty();
     }
@@ -118,7 +119,7 @@ final class UpdateChain {
         }
     }
 
-    /** Sends a group. The future never fails: what became of each update is told to it alone. */
+    /** Sends a group. The future never fails; each update gets its own result. */
     private CompletableFuture<Void> send(List<Waiting> group) {
         Edit.Builder edit = Edit.of(topic, document -> run(group, document)).scope(scope).insistent();
         if (group.get(0).skipIfAbsent) {
@@ -142,7 +143,10 @@ final class UpdateChain {
         });
     }
 
-    /** {@code error} makes one for each: a RestException is a response, which the broker can send only once. */
+    /**
+     * Completes the updates of a group. {@code error} creates an exception for each one: a RestException is a response, which the broker
+     * can send only once.
+     */
     private static void settle(List<Waiting> group, Supplier<Throwable> error) {
         for (Waiting each : group) {
             Throwable own = each.thrown == null ? error.get() : each.thrown;
@@ -154,7 +158,7 @@ final class UpdateChain {
         }
     }
 
-    /** Runs the closures on a copy and puts what they changed into the document; what Pulsar's classes can't hold stays. */
+    /** Runs the closures on a copy and copies what they changed into the document, so that fields that Pulsar's classes can't hold stay. */
     private void run(List<Waiting> group, topicpolicies.v1.TopicPolicies.Builder document) {
         boolean global = scope == Scope.GLOBAL;
         TopicPolicies copy = PolicyConversion.toPulsar(document, global);

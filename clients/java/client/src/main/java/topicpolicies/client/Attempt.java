@@ -5,7 +5,7 @@ import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
 import java.util.concurrent.CompletableFuture;
 
-/** One attempt of a unary call, which knows whether its request went out. */
+/** One attempt of a unary call. It records whether its request was sent. */
 final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private final CompletableFuture<A> answered = new CompletableFuture<>();
     private final Sent sent = new Sent();
@@ -15,22 +15,22 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private volatile ClientCallStreamObserver<Q> call;
     private A answer;
 
-    /** What becomes of it; fails with {@link TopicPoliciesException}. */
+    /** The result of the attempt; fails with {@link TopicPoliciesException}. */
     CompletableFuture<A> answered() {
         return answered;
     }
 
-    /** Notes whether there was a connection that took the request. */
+    /** Records whether there was a connection that took the request. */
     Sent sent() {
         return sent;
     }
 
-    /** Notes what comes behind the answer. */
+    /** Records the trailing metadata of the answer. */
     Trailing trailing() {
         return trailing;
     }
 
-    /** Ends it, if there has been no connection so far. */
+    /** Cancels the attempt if there has been no connection so far. */
     void abandonUnlessSent() {
         if (!sent.isSent() && call != null) {
             abandoned = true;
@@ -38,7 +38,9 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
         }
     }
 
-    /** Ends it, once it was started, because nobody waits for it any more; nor does anybody for gRPC to tell so. */
+    /**
+     * Ends the attempt, once it was started, because its result is no longer needed. The future fails at once, without waiting for gRPC.
+     */
     void end(TopicPoliciesException why) {
         ended = true;
         answered.completeExceptionally(why);
@@ -47,7 +49,7 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
         }
     }
 
-    /** Whether it was ended so, perhaps before its request was handed over: gRPC throws then. */
+    /** Whether the attempt was ended, perhaps before its request was handed over, in which case gRPC throws. */
     boolean isEnded() {
         return ended;
     }

@@ -9,17 +9,17 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * A listener of a cache, and which documents it has yet to be told of: each one once, with what the listener knows of it, however many
- * changes have come since. So what waits is no more than there are documents.
+ * A listener of a cache, with the queue of documents to report to it. A document is queued only once, however often it changes, together
+ * with the state that the listener knows. So the queue is never longer than the number of documents.
  */
 final class CacheListening implements PolicyCache.Listening {
-    /** Guards what the cache knows, and what waits here. */
+    /** Guards the cache's state and this queue. */
     private final Object lock;
     private final Function<CacheState.Key, Optional<Document>> now;
     private final Consumer<PolicyCache.Change> listener;
     private final Executor executor;
     private final Consumer<CacheListening> onClose;
-    /** What the listener knows of the documents of which it has yet to be told. */
+    /** The queued documents, by key, each as the listener last got it. */
     private final Map<CacheState.Key, Optional<Document>> waiting = new LinkedHashMap<>();
     private boolean telling;
     private volatile boolean closed;
@@ -33,12 +33,12 @@ final class CacheListening implements PolicyCache.Listening {
         this.onClose = onClose;
     }
 
-    /** A document is another one than {@code before} now. With the lock. */
+    /** Queues a changed document; {@code before} is the document before the change. The caller holds the lock. */
     void note(CacheState.Key key, Optional<Document> before) {
         waiting.putIfAbsent(key, before);
     }
 
-    /** Sees to it that what waits is told. Without the lock: the executor may do it at once. */
+    /** Starts delivery of the queue. The caller must not hold the lock: the executor may run the listener at once. */
     void wake() {
         synchronized (lock) {
             if (telling || closed || waiting.isEmpty()) {
@@ -49,7 +49,7 @@ final class CacheListening implements PolicyCache.Listening {
         try {
             executor.execute(this::tell);
         } catch (RejectedExecutionException gone) {
-            close(); // nobody can be told any more
+            close(); // the listener can't be called any more
         }
     }
 

@@ -13,19 +13,19 @@ import java.util.Set;
 import topicpolicies.v1.NamespaceState;
 
 /**
- * What a cache knows, without I/O: the documents, and of each namespace whether it is complete, how old it is and in which state.
+ * The state of a cache, without I/O: the documents, and for each namespace whether it is complete, its staleness and its state.
  * docs/watch.md has the rules. Not thread-safe.
  */
 final class CacheState {
     record Key(String topic, Scope scope) {
     }
 
-    /** Whom it tells of a document that is another one now; at least one of both exists. */
+    /** Is called with each document that has changed; at least one of before and after exists. */
     interface Teller {
         void changed(Key key, Optional<Document> before, Optional<Document> after);
     }
 
-    /** A document, and whether the watch has told of it (otherwise it was offered). */
+    /** A document, and whether it came from the watch; otherwise it was offered. */
     private record Entry(String namespace, Document document, boolean told) {
         Optional<Document> shown() {
             return Optional.of(document).filter(Document::exists);
@@ -34,9 +34,9 @@ final class CacheState {
 
     private static final class Part {
         private boolean synced;
-        /** What was told or offered since the namespace began anew; null: it goes on. */
+        /** The keys that were sent or offered since the namespace started over; null outside a snapshot. */
         private Set<Key> fresh = new HashSet<>();
-        /** As of when it is known to be told of completely, by the client's own clock. */
+        /** When the copy was last confirmed to be complete, by the client's own clock. */
         private long confirmedNanos;
         private WatchEvent.Status status;
     }
@@ -59,7 +59,7 @@ final class CacheState {
         return entries.values().stream().flatMap(entry -> entry.shown().stream()).toList();
     }
 
-    /** The namespaces that have had a whole snapshot at any time. */
+    /** The namespaces whose first snapshot is complete. */
     Set<String> synced() {
         Set<String> names = new HashSet<>();
         parts.forEach((name, part) -> {
@@ -74,20 +74,20 @@ final class CacheState {
         return parts.values().stream().allMatch(part -> part.synced);
     }
 
-    /** The state of a namespace; READY if nothing else was told. */
+    /** The state of a namespace; READY if the service reported none. */
     WatchEvent.Status status(String namespace) {
         Part part = parts.get(namespace);
         return part != null && part.status != null ? part.status
                 : new WatchEvent.Status(namespace, NamespaceState.NAMESPACE_STATE_READY, "", "");
     }
 
-    /** How old what is known of a namespace is; empty: nothing is known completely. */
+    /** How long ago the copy of a namespace was confirmed to be complete; empty if it never was. */
     Optional<Duration> staleness(String namespace, long nowNanos) {
         Part part = parts.get(namespace);
         return part == null || !part.synced ? Optional.empty() : Optional.of(Duration.ofNanos(nowNanos - part.confirmedNanos));
     }
 
-    /** How old the namespace is that is worst off. */
+    /** How long ago the copy of the stalest namespace was confirmed to be complete; empty if one never was. */
     Optional<Duration> staleness(long nowNanos) {
         Duration most = Duration.ZERO;
         for (String namespace : parts.keySet()) {
@@ -118,12 +118,12 @@ final class CacheState {
         }
     }
 
-    /** The stream broke: the next one tells of all states that are not READY. */
+    /** The stream broke. The next one reports all states that are not READY. */
     void interrupted() {
         parts.values().forEach(part -> part.status = null);
     }
 
-    /** Puts in a document that an answer gave, if it is newer than what is known. */
+    /** Stores a document from an answer, if it is newer than the stored one. */
     void offer(Document document) {
         Key key = new Key(document.topic(), document.scope());
         Entry known = entries.get(key);
@@ -132,7 +132,7 @@ final class CacheState {
         }
     }
 
-    /** Takes out a document, whatever its version. */
+    /** Removes a document, whatever its version. */
     void remove(Key key) {
         Entry removed = entries.remove(key);
         if (removed != null && removed.shown().isPresent()) {
@@ -149,7 +149,7 @@ final class CacheState {
         Key key = new Key(document.topic(), document.scope());
         Entry known = entries.get(key);
         Part part = part(changed.namespace());
-        // A namespace that begins anew may do so in another log, whose versions have nothing to do with what is known.
+        // A namespace may start over in another log, whose versions can't be compared with the stored ones.
         boolean anew = part.fresh != null && !part.fresh.contains(key);
         if (known == null || anew || document.newerThan(known.document()) || document.version().equals(known.document().version())) {
             put(key, new Entry(changed.namespace(), document, true));
@@ -168,7 +168,7 @@ final class CacheState {
         }
     }
 
-    /** The snapshot of a namespace is complete: what it did not tell again is gone. */
+    /** The snapshot of a namespace is complete: removes the documents that it did not have. */
     private void drop(String namespace, Part part) {
         Set<Key> fresh = part.fresh;
         part.fresh = null;
@@ -184,7 +184,7 @@ final class CacheState {
         gone.forEach(this::remove);
     }
 
-    /** A bookmark: nothing older comes any more, so absences that the watch has told of need not be remembered. */
+    /** Handles a bookmark: no older event can follow, so absences that came from the watch need not be kept. */
     private void forget(String namespace) {
         entries.values().removeIf(entry -> entry.told() && !entry.document().exists() && entry.namespace().equals(namespace));
     }

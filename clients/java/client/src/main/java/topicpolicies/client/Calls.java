@@ -13,7 +13,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
-/** Unary calls as futures, each with its repeats, where {@link Routes} says. Whoever completes a future himself ends its call. */
+/**
+ * Unary calls as futures, each with its retries, at the addresses that {@link Routes} gives. A caller who completes a future ends its call.
+ */
 final class Calls {
     private final Line line;
     private final RetryPolicy retries;
@@ -26,12 +28,12 @@ final class Calls {
     }
 
     /**
-     * What is asked.
+     * A request.
      *
      * @param method the method
-     * @param message the request
-     * @param reading what the caller makes of the answer
-     * @param timeout how long it may take in all
+     * @param message the request message
+     * @param reading converts the answer to the result for the caller
+     * @param timeout how long the call may take in all
      */
     record Question<Q, A, R>(Method<Q, A> method, Q message, Function<Answered<A>, R> reading, Duration timeout) {
     }
@@ -42,30 +44,30 @@ final class Calls {
         this.pauses = pauses;
     }
 
-    /** A read, which gRPC repeats where it can: there the client does not, for attempts would multiply. */
+    /** Makes a read. Where gRPC itself retries reads, the client does not, so that attempts don't multiply. */
     <Q, A, R> CompletableFuture<R> read(Question<Q, A, R> question) {
         return new Call<>(question, "", "", true).start();
     }
 
-    /** A change that is not to be made: like a read, but gRPC knows it as a change, and repeats it nowhere. */
+    /** Makes a dry run of a change. It is retried like a read, but only by the client: to gRPC its method is a change. */
     <Q, A, R> CompletableFuture<R> dryRun(Question<Q, A, R> question) {
         return new Call<>(question, "", "", false).start();
     }
 
-    /** A change: if it was sent and not answered, its outcome is unknown. */
+    /** Makes a change: if it was sent and not answered, its outcome is unknown. */
     <Q, A, R> CompletableFuture<R> change(Question<Q, A, R> question, String namespace, String requestId) {
         return new Call<>(question, namespace, requestId, false).start();
     }
 
     /**
-     * Nothing is waited for any more. The end of a channel does not end all: gRPC lets a read go on that it was just about to repeat, a
-     * channel that the client was given stays open, and an executor may be gone by which gRPC would tell.
+     * Ends all calls. Closing a channel does not end them all: gRPC continues a read that it was about to retry, a channel that the client
+     * was given stays open, and the executor on which gRPC reports results may have been shut down.
      */
     void close() {
         attempts.forEach(attempt -> attempt.end(TopicPoliciesException.clientClosed()));
     }
 
-    /** Waits; fails with the exception itself. */
+    /** Waits for a future; throws the exception itself. */
     static <A> A await(CompletableFuture<A> future) {
         try {
             return future.join();
@@ -80,7 +82,7 @@ final class Calls {
         }
     }
 
-    /** One call. Its attempts follow each other, so nothing in it is shared but what ends it. */
+    /** One call. Its attempts follow each other, so only what ends the call is shared between threads. */
     private final class Call<Q, A, R> {
         private final Question<Q, A, R> question;
         private final String namespace;
@@ -89,10 +91,10 @@ final class Calls {
         private final Tries tries;
         private final CompletableFuture<R> result = new CompletableFuture<>();
         private volatile Attempt<Q, A> current;
-        /** Where a read was sent by a sidecar that can't answer it; null: nowhere. */
+        /** The leader that the last error named, to which this read goes next; null if there is none. */
         private String led;
 
-        /** Without a request id it is a read. */
+        /** An empty request id means a read. */
         Call(Question<Q, A, R> question, String namespace, String requestId, boolean repeatedByGrpc) {
             this.question = question;
             this.namespace = namespace;
@@ -107,7 +109,7 @@ final class Calls {
             return result;
         }
 
-        /** There is an end to it, perhaps because whoever waited for it has given it up. */
+        /** Ends the current attempt when the result is complete, perhaps because the caller cancelled it. */
         private void endCurrent() {
             Attempt<Q, A> attempt = current;
             if (attempt != null && !attempt.answered().isDone()) {
@@ -122,7 +124,7 @@ final class Calls {
             attempt.answered().whenComplete((answer, error) -> attempts.remove(attempt));
             try {
                 question.method().call(ready(line.stub(address), address, attempt), question.message(), attempt);
-            } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
+            } catch (RuntimeException error) { // the client was closed, or an interceptor of the given channel threw
                 if (!attempt.isEnded()) {
                     attempts.remove(attempt);
                     line.routes().forget(address, namespace);
@@ -142,7 +144,7 @@ final class Calls {
             });
             current = attempt;
             if (line.isClosed()) {
-                attempt.end(TopicPoliciesException.clientClosed()); // after the others were
+                attempt.end(TopicPoliciesException.clientClosed()); // closed after the other attempts were ended
             } else if (result.isDone()) {
                 endCurrent();
             }
@@ -166,7 +168,7 @@ final class Calls {
 
         private void failed(String address, TopicPoliciesException error, boolean sent) {
             if (result.isDone()) {
-                return; // it was given up, which says nothing of the address
+                return; // the caller gave up, which says nothing about the address
             }
             boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
             boolean another = redirected || error.isPassingLimit() || !(repeatedByGrpc && line.repeatsReads(address));
@@ -184,7 +186,7 @@ final class Calls {
             });
         }
 
-        /** Whether a read was sent somewhere else, to which the next attempt goes. */
+        /** Whether the error of a read named another address, to which the next attempt goes. */
         private boolean led(String address, TopicPoliciesException error) {
             led = line.routes().leader(address, error).orElse(null);
             if (led == null) {

@@ -9,8 +9,8 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 
 /**
- * Lets a cancellation wait until its call has been started. {@code cancel} may come from any thread, but a {@code RetriableStream} that is
- * cancelled while another thread starts it has no listener to tell so yet, and fails; and a call that was cancelled before cannot start.
+ * Delays a cancellation until its call has been started. {@code cancel} may be called by any thread, but a {@code RetriableStream} that is
+ * cancelled while another thread starts it has no listener yet, and fails; and a call that was cancelled before cannot be started.
  */
 final class CancelAfterStart implements ClientInterceptor {
     @Override
@@ -21,7 +21,7 @@ final class CancelAfterStart implements ClientInterceptor {
     private record Cancellation(String message, Throwable cause) {}
 
     private static final class Call<Q, A> extends SimpleForwardingClientCall<Q, A> {
-        /** Whether starting it is over, be it in vain. */
+        /** Whether {@code start} has returned, even if it failed. */
         private boolean started;
         private Cancellation waiting;
 
@@ -40,7 +40,7 @@ final class CancelAfterStart implements ClientInterceptor {
                     cancellation = waiting;
                 }
                 if (cancellation != null) {
-                    super.cancel(cancellation.message, cancellation.cause); // in vain too: nothing of it stays in the channel
+                    super.cancel(cancellation.message, cancellation.cause); // also after a failed start: nothing stays in the channel
                 }
             }
         }

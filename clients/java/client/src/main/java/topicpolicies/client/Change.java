@@ -5,24 +5,24 @@ import java.util.Optional;
 import java.util.UUID;
 import topicpolicies.v1.PolicyChangeRequest;
 
-/** A change of one document, as {@link TopicPoliciesClient#updateMany} takes it: an update or a deletion. */
+/** A change of one document, an update or a deletion; see {@link TopicPoliciesClient#updateMany}. */
 public sealed interface Change permits Update, Delete {
     /** The topic, as it was given. */
     String topic();
 
-    /** In which clusters. */
+    /** The scope of the document. */
     Scope scope();
 
-    /** A UUID, so that the request can be repeated and is applied once. */
+    /** A UUID, with which the request can be repeated and is applied only once. */
     String requestId();
 
-    /** How long it may take in all, its repeats included; empty: as long as the client's calls. */
+    /** How long the change may take in all, retries included; empty: the client's timeout. */
     Optional<Duration> timeout();
 
-    /** As one of a batch. */
+    /** The change as one of a batch. */
     PolicyChangeRequest.Builder inBatch();
 
-    /** A new request id, as the service writes them. */
+    /** Returns a new request id, in the form in which the service writes ids. */
     static String newRequestId() {
         return UUID.randomUUID().toString().replace("-", "");
     }

@@ -1,8 +1,8 @@
 package topicpolicies.client;
 
-/** What became of one of many changes. */
+/** The result of one of many changes. */
 public sealed interface ChangeResult {
-    /** Which one it is of those that were given, counted from 0. */
+    /** The number of the change among all changes, counted from 0. */
     long index();
 
     /** The change. */
@@ -11,9 +11,9 @@ public sealed interface ChangeResult {
     /**
      * An update succeeded.
      *
-     * @param index which one it is
+     * @param index the number of the change
      * @param change the update
-     * @param result what became of it
+     * @param result its result
      */
     record Updated(long index, Update change, UpdateResult result) implements ChangeResult {
     }
@@ -21,19 +21,19 @@ public sealed interface ChangeResult {
     /**
      * A deletion succeeded.
      *
-     * @param index which one it is
+     * @param index the number of the change
      * @param change the deletion
-     * @param result what became of it
+     * @param result its result
      */
     record Deleted(long index, Delete change, DeleteResult result) implements ChangeResult {
     }
 
     /**
-     * A change failed, alone.
+     * A change failed; the others are not affected.
      *
-     * @param index which one it is
+     * @param index the number of the change
      * @param change the change
-     * @param error why
+     * @param error why it failed
      */
     record Failed(long index, Change change, TopicPoliciesException error) implements ChangeResult {
     }

@@ -9,9 +9,9 @@ import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
 
-/** How a client reaches the service, and what holds for all its calls. Immutable. */
+/** The options of a client: how it reaches the service, and what applies to all its calls. Immutable. */
 public final class ClientOptions {
-    /** Where the service listens unless it was told otherwise. */
+    /** The service's default address. */
     public static final String DEFAULT_TARGET = "localhost:6680";
 
     private final String target;
@@ -41,17 +41,17 @@ public final class ClientOptions {
     }
 
     /**
-     * Options for an address: 30 s a call, with retries, and with TLS unless the address is this machine's.
+     * Options for an address: a timeout of 30 s for each call, with retries, and with TLS unless the address is on this machine.
      *
-     * @param target {@code host:port} or as gRPC understands it, or the addresses of several sidecars, separated by commas, which take
-     *     turns when they can't be reached. A change of a namespace that one sidecar leads goes to that one, wherever it is, with the same
-     *     TLS and token; reads and watches stay where they are
+     * @param target {@code host:port} or another target in gRPC's syntax, or the addresses of several sidecars, separated by commas; if one
+     *     can't be reached, the client moves on to the next. If one sidecar leads a namespace, changes of that namespace go to it, whatever
+     *     its address, with the same TLS and token; reads and watches stay at the client's own addresses
      */
     public static Builder of(String target) {
         return new Builder(target);
     }
 
-    /** Options that begin as these. */
+    /** A builder that starts with these options. */
     public Builder toBuilder() {
         Builder builder = new Builder(target);
         builder.tls = tls;
@@ -71,53 +71,53 @@ public final class ClientOptions {
         return target;
     }
 
-    /** TLS; empty: in clear. */
+    /** The TLS settings; empty: no TLS. */
     public Optional<Tls> tls() {
         return tls;
     }
 
-    /** Gives the token that each call carries; empty: none. */
+    /** Supplies the bearer token of each call; empty: no token. */
     public Optional<Supplier<String>> token() {
         return token;
     }
 
-    /** Who asks for the changes; empty: nobody says. */
+    /** The actor of changes that name none; may be empty. */
     public String actor() {
         return actor;
     }
 
-    /** Why; empty: nobody says. */
+    /** The reason of changes that name none; may be empty. */
     public String reason() {
         return reason;
     }
 
-    /** How long a call may take in all, its repeats included. */
+    /** How long a call may take in all, retries included. */
     public Duration timeout() {
         return timeout;
     }
 
-    /** Whether calls are repeated. */
+    /** Whether failed calls are retried. */
     public boolean retries() {
         return retries;
     }
 
-    /** Where answers and watches are told; empty: Java's common pool. */
+    /** Where futures complete and listeners of watches are called; empty: Java's common pool. */
     public Optional<Executor> executor() {
         return executor;
     }
 
-    /** What each call passes, the first of them first. */
+    /** The interceptors that each call passes, the first one first. */
     public List<ClientInterceptor> interceptors() {
         return interceptors;
     }
 
-    /** Everything but the token. */
+    /** The options without the token itself. */
     @Override
     public String toString() {
         return "ClientOptions[" + target + (tls.isPresent() ? ", TLS" : "") + (token.isPresent() ? ", token" : "") + "]";
     }
 
-    /** A time that a call may take. */
+    /** Checks that a timeout is positive. */
     static Duration positive(Duration timeout) {
         if (timeout.isNegative() || timeout.isZero()) {
             throw new IllegalArgumentException("the timeout must be positive");
@@ -125,7 +125,7 @@ public final class ClientOptions {
         return timeout;
     }
 
-    /** What options are made of. */
+    /** Builds the options. */
     public static final class Builder {
         private final String target;
         private Optional<Tls> tls = Optional.empty();
@@ -142,62 +142,64 @@ public final class ClientOptions {
             this.target = Objects.requireNonNull(target);
         }
 
-        /** With this TLS, also on this machine. */
+        /** Uses this TLS, also on this machine. */
         public Builder tls(Tls value) {
             tls = Optional.of(value);
             plain = false;
             return this;
         }
 
-        /** In clear, also to another machine; a token is not sent to one so. */
+        /** Turns TLS off, also to another machine; a token is never sent to another machine without TLS. */
         public Builder withoutTls() {
             tls = Optional.empty();
             plain = true;
             return this;
         }
 
-        /** With a token in each call, sent as {@code authorization: Bearer}; it is asked for anew for every call, so that it may change. */
+        /**
+         * Sends a token with each call, as {@code authorization: Bearer}. The supplier is called for every call, so the token may change.
+         */
         public Builder token(Supplier<String> value) {
             token = Optional.of(value);
             return this;
         }
 
-        /** Who asks, where a change does not say so itself; it is written into the log. Sent as metadata: printable ASCII. */
+        /** Sets the actor of changes that name none; it is stored in the log. Sent as metadata: printable ASCII. */
         public Builder actor(String value) {
             actor = metadata("actor", value);
             return this;
         }
 
-        /** Why, where a change does not say so itself; it is written into the log. Sent as metadata: printable ASCII. */
+        /** Sets the reason of changes that name none; it is stored in the log. Sent as metadata: printable ASCII. */
         public Builder reason(String value) {
             reason = metadata("reason", value);
             return this;
         }
 
-        /** How long a call may take in all, its repeats included, where the call does not say so itself. */
+        /** Sets how long a call may take in all, retries included, unless the call has its own timeout. */
         public Builder timeout(Duration value) {
             timeout = positive(value);
             return this;
         }
 
         /**
-         * Every call is made once. Otherwise those that found no service, or nobody who writes the namespace, are repeated until their time
-         * is over; changes carry a request id, so that is safe.
+         * Makes every call only once. By default, calls that found no connection, or no leader of the namespace, are retried until their
+         * time is over; changes carry a request id, so that is safe.
          */
         public Builder withoutRetries() {
             retries = false;
             return this;
         }
 
-        /** Answers and watches are told on this executor. */
+        /** Sets the executor on which futures complete and listeners of watches are called. */
         public Builder executor(Executor value) {
             executor = Optional.of(value);
             return this;
         }
 
         /**
-         * Each attempt of every call passes this interceptor, behind those that were added before: for metadata of your own, such as a
-         * trace's, or for telemetry. It sees the client's own metadata, but for the token.
+         * Adds an interceptor that each attempt of every call passes, after those added before: for metadata of your own, such as a
+         * trace's, or for telemetry. It sees the client's own metadata, except the token.
          */
         public Builder interceptor(ClientInterceptor value) {
             interceptors.add(Objects.requireNonNull(value));
@@ -205,9 +207,9 @@ public final class ClientOptions {
         }
 
         /**
-         * The options.
+         * Builds the options.
          *
-         * @throws IllegalArgumentException a token would be sent to another machine without TLS
+         * @throws IllegalArgumentException if a token would be sent to another machine without TLS
          */
         public ClientOptions build() {
             return new ClientOptions(this);

@@ -15,7 +15,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** The channel to an address: TLS, token, keep-alive, and how gRPC repeats reads; see {@link RetryPolicy}. */
+/** The channel to an address: TLS, token, keep-alive, and how gRPC retries reads; see {@link RetryPolicy}. */
 final class Connection {
     static final Metadata.Key<String> ACTOR = Metadata.Key.of("topicpolicies-actor", Metadata.ASCII_STRING_MARSHALLER);
     static final Metadata.Key<String> REASON = Metadata.Key.of("topicpolicies-reason", Metadata.ASCII_STRING_MARSHALLER);
@@ -25,15 +25,15 @@ final class Connection {
     private Connection() {
     }
 
-    /** {@code reads}: how gRPC repeats them on this channel. */
+    /** Opens a channel; {@code reads} says how gRPC retries reads on it. */
     static ManagedChannel open(ClientOptions options, String address, RetryPolicy reads) {
         ManagedChannelBuilder<?> builder = Grpc.newChannelBuilder(address, credentials(options))
-                .keepAliveTime(30, TimeUnit.SECONDS) // a connection that died without a word is noticed
+                .keepAliveTime(30, TimeUnit.SECONDS) // detects a connection that died silently
                 .keepAliveTimeout(10, TimeUnit.SECONDS)
                 .maxInboundMessageSize(LARGEST_MESSAGE_BYTES)
-                .disableServiceConfigLookUp(); // what DNS says does not count
+                .disableServiceConfigLookUp(); // a service config from DNS is ignored
         if (reads.repeats()) {
-            builder.defaultServiceConfig(reads.ofReads()).maxRetryAttempts(reads.maxAttempts()); // gRPC would stop at 5
+            builder.defaultServiceConfig(reads.ofReads()).maxRetryAttempts(reads.maxAttempts()); // gRPC's own limit is 5
         }
         options.tls().flatMap(Tls::serverName).ifPresent(builder::overrideAuthority);
         options.executor().ifPresent(builder::executor);
@@ -59,7 +59,7 @@ final class Connection {
         return builder.build();
     }
 
-    /** A token in each call, asked for off the transport's thread because it may be read from a file. */
+    /** Sends a token with each call. The token is requested on another thread than the transport's, because it may be read from a file. */
     static final class Bearer extends CallCredentials {
         private final Supplier<String> token;
 

@@ -60,7 +60,7 @@ public final class Delete implements Change {
         return "Delete[" + topic() + " " + scope + ", request " + requestId() + "]";
     }
 
-    /** What a deletion is made of. */
+    /** Builds a deletion. */
     public static final class Builder {
         private final DeletePolicyRequest.Builder message = DeletePolicyRequest.newBuilder();
         private Scope scope = Scope.LOCAL;
@@ -70,55 +70,55 @@ public final class Delete implements Change {
             message.setTopic(topic);
         }
 
-        /** In another scope. */
+        /** Sets the scope; by default LOCAL. */
         public Builder scope(Scope value) {
             scope = value;
             return this;
         }
 
-        /** Only at this version of the document. */
+        /** Deletes only this version of the document. */
         public Builder etag(String version) {
             message.setEtag(version);
             return this;
         }
 
-        /** Checked only, and answered with what would be. */
+        /** Checks everything and returns what the result would be, without writing. */
         public Builder validateOnly() {
             message.setValidateOnly(true);
             return this;
         }
 
-        /** Answered with the document before, too. */
+        /** Returns the document that was deleted too. */
         public Builder includePrevious() {
             message.setIncludePrevious(true);
             return this;
         }
 
-        /** As a repeat of an earlier request; a UUID. Without it there is a new one. */
+        /** Sets the request id, a UUID, to repeat an earlier request. By default a new one is used. */
         public Builder requestId(String value) {
             message.setRequestId(value);
             return this;
         }
 
-        /** Who asks; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets who makes the change; it is stored in the log with the change. By default the client's actor. */
         public Builder actor(String value) {
             message.setActor(value);
             return this;
         }
 
-        /** Why; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets why the change is made; it is stored in the log with the change. By default the client's reason. */
         public Builder reason(String value) {
             message.setReason(value);
             return this;
         }
 
-        /** How long it may take in all. */
+        /** Sets how long the call may take in all, retries included. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The deletion. Each one that is built without a request id gets one of its own. */
+        /** Builds the deletion. If no request id was set, each one built gets its own. */
         public Delete build() {
             return new Delete(this);
         }

@@ -5,16 +5,16 @@ import topicpolicies.v1.DeleteOutcome;
 import topicpolicies.v1.DeletePolicyResponse;
 
 /**
- * What became of a deletion.
+ * The result of a deletion.
  *
- * @param document the absence after it, with its version; of a dry run with the present version. Empty only if this answers a repeat whose
- *     absence a newer change has ended
- * @param version the absence's version
+ * @param document the absent document, with the version after the deletion; for a dry run, with the present version. Empty only in the
+ *     answer to a repeat, if a document was created since
+ * @param version the version after the deletion
  * @param previousVersion the version that was deleted
- * @param previous the document that was deleted; empty if that was not asked for, or is not known any more
- * @param outcome what became of it
- * @param requestId the request's id, as 32 hexadecimal digits
- * @param replayed whether this is the answer to an earlier request of the same id, given again
+ * @param previous the document that was deleted; empty if it was not requested, or is no longer known
+ * @param outcome what the deletion did
+ * @param requestId the id of the request, 32 hexadecimal digits
+ * @param replayed whether this is the answer to an earlier request with the same id, returned again
  */
 public record DeleteResult(Optional<Document> document, String version, String previousVersion, Optional<Document> previous,
                            DeleteOutcome outcome, String requestId, boolean replayed) {

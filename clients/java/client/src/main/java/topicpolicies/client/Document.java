@@ -9,27 +9,28 @@ import topicpolicies.v1.TopicPolicies;
  * All topic policies of one topic in one scope, or the knowledge that there are none.
  *
  * @param topic the topic's full name
- * @param scope in which clusters it holds
+ * @param scope the scope
  * @param policies the policies; empty if there is no document
- * @param version which event produced it; its etag. An absent document has a version too. Of one topic and scope, string order is log order
- * @param disabled whether topic policies are disabled for this topic: its documents are not told of then
- * @param unconfirmedSince of what was read, since when the server can't reach the change log, so that there may be a newer document; empty:
- *     it can, or this is no answer to a read
+ * @param version the version, which is also the etag. An absent document has a version too. For one topic and scope, string order is log
+ *     order
+ * @param disabled whether topic policies are disabled for this topic: if so, its documents are not returned
+ * @param unconfirmedSince set on the answer to a read that the server could not confirm: the time since which it can't reach the change
+ *     log, so that there may be a newer document; otherwise empty
  */
 public record Document(String topic, Scope scope, Optional<TopicPolicies> policies, String version, boolean disabled,
                        Optional<Instant> unconfirmedSince) {
 
-    /** A document that is no answer to a read. */
+    /** Creates a document that is not the answer to a read. */
     public Document(String topic, Scope scope, Optional<TopicPolicies> policies, String version, boolean disabled) {
         this(topic, scope, policies, version, disabled, Optional.empty());
     }
 
-    /** From a message; empty if its scope is not known here. */
+    /** Converts a message; empty if its scope is unknown to this client. */
     static Optional<Document> of(PolicyDocument message) {
         return of(message, Optional.empty());
     }
 
-    /** From the answer to a read; empty if its scope is not known here. */
+    /** Converts the message of an answer to a read; empty if its scope is unknown to this client. */
     static Optional<Document> of(PolicyDocument message, Optional<Instant> unconfirmedSince) {
         return Scope.of(message.getScope()).map(scope -> new Document(message.getTopic(), scope,
                 message.hasPolicies() ? Optional.of(message.getPolicies()) : Optional.empty(), message.getVersion(),
@@ -41,12 +42,12 @@ public record Document(String topic, Scope scope, Optional<TopicPolicies> polici
         return policies.isPresent();
     }
 
-    /** The policies; of an absent document, none set. */
+    /** The policies; for an absent document, a message with nothing set. */
     public TopicPolicies policiesOrDefault() {
         return policies.orElseGet(TopicPolicies::getDefaultInstance);
     }
 
-    /** Whether another document of the same topic and scope is older than this one. */
+    /** Whether this document is newer than another one of the same topic and scope. */
     boolean newerThan(Document other) {
         return LogOrder.isAfter(version, other.version);
     }

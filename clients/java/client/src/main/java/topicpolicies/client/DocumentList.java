@@ -8,12 +8,12 @@ import java.util.Optional;
 import java.util.function.Function;
 import topicpolicies.v1.ListPoliciesResponse;
 
-/** The documents of a namespace, ordered by topic and scope, fetched page by page as they are asked for: each step may wait. */
+/** The documents of a namespace, ordered by topic and scope. Pages are fetched when the iteration needs them, so each step may block. */
 public final class DocumentList implements Iterable<Document> {
     private final String namespace;
     private final Pages<Answered<ListPoliciesResponse>, Document> pages;
 
-    /** {@code fetch} gets the page of a token. */
+    /** {@code fetch} returns the page of a page token. */
     DocumentList(String namespace, Function<String, Answered<ListPoliciesResponse>> fetch) {
         this.namespace = namespace;
         this.pages = new Pages<>(fetch, DocumentList::documents, page -> page.message().getNextPageToken());
@@ -29,14 +29,17 @@ public final class DocumentList implements Iterable<Document> {
         return pages.iterator();
     }
 
-    /** Where the first page was read, which is fetched if it was not yet: a watch that resumes from here misses nothing. */
+    /**
+     * The place in the change log at which the first page was read; fetches that page if necessary. A watch that resumes from here misses
+     * nothing.
+     */
     public ResumeToken token() {
         return new ResumeToken(Map.of(namespace, WatchToken.of(pages.first().message().getToken())));
     }
 
     /**
-     * Since when the server can't reach the change log, as the first page told, which is fetched if it was not yet; empty: it can. Each
-     * document tells it of its own page.
+     * The time since which the server can't reach the change log, according to the first page; fetches that page if necessary. Empty if the
+     * server reached the log. Each document carries the time of its own page.
      */
     public Optional<Instant> unconfirmedSince() {
         return pages.first().unconfirmedSince();

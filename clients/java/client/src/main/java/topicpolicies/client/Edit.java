@@ -7,11 +7,11 @@ import java.util.function.Consumer;
 import topicpolicies.v1.TopicPolicies;
 
 /**
- * A change of one document, as a function that edits a copy of it. What differs afterwards is sent as a mask with the document's version as
- * the etag; if somebody else was faster, the function is called again on a fresh copy. It must therefore do nothing but edit. Immutable.
+ * A change of one document, as a function that edits a copy of it. The difference is sent as a mask with the document's version as the
+ * etag; if another writer was faster, the function is called again with a fresh copy. It must therefore do nothing but edit. Immutable.
  */
 public final class Edit {
-    /** How often an edit is tried when others are faster each time. */
+    /** How many times an edit is tried if other writers are faster each time. */
     static final int ATTEMPTS = 16;
     /** On how many documents in a row a change must come out the same to be sent without an etag. */
     static final int SAME = 4;
@@ -73,14 +73,14 @@ public final class Edit {
         return timeout;
     }
 
-    /** An update with what all attempts have in common. */
+    /** An update with the options that all attempts share. */
     Update.Builder update() {
         Update.Builder update = Update.of(topic).scope(scope).actor(actor).reason(reason);
         update = skipIfAbsent ? update.skipIfAbsent() : update;
         return includePrevious ? update.includePrevious() : update;
     }
 
-    /** What an edit is made of. */
+    /** Builds an edit. */
     public static final class Builder {
         private final String topic;
         private final Consumer<TopicPolicies.Builder> change;
@@ -98,58 +98,58 @@ public final class Edit {
             this.change = change;
         }
 
-        /** In another scope. */
+        /** Sets the scope; by default LOCAL. */
         public Builder scope(Scope value) {
             scope = value;
             return this;
         }
 
-        /** Does nothing where there is no document. */
+        /** Does nothing if there is no document. */
         public Builder skipIfAbsent() {
             skipIfAbsent = true;
             return this;
         }
 
-        /** Answered with the document before, too. */
+        /** Returns the document before the change too. */
         public Builder includePrevious() {
             includePrevious = true;
             return this;
         }
 
-        /** Beginning with a document that is known, such as a cache's, which saves reading it first. */
+        /** Starts from a known document, such as one from a cache, which saves reading it first. */
         public Builder start(Document value) {
             start = Optional.of(value);
             return this;
         }
 
         /**
-         * A change that came out the same on several documents in a row is at last sent without an etag. Such a change does not depend on
-         * what others change, so it is right on any document, and a writer that never pauses can't keep it waiting.
+         * Sends a change that came out the same on several documents in a row without an etag in the end. Such a change does not depend on
+         * what others change, so it is right on any document, and a writer that never pauses can't delay it forever.
          */
         public Builder insistent() {
             insistent = true;
             return this;
         }
 
-        /** Who asks; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets who makes the change; it is stored in the log with the change. By default the client's actor. */
         public Builder actor(String value) {
             actor = value;
             return this;
         }
 
-        /** Why; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets why the change is made; it is stored in the log with the change. By default the client's reason. */
         public Builder reason(String value) {
             reason = value;
             return this;
         }
 
-        /** How long it may take in all, all attempts together. */
+        /** Sets how long the edit may take in all, all attempts together. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The edit. */
+        /** Builds the edit. */
         public Edit build() {
             return new Edit(this);
         }

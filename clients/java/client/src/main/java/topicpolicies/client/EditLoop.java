@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdateOutcome;
 
-/** One edit: from a document that was read to an update that says what differs, again and again until nobody else was faster. */
+/** One edit: reads the document, runs the change and sends the difference, again and again until no other writer was faster. */
 final class EditLoop {
     private final TopicPoliciesClient client;
     private final Edit edit;
@@ -22,7 +22,7 @@ final class EditLoop {
     private int same;
     private int attempts;
 
-    /** {@code timeout}: for all of it. */
+    /** {@code timeout} is the time for all attempts together. */
     EditLoop(TopicPoliciesClient client, Edit edit, Pauses pauses, Duration timeout) {
         this.client = client;
         this.edit = edit;
@@ -30,7 +30,7 @@ final class EditLoop {
         this.endNanos = System.nanoTime() + timeout.toNanos();
     }
 
-    /** Begins. Whoever completes the future himself ends the edit. */
+    /** Starts the edit. A caller who completes the future ends the edit. */
     CompletableFuture<UpdateResult> start() {
         result.whenComplete((done, error) -> current.cancel(false));
         Optional<Document> start = edit.start();
@@ -72,7 +72,7 @@ final class EditLoop {
             Update.Builder update = edit.update().policies(after).mask(mask).timeout(left());
             step(client.updateAsync((unconditional ? update : update.etag(document.version())).build()),
                     done -> result.complete(done.afterAttempts(attempts)), error -> again(TopicPoliciesException.of(error)));
-        } catch (RuntimeException thrown) { // by the change itself
+        } catch (RuntimeException thrown) { // thrown by the change itself
             result.completeExceptionally(thrown);
         }
     }
@@ -92,7 +92,7 @@ final class EditLoop {
         }, rejected -> result.completeExceptionally(error));
     }
 
-    /** Waits for one step, which ends with the edit. */
+    /** Waits for one step, which is cancelled when the edit ends. */
     private <T> void step(CompletableFuture<T> step, Consumer<T> then, Consumer<Throwable> failed) {
         current = step;
         step.whenComplete((value, error) -> {

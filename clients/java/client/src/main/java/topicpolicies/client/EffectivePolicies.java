@@ -10,15 +10,16 @@ import topicpolicies.v1.PolicySource;
 import topicpolicies.v1.TopicPolicies;
 
 /**
- * What holds for one topic.
+ * The effective policies of one topic.
  *
  * @param topic the topic's full name
- * @param policies what holds; a field that is unset has no value on any level
- * @param sources where each value comes from, by path
+ * @param policies the effective values; a field that is unset has no value on any level
+ * @param sources the level that sets each value, by path
  * @param localVersion the LOCAL document's version
  * @param globalVersion the GLOBAL document's version
- * @param disabled whether topic policies are disabled for this topic: then its documents do not count
- * @param unconfirmedSince since when the server can't reach the change log, so that newer documents may hold; empty: it can
+ * @param disabled whether topic policies are disabled for this topic: if so, its documents have no effect
+ * @param unconfirmedSince since when the server can't reach the change log, so that there may be newer documents; empty if the server
+ *     reached the log
  */
 public record EffectivePolicies(String topic, TopicPolicies policies, Map<String, PolicySource> sources, String localVersion,
                                 String globalVersion, boolean disabled, Optional<Instant> unconfirmedSince) {
@@ -27,7 +28,7 @@ public record EffectivePolicies(String topic, TopicPolicies policies, Map<String
         sources = Collections.unmodifiableMap(new LinkedHashMap<>(sources));
     }
 
-    /** What was confirmed. */
+    /** Creates effective policies that the server confirmed. */
     public EffectivePolicies(String topic, TopicPolicies policies, Map<String, PolicySource> sources, String localVersion,
                              String globalVersion, boolean disabled) {
         this(topic, policies, sources, localVersion, globalVersion, disabled, Optional.empty());

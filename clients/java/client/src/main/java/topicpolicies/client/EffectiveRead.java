@@ -5,7 +5,7 @@ import java.util.Optional;
 import topicpolicies.v1.EffectiveView;
 import topicpolicies.v1.GetEffectivePolicyRequest;
 
-/** A read of what holds for one topic. Immutable. */
+/** A read of the effective policies of one topic. Immutable. */
 public final class EffectiveRead {
     private final GetEffectivePolicyRequest message;
     private final Optional<Duration> timeout;
@@ -15,7 +15,7 @@ public final class EffectiveRead {
         this.timeout = builder.timeout;
     }
 
-    /** What brokers enforce for a topic. */
+    /** A read of what brokers enforce for a topic. */
     public static Builder of(String topic) {
         return new Builder(topic);
     }
@@ -28,7 +28,7 @@ public final class EffectiveRead {
         return timeout;
     }
 
-    /** What such a read is made of. */
+    /** Builds such a read. */
     public static final class Builder {
         private final GetEffectivePolicyRequest.Builder message = GetEffectivePolicyRequest.newBuilder();
         private Optional<Duration> timeout = Optional.empty();
@@ -37,13 +37,13 @@ public final class EffectiveRead {
             message.setTopic(topic);
         }
 
-        /** Whose reading: what brokers enforce, or what their admin API answers with {@code applied=true}. */
+        /** Sets whose view is read: what brokers enforce, or what their admin API returns with {@code applied=true}. */
         public Builder view(EffectiveView value) {
             message.setView(value);
             return this;
         }
 
-        /** A version that the document of a scope must have reached. */
+        /** Sets a version that the document of a scope must have reached. */
         public Builder atLeastVersion(Scope scope, String version) {
             if (scope == Scope.LOCAL) {
                 message.setAtLeastLocalVersion(version);
@@ -53,13 +53,13 @@ public final class EffectiveRead {
             return this;
         }
 
-        /** How long it may take in all. */
+        /** Sets how long the call may take in all, retries included. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The read. */
+        /** Builds the read. */
         public EffectiveRead build() {
             return new EffectiveRead(this);
         }

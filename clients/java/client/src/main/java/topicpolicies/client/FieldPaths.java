@@ -13,9 +13,9 @@ import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
- * The paths of field masks (AIP-161), and the mask that leads from one message to another.
+ * The paths of field masks (AIP-161), and the mask of the difference between two messages.
  *
- * <p>A path names a field, a field of an object ({@code retention_policies.retention_time_in_minutes}) or an entry of a map ({@code
+ * <p>A path names a field, a field of a message ({@code retention_policies.retention_time_in_minutes}) or an entry of a map ({@code
  * subscription_policies.`my-sub`.dispatch_rate}). A segment between backticks may contain any characters; a backtick in it is doubled.
  */
 public final class FieldPaths {
@@ -24,7 +24,10 @@ public final class FieldPaths {
     private FieldPaths() {
     }
 
-    /** The text of a path: segments of other characters than letters, digits and _ get backticks; no segments name the whole document. */
+    /**
+     * Builds a path from its segments. Segments with characters other than letters, digits and _ are quoted with backticks; no segments
+     * give {@code *}, the whole document.
+     */
     public static String format(List<String> segments) {
         StringBuilder text = new StringBuilder();
         for (String segment : segments) {
@@ -40,17 +43,17 @@ public final class FieldPaths {
         return text.length() == 0 ? "*" : text.toString();
     }
 
-    /** The text of a path; see {@link #format(List)}. */
+    /** Builds a path from its segments; see {@link #format(List)}. */
     public static String format(String... segments) {
         return format(List.of(segments));
     }
 
     /**
-     * The paths of what differs between two messages of one type: {@code before} with these fields of {@code after} is {@code after}.
+     * Returns the paths that differ between two messages of one type: {@code before} with these fields of {@code after} is {@code after}.
      *
-     * <p>Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole. Fields that these stubs do not know are
-     * not compared. Without a difference there are no paths; such a mask must not be sent, because an empty one means something else (the
-     * fields that are set).
+     * <p>Messages that both have are compared field by field, maps entry by entry, and lists as a whole. Fields that are unknown to the
+     * generated code are not compared. If the messages are equal there are no paths; do not send that as a mask, because an empty mask
+     * means all fields that are set.
      */
     public static List<String> between(Message before, Message after) {
         List<String> paths = new ArrayList<>();
@@ -58,7 +61,7 @@ public final class FieldPaths {
         return paths;
     }
 
-    /** Whether a path of the one list names something that a path of the other names too, the whole of it or a part. */
+    /** Whether a path of one list names the same field as a path of the other, or a part of it. */
     static boolean overlap(List<String> some, List<String> others) {
         return some.stream().anyMatch(one -> others.stream().anyMatch(other ->
                 one.equals(other) || one.startsWith(other + ".") || other.startsWith(one + ".")));

@@ -9,11 +9,11 @@ import topicpolicies.v1.HistoryEntry;
 import topicpolicies.v1.HistoryGap;
 import topicpolicies.v1.ListHistoryResponse;
 
-/** What happened to the documents of a topic or a namespace, fetched page by page as it is asked for: each step may wait. */
+/** The history of the documents of a topic or a namespace. Pages are fetched when the iteration needs them, so each step may block. */
 public final class History implements Iterable<HistoryEntry> {
     private final Pages<Answered<ListHistoryResponse>, HistoryEntry> pages;
 
-    /** {@code fetch} gets the page of a token. */
+    /** {@code fetch} returns the page of a page token. */
     History(Function<String, Answered<ListHistoryResponse>> fetch) {
         this.pages = new Pages<>(fetch, page -> page.message().getEntriesList().stream().filter(History::isKnown).toList(),
                 page -> page.message().getNextPageToken());
@@ -24,22 +24,25 @@ public final class History implements Iterable<HistoryEntry> {
         return pages.iterator();
     }
 
-    /** Where the record may miss events, as the first page told. */
+    /** The gaps in the requested period, for which the history may lack events, according to the first page. */
     public List<HistoryGap> gaps() {
         return pages.first().message().getGapsList();
     }
 
-    /** Whether the server follows the change log, as the first page told; if not, the newest events may be missing. */
+    /** Whether the server follows the change log, according to the first page; if not, the newest events may be missing. */
     public boolean following() {
         return pages.first().message().getFollowing();
     }
 
-    /** Since when the server can't reach the change log, as the first page told, so that the newest events may be missing; empty: it can. */
+    /**
+     * The time since which the server can't reach the change log, according to the first page, so that the newest events may be missing;
+     * empty if the server reached the log.
+     */
     public Optional<Instant> unconfirmedSince() {
         return pages.first().unconfirmedSince();
     }
 
-    /** Whether an event is of a scope that is known here, or of nobody knows which. */
+    /** Whether the scope of an event is known to this client. An event that could not be read has no scope, and is included. */
     static boolean isKnown(HistoryEntry entry) {
         return !entry.hasDocument() || Scope.of(entry.getDocument().getScope()).isPresent();
     }

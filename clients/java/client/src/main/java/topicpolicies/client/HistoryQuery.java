@@ -7,7 +7,7 @@ import java.util.Optional;
 import topicpolicies.v1.HistoryOrder;
 import topicpolicies.v1.ListHistoryRequest;
 
-/** Which part of the history is to be listed. To copy the history, watch it in the mode {@link WatchMode#ENTRIES}. Immutable. */
+/** A selection of a part of the history. To copy the history, watch it in the mode {@link WatchMode#ENTRIES}. Immutable. */
 public final class HistoryQuery {
     private final ListHistoryRequest message;
     private final Optional<Duration> timeout;
@@ -35,7 +35,7 @@ public final class HistoryQuery {
         return message.toBuilder().setPageToken(pageToken).build();
     }
 
-    /** What a query is made of. */
+    /** Builds a query. */
     public static final class Builder {
         private final ListHistoryRequest.Builder message;
         private Optional<Duration> timeout = Optional.empty();
@@ -44,49 +44,49 @@ public final class HistoryQuery {
             this.message = message;
         }
 
-        /** In some scopes only. */
+        /** Selects scopes; by default both. */
         public Builder scopes(Collection<Scope> value) {
             message.clearScopes().addAllScopes(Scope.messages(value));
             return this;
         }
 
-        /** Only what happened at this time or later. */
+        /** Selects events at this time or later. */
         public Builder startTime(Instant value) {
             message.setStartTime(Times.message(value));
             return this;
         }
 
-        /** Only what happened before this time. */
+        /** Selects events before this time. */
         public Builder endTime(Instant value) {
             message.setEndTime(Times.message(value));
             return this;
         }
 
-        /** Only events of this actor; of an empty one, those of which nobody said whose they are. */
+        /** Selects events of this actor; an empty name selects the events that have no actor. */
         public Builder actor(String value) {
             message.setActor(value);
             return this;
         }
 
-        /** The first event first; without it the last one. */
+        /** Lists the first event first; by default the last one. */
         public Builder oldestFirst() {
             message.setOrder(HistoryOrder.HISTORY_ORDER_OLDEST_FIRST);
             return this;
         }
 
-        /** How many events are fetched at once. Without it: as many as the service gives. */
+        /** Sets how many events are fetched at once; by default the service decides. */
         public Builder pageSize(int value) {
             message.setPageSize(value);
             return this;
         }
 
-        /** How long fetching one page may take. */
+        /** Sets how long fetching one page may take. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The query. */
+        /** Builds the query. */
         public HistoryQuery build() {
             return new HistoryQuery(this);
         }

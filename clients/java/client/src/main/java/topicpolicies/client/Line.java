@@ -17,22 +17,22 @@ import java.util.regex.Pattern;
 import topicpolicies.v1.TopicPoliciesServiceGrpc;
 import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
-/** What calls are made with: a channel to each address that is in use, opened by the first call to it. */
+/** Provides the channels of a client, one to each address in use, which the first call to it opens. */
 final class Line implements AutoCloseable {
-    /** How long a connection may take to be made where there is another address to try. */
+    /** How long a connection may take to be established when there is another address to try. */
     static final Duration CONNECTING = Duration.ofSeconds(5);
-    /** Addresses that a client has channels to at the same time, at most, beside those that it was given. */
+    /** The maximum number of open channels besides those to the addresses that the client was given. */
     private static final int MOST_CHANNELS = 64;
-    /** At most so often is gRPC told to connect now. */
+    /** The minimum interval between two requests to gRPC to connect at once. */
     private static final long NUDGE_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final Pattern LOCAL = Pattern.compile("(unix:.*)|(.*/)?(localhost|127(\\.\\d+){3}|\\[::1])(:\\d+)?");
 
     private final ClientOptions options;
-    /** How gRPC repeats reads, where it does. */
+    /** How gRPC retries reads, where it does. */
     private final RetryPolicy reads;
     private final Channel given;
     private final Routes routes;
-    /** In the order in which they were made. */
+    /** The open channels by address, in the order in which they were created. */
     private final Map<String, Open> opened = new LinkedHashMap<>();
     private boolean closed;
 
@@ -46,7 +46,7 @@ final class Line implements AutoCloseable {
             this.stub = stub;
         }
 
-        /** gRPC waits up to two minutes between attempts to connect; whoever needs the service now wants one now. */
+        /** Makes gRPC connect at once: it waits up to two minutes between attempts, but a call needs the service now. */
         void nudge() {
             if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE && System.nanoTime() - nudgedNanos > NUDGE_NANOS) {
                 nudgedNanos = System.nanoTime();
@@ -62,14 +62,14 @@ final class Line implements AutoCloseable {
         this.routes = routes;
     }
 
-    /** To the addresses of the options, and wherever these send the client. */
+    /** A line to the addresses of the options, and to the leaders that their sidecars name. */
     static Line to(ClientOptions options, RetryPolicy retries) {
         Line line = new Line(options, retries, null, new Routes(Routes.addressesOf(options.target()), true));
-        line.routes.addresses().forEach(address -> line.open(address, new ArrayList<>())); // what is wrong with the options is said at once
+        line.routes.addresses().forEach(address -> line.open(address, new ArrayList<>())); // wrong options are reported at once
         return line;
     }
 
-    /** On an open channel, which stays open, with the service config that it has. It goes nowhere else. */
+    /** A line on an open channel, which stays open and keeps its service config. It follows no leaders. */
     static Line on(Channel channel, ClientOptions options) {
         return new Line(options, RetryPolicy.NONE, channel, new Routes(List.of("the channel"), false));
     }
@@ -78,12 +78,12 @@ final class Line implements AutoCloseable {
         return routes;
     }
 
-    /** Whether there is no other address to try than this one. */
+    /** Whether there is no address to try other than this one. */
     private boolean alone(String address) {
         return routes.addresses().size() == 1 && routes.addresses().contains(address);
     }
 
-    /** Whether a connection to an address may take {@link #CONNECTING} only: there is none yet, and another address to try. */
+    /** Whether connecting to an address is limited to {@link #CONNECTING}: there is no connection yet, and another address to try. */
     boolean hurries(String address) {
         return !alone(address) && !connected(address);
     }
@@ -94,23 +94,23 @@ final class Line implements AutoCloseable {
         return open != null && open.channel.getState(false) == ConnectivityState.READY;
     }
 
-    /** Whether calls wait for a connection to an address: if there is no other one to try. */
+    /** Whether calls wait for a connection to an address: only if there is no other one to try. */
     boolean waits(String address) {
         return given == null && options.retries() && alone(address);
     }
 
-    /** Whether gRPC itself repeats reads at an address: where there is another one it would stay at the one that fails. */
+    /** Whether gRPC itself retries reads at an address. If there are others it does not, because it would stay at the one that fails. */
     boolean repeatsReads(String address) {
         return reads.repeats() && alone(address);
     }
 
-    /** The service's methods at an address; fails if the client was closed, or the address can't be used. */
+    /** Returns the stub for an address; throws if the client was closed, or the address can't be used. */
     TopicPoliciesServiceStub stub(String address) {
         List<ManagedChannel> evicted = new ArrayList<>();
         try {
             return stub(address, evicted);
         } finally {
-            // Callbacks may run meanwhile, in this thread. What is under way there goes on to its end.
+            // Callbacks may run meanwhile, in this thread. Calls in flight on the channel go on to their end.
             evicted.forEach(ManagedChannel::shutdown);
         }
     }
@@ -150,7 +150,7 @@ final class Line implements AutoCloseable {
             left = List.copyOf(opened.values());
             opened.clear();
         }
-        left.forEach(open -> open.channel.shutdownNow()); // which may run callbacks of calls, in this thread
+        left.forEach(open -> open.channel.shutdownNow()); // may run callbacks of calls, in this thread
     }
 
     private Open open(String address, List<ManagedChannel> evicted) {

@@ -2,7 +2,7 @@ package topicpolicies.client;
 
 /** What an update does with a list that its mask names. */
 public enum ListOperation {
-    /** The list becomes the given one, as where nothing is said. */
+    /** The list becomes the given one; the default. */
     REPLACE(topicpolicies.v1.ListOperation.LIST_OPERATION_REPLACE),
     /** The given elements that are not there yet are added at the end. */
     UNION(topicpolicies.v1.ListOperation.LIST_OPERATION_UNION),

@@ -5,7 +5,7 @@ import java.util.Collection;
 import java.util.Optional;
 import topicpolicies.v1.ListPoliciesRequest;
 
-/** Which documents of a namespace are to be listed. Immutable. */
+/** A selection of the documents of a namespace to list. Immutable. */
 public final class Listing {
     private final ListPoliciesRequest message;
     private final Optional<Duration> timeout;
@@ -32,7 +32,7 @@ public final class Listing {
         return message.toBuilder().setPageToken(pageToken).build();
     }
 
-    /** What a listing is made of. */
+    /** Builds a listing. */
     public static final class Builder {
         private final ListPoliciesRequest.Builder message = ListPoliciesRequest.newBuilder();
         private Optional<Duration> timeout = Optional.empty();
@@ -41,25 +41,25 @@ public final class Listing {
             message.setNamespace(namespace);
         }
 
-        /** In some scopes only. */
+        /** Selects scopes; by default both. */
         public Builder scopes(Collection<Scope> value) {
             message.clearScopes().addAllScopes(Scope.messages(value));
             return this;
         }
 
-        /** How many documents are fetched at once. Without it: as many as the service gives. */
+        /** Sets how many documents are fetched at once; by default the service decides. */
         public Builder pageSize(int value) {
             message.setPageSize(value);
             return this;
         }
 
-        /** How long fetching one page may take. */
+        /** Sets how long fetching one page may take. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The listing. */
+        /** Builds the listing. */
         public Listing build() {
             return new Listing(this);
         }

@@ -3,7 +3,10 @@ package topicpolicies.client;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** The order of versions of one document, and of positions in one partition: byte by byte, where Java's own goes by UTF-16. */
+/**
+ * The order of the versions of one document, and of positions in one partition: byte by byte, whereas Java compares strings by UTF-16
+ * units.
+ */
 final class LogOrder {
     private LogOrder() {
     }

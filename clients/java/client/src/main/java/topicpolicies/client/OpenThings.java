@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 
-/** What lives in a client and is closed with it. Nothing is added afterwards. */
+/** The watches and the {@code updateMany} calls of a client, which are closed with it. Nothing can be added afterwards. */
 final class OpenThings {
     private final Set<Runnable> closings = new LinkedHashSet<>();
     private boolean closed;
@@ -15,7 +15,7 @@ final class OpenThings {
      *
      * @param closing closes it
      * @param ended completes when it has ended by itself
-     * @throws TopicPoliciesException the client was closed; then the thing is closed too
+     * @throws TopicPoliciesException if the client was closed; the thing is then closed too
      */
     void add(Runnable closing, CompletableFuture<?> ended) {
         boolean late;
@@ -36,7 +36,7 @@ final class OpenThings {
         });
     }
 
-    /** Closes all that is open, in this thread and without a lock: callbacks may run. */
+    /** Closes everything that is open, in this thread and without a lock, because callbacks may run. */
     void close() {
         List<Runnable> all;
         synchronized (this) {

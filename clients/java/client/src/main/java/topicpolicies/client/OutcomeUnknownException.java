@@ -1,8 +1,8 @@
 package topicpolicies.client;
 
 /**
- * A change may or may not have been made: its answer was lost, or did not come in time. Repeat the same call with {@link #requestId()} to
- * learn what happened; what was done is not done twice.
+ * It is not known whether a change was made: its answer was lost, or did not arrive in time. To learn the outcome, repeat the same call
+ * with {@link #requestId()}; a change that was made is not made again.
  */
 public final class OutcomeUnknownException extends TopicPoliciesException {
     private final String requestId;

@@ -6,7 +6,8 @@ import java.util.NoSuchElementException;
 import java.util.function.Function;
 
 /**
- * What the service gives in pages, as one sequence. The first page is fetched once, when it is first asked for, and the others as they are.
+ * The items of a paginated call, as one sequence. The first page is fetched once, when it is first needed; each iterator fetches the others
+ * when it needs them.
  */
 final class Pages<P, T> implements Iterable<T> {
     private final Function<String, P> fetch;
@@ -14,7 +15,9 @@ final class Pages<P, T> implements Iterable<T> {
     private final Function<P, String> next;
     private P first;
 
-    /** {@code fetch} gets the page of a token, {@code items} and {@code next} are what is in one and the token of the one after it. */
+    /**
+     * {@code fetch} returns the page of a page token, {@code items} the items of a page, and {@code next} the token of the page after it.
+     */
     Pages(Function<String, P> fetch, Function<P, List<T>> items, Function<P, String> next) {
         this.fetch = fetch;
         this.items = items;

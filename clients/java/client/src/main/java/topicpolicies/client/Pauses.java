@@ -8,7 +8,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 
-/** What a client waits for before it goes on. All of it is over when the client is closed, or its executor takes nothing any more. */
+/** The pauses of a client. All of them end when the client is closed, or its executor rejects tasks. */
 final class Pauses {
     private final Executor executor;
     private final Set<CompletableFuture<Void>> open = ConcurrentHashMap.newKeySet();
@@ -18,7 +18,10 @@ final class Pauses {
         this.executor = executor;
     }
 
-    /** Completes on the executor after a while, or at once when the client is closed; fails if the executor rejects it. */
+    /**
+     * Returns a future that completes on the executor after a while, or at once when the client is closed; it fails if the executor rejects
+     * the task.
+     */
     CompletableFuture<Void> pause(Duration pause) {
         if (pause.isZero()) {
             return CompletableFuture.completedFuture(null);
@@ -28,7 +31,7 @@ final class Pauses {
         over.whenComplete((nothing, error) -> open.remove(over));
         CompletableFuture.delayedExecutor(pause.toNanos(), TimeUnit.NANOSECONDS, Runnable::run).execute(() -> end(over));
         if (closed) {
-            over.complete(null); // after the others were
+            over.complete(null); // closed after the other pauses were ended
         }
         return over;
     }
@@ -37,7 +40,7 @@ final class Pauses {
         return closed;
     }
 
-    /** How many are not over. */
+    /** How many pauses are not over. */
     int count() {
         return open.size();
     }

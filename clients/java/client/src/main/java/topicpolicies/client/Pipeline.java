@@ -16,23 +16,23 @@ import topicpolicies.v1.PolicyChangeResult;
 import topicpolicies.v1.UpdatePoliciesRequest;
 
 /**
- * Many changes, without I/O: which of them wait, which are on their way where, and what becomes of them. Not thread-safe.
+ * Many changes, without I/O: which of them wait, which are in flight to which address, and what happens to them. Not thread-safe.
  *
- * <p>The changes of one namespace go one way together: to the address where it is written. When one of them is to be repeated, no others of
- * the namespace follow until all that are on their way have come back; then those to be repeated go first, in their order, with the same
- * request ids. When a stream breaks, all that were on their way over it are to be repeated, and so is what another sidecar has to take.
- * What fails otherwise has failed: later changes of its document may have been made.
+ * <p>The changes of one namespace go together to the address where it is written. If one of them has to be repeated, no others of the
+ * namespace are sent until all in flight have returned; then the changes to repeat go first, in their order, with the same request ids. If
+ * a stream breaks, all changes in flight on it are to be repeated, and so is a change that another sidecar has to make. A change that fails
+ * otherwise has failed: later changes of its document may have been made.
  */
 final class Pipeline {
-    /** Changes of one batch, at most. */
+    /** The maximum number of changes of one batch. */
     static final int BATCH_CHANGES = 1000;
-    /** Bytes of one batch, at most, unless a single change has more. */
+    /** The maximum size of one batch in bytes; only a single change may be larger. */
     static final int BATCH_BYTES = 1 << 20;
 
     private final Routes routes;
     private final RetryPolicy retries;
     private final Duration timeout;
-    /** By namespace; those that have nothing to do are not kept. */
+    /** The lanes by namespace; lanes without changes are removed. */
     private final Map<String, Lane> lanes = new LinkedHashMap<>();
     private final Map<Long, One> underWay = new TreeMap<>();
 
@@ -56,9 +56,9 @@ final class Pipeline {
         private final String namespace;
         private final TreeMap<Long, One> waiting = new TreeMap<>();
         private int underWay;
-        /** Where those under way went. */
+        /** The address to which the changes in flight went. */
         private String address = "";
-        /** Whether one is to be repeated. */
+        /** Whether a change is to be repeated. */
         private boolean failing;
         private long notBeforeNanos = System.nanoTime();
 
@@ -67,42 +67,42 @@ final class Pipeline {
         }
     }
 
-    /** {@code timeout}: of a change that has none of its own. */
+    /** {@code timeout} is the timeout of changes that have none of their own. */
     Pipeline(Routes routes, RetryPolicy retries, Duration timeout) {
         this.routes = routes;
         this.retries = retries;
         this.timeout = timeout;
     }
 
-    /** Takes a change; {@code message} has its index as the sequence. */
+    /** Adds a change; {@code message} has the index of the change as its sequence. */
     void add(Change change, PolicyChangeRequest message) {
         Lane lane = lanes.computeIfAbsent(TopicNames.namespaceOf(change.topic()), Lane::new);
         Tries tries = new Tries(retries, change.requestId(), System.nanoTime() + change.timeout().orElse(timeout).toNanos());
         lane.waiting.put(message.getSequence(), new One(message.getSequence(), change, message, lane, tries));
     }
 
-    /** Whether nothing waits and nothing is on its way. */
+    /** Whether no change is waiting or in flight. */
     boolean isIdle() {
         return lanes.isEmpty();
     }
 
-    /** Whether something is on its way over a stream to an address. */
+    /** Whether changes are in flight on a stream to an address. */
     boolean isUnderWay(String address) {
         return lanes.values().stream().anyMatch(lane -> lane.underWay > 0 && lane.address.equals(address));
     }
 
-    /** The addresses to which something can be sent now. */
+    /** The addresses to which changes can be sent now. */
     Collection<String> ready(long nowNanos) {
         return lanes.values().stream().filter(lane -> isReady(lane, nowNanos)).map(this::addressOf).distinct().toList();
     }
 
-    /** How long until something can be sent that can't be now; empty if nothing waits for its time. */
+    /** How long until a change can be sent that can't be sent now; empty if no change is pausing. */
     Optional<Duration> pause(long nowNanos) {
         return lanes.values().stream().filter(lane -> !lane.waiting.isEmpty() && lane.notBeforeNanos - nowNanos > 0)
                 .map(lane -> Duration.ofNanos(lane.notBeforeNanos - nowNanos)).min(Comparator.naturalOrder());
     }
 
-    /** The next batch for an address: what can be sent there now, which from here on is on its way. */
+    /** Returns the next batch for an address: the changes that can be sent there now, which are in flight from here on. */
     UpdatePoliciesRequest batch(String address, long nowNanos) {
         UpdatePoliciesRequest.Builder batch = UpdatePoliciesRequest.newBuilder();
         int bytes = 0;
@@ -127,7 +127,7 @@ final class Pipeline {
         return batch.build();
     }
 
-    /** A result has come from an address: what became of the change; empty if it is repeated, or is none of those under way. */
+    /** Takes a result from an address. Returns the result of the change; empty if the change is repeated, or is not in flight. */
     Optional<ChangeResult> settle(String address, PolicyChangeResult result) {
         One one = underWay.get(result.getSequence());
         if (one == null || !one.lane.address.equals(address)) {
@@ -141,11 +141,14 @@ final class Pipeline {
                     ? Optional.of(done(one, new ChangeResult.Deleted(one.index, deletion, DeleteResult.of(result.getDeleted()))))
                     : Optional.empty();
             case ERROR -> refused(one, address, TopicPoliciesException.of(result.getError()));
-            case RESULT_NOT_SET -> Optional.empty(); // a newer service's
+            case RESULT_NOT_SET -> Optional.empty(); // of a newer service
         };
     }
 
-    /** The stream to an address has ended: what fails for good by it. {@code sent}: whether there was a connection that took it. */
+    /**
+     * The stream to an address has ended. Returns the results of the changes that are not repeated. {@code sent} says whether there was a
+     * connection that took the stream.
+     */
     List<ChangeResult> broke(String address, TopicPoliciesException error, boolean sent) {
         List<ChangeResult> results = new ArrayList<>();
         for (One one : List.copyOf(underWay.values())) {
@@ -160,7 +163,7 @@ final class Pipeline {
         return !lane.waiting.isEmpty() && (!lane.failing || lane.underWay == 0) && lane.notBeforeNanos - nowNanos <= 0;
     }
 
-    /** Where a namespace's changes go; as long as some are on their way, not elsewhere. */
+    /** The address for a namespace's changes; while some are in flight, it stays the same. */
     private String addressOf(Lane lane) {
         return lane.underWay > 0 ? lane.address : routes.writer(lane.namespace);
     }

@@ -10,29 +10,29 @@ import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 
 /**
- * A local, always current copy of the documents of some namespaces or topics, with listeners.
+ * A local copy, kept up to date, of the documents of some namespaces or topics, with listeners.
  *
- * <p>It is complete once it is {@link #synced}; {@link #staleness} says how old it is. It survives whatever happens to the connection and
- * keeps what it knows meanwhile. What a caller knows from an answer can be put in by {@link #offer}, so that it reads its own writes at
- * once.
+ * <p>The copy is complete once it is {@link #synced}; {@link #staleness} says how old it is. Whatever happens to the connection, reads go
+ * on returning the last known documents. A document from the answer to a change can be added with {@link #offer}, so that a caller reads
+ * its own writes at once.
  *
- * <p>Per document, versions never go back, except where a namespace begins anew.
+ * <p>The version of a document never goes back, except when its namespace starts over.
  */
 public final class PolicyCache implements AutoCloseable {
     /**
-     * A document is another one now.
+     * A change of a document.
      *
      * @param topic the topic's full name
-     * @param scope in which clusters
-     * @param before the document before; empty if there was none
-     * @param after the document now; empty if there is none
+     * @param scope the scope of the document
+     * @param before the document before the change; empty if there was none
+     * @param after the document after the change; empty if there is none any more
      */
     public record Change(String topic, Scope scope, Optional<Document> before, Optional<Document> after) {
     }
 
-    /** Somebody who is told of changes, until this is closed. */
+    /** The registration of a listener, which ends when it is closed. */
     public interface Listening extends AutoCloseable {
-        /** Nothing is told any more; what is being told is told to its end. */
+        /** Removes the listener; a call in progress goes on to its end. */
         @Override
         void close();
     }
@@ -61,22 +61,22 @@ public final class PolicyCache implements AutoCloseable {
         });
     }
 
-    /** The LOCAL document of a topic, by any of its names; empty if there is none or none is known. */
+    /** Returns the LOCAL document of a topic, by any of its names; empty if there is none, or none is known yet. */
     public Optional<Document> get(String topic) {
         return get(topic, Scope.LOCAL);
     }
 
     /**
-     * A document; empty if there is none or none is known.
+     * Returns a document; empty if there is none, or none is known yet.
      *
-     * @param topic a topic's name, with or without {@code persistent://}; a partition's means its base topic
-     * @param scope in which clusters
+     * @param topic the topic's name, with or without {@code persistent://}; a partition's name means its base topic
+     * @param scope the scope of the document
      */
     public Optional<Document> get(String topic, Scope scope) {
         return known(topic, scope).filter(Document::exists);
     }
 
-    /** A document, or an absence whose version is known; empty if nothing is known. */
+    /** Returns a document, or an absence whose version is known; empty if nothing is known. */
     public Optional<Document> known(String topic, Scope scope) {
         CacheState.Key key = new CacheState.Key(TopicNames.full(topic), scope);
         synchronized (lock) {
@@ -84,65 +84,69 @@ public final class PolicyCache implements AutoCloseable {
         }
     }
 
-    /** All documents. */
+    /** Returns all documents. */
     public Collection<Document> documents() {
         synchronized (lock) {
             return state.documents();
         }
     }
 
-    /** Whether the copy is complete: the snapshots of all namespaces were told to their end at some time. */
+    /** Whether the first snapshot of every namespace is complete. */
     public boolean synced() {
         return whenSynced.isDone() && !whenSynced.isCompletedExceptionally();
     }
 
     /**
-     * Completes when the copy is complete for the first time; fails when that can't be, because the service refuses or the cache was
-     * closed.
+     * Completes when the first snapshot of every namespace is complete. Fails if the service refuses the watch, or the cache is closed
+     * before.
      */
     public CompletableFuture<Void> whenSynced() {
         return whenSynced.copy();
     }
 
-    /** How old the copy of the namespace is that is worst off; empty as long as not all of it was told once. */
+    /** How long ago the copy of the stalest namespace was confirmed to be complete; empty if one never was. */
     public Optional<Duration> staleness() {
         synchronized (lock) {
             return state.staleness(System.nanoTime());
         }
     }
 
-    /** How old the copy of a namespace is, {@code tenant/namespace}; empty as long as it was not told completely once. */
+    /** How long ago the copy of a namespace, {@code tenant/namespace}, was confirmed to be complete; empty if it never was. */
     public Optional<Duration> staleness(String namespace) {
         synchronized (lock) {
             return state.staleness(namespace, System.nanoTime());
         }
     }
 
-    /** The state of a namespace, as the service has told it over the stream that is open; READY if it told none. */
+    /** The state of a namespace, as the service reported it on the present stream; READY if it reported none. */
     public WatchEvent.Status status(String namespace) {
         synchronized (lock) {
             return state.status(namespace);
         }
     }
 
-    /** Whether the last thing heard was the service, not an interruption. */
+    /** Whether the watch is connected: its last event came from the service and was not an interruption. */
     public boolean connected() {
         return connected;
     }
 
-    /** Why the watch broke or ended the last time; empty if it never did. */
+    /** Why the watch last broke or ended; empty if it never did. */
     public Optional<TopicPoliciesException> lastError() {
         return Optional.ofNullable(lastError);
     }
 
-    /** Whether the copy is not kept current any more, because the service refused it or the cache was closed; see {@link #lastError}. */
+    /**
+     * Whether the watch has ended, so that the copy is no longer kept up to date, because the service refused it or the cache was closed;
+     * see {@link #lastError}.
+     */
     public boolean ended() {
         return watch.isEnded();
     }
 
     /**
-     * Adds a listener. It is told of every document there is, as one that was not there before, and then of every change, one at a time.
-     * One that is slow delays nobody, and is told of each document from what it was told last to the newest. Do not block in it for long.
+     * Adds a listener. It is called for every existing document, with {@code before} empty, and then for every change, one at a time. A
+     * slow listener delays neither the cache nor other listeners: it gets each document that it has missed once, from the state that it
+     * knows to the newest. Do not block in it for long.
      */
     public Listening listen(Consumer<Change> listener) {
         CacheListening listening = new CacheListening(lock, key -> state.known(key).filter(Document::exists), listener, executor,
@@ -161,7 +165,7 @@ public final class PolicyCache implements AutoCloseable {
         return listening;
     }
 
-    /** Puts in a document that an answer gave, if it is newer than what is known. */
+    /** Stores a document from an answer, if it is newer than the stored one. */
     public void offer(Document document) {
         synchronized (lock) {
             state.offer(document);
@@ -170,8 +174,8 @@ public final class PolicyCache implements AutoCloseable {
     }
 
     /**
-     * Takes out what is known of a topic that is gone together with its namespace, as an answer said: there is no version to {@link
-     * #offer}. Listeners are told that its documents are absent. What the watch tells of it later counts again.
+     * Removes the documents of a topic that was deleted together with its namespace, as an answer said: there is no version to {@link
+     * #offer}. Listeners are called with absent documents. Later events of the watch count again.
      */
     public void gone(String topic) {
         synchronized (lock) {
@@ -180,7 +184,7 @@ public final class PolicyCache implements AutoCloseable {
         wake();
     }
 
-    /** Ends the watch, and the listeners; what is known stays readable. */
+    /** Ends the watch and the listeners; the documents stay readable. */
     @Override
     public void close() {
         watch.close();

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Optional;
 import topicpolicies.v1.GetPolicyRequest;
 
-/** A read of the documents of one topic: now, not before a version, or as they were. Immutable. */
+/** A read of the documents of one topic: as they are now, at least at a version, or as they were. Immutable. */
 public final class Read {
     private final GetPolicyRequest message;
     private final Optional<Scope> scope;
@@ -18,7 +18,7 @@ public final class Read {
         this.timeout = builder.timeout;
     }
 
-    /** A read of a topic, now. */
+    /** A read of a topic's documents as they are now. */
     public static Builder of(String topic) {
         return new Builder(topic);
     }
@@ -35,7 +35,7 @@ public final class Read {
         return message.toBuilder().addAllScopes(Scope.messages(scopes)).build();
     }
 
-    /** What a read is made of. */
+    /** Builds a read. */
     public static final class Builder {
         private final GetPolicyRequest.Builder message = GetPolicyRequest.newBuilder();
         private Optional<Scope> scope = Optional.empty();
@@ -45,37 +45,37 @@ public final class Read {
             message.setTopic(topic);
         }
 
-        /** Of one scope; {@code get} reads LOCAL without it, and {@code getBoth} takes none. */
+        /** Sets the scope; {@code get} reads LOCAL by default, and {@code getBoth} accepts no scope. */
         public Builder scope(Scope value) {
             scope = Optional.of(value);
             return this;
         }
 
-        /** The answer must have reached this version, such as an update returned it. Of one scope only. */
+        /** Sets a version that the answer must have reached, such as the one that an update returned. For one scope only. */
         public Builder atLeastVersion(String version) {
             message.setAtLeastVersion(version);
             return this;
         }
 
-        /** As it was at a time that is over, by the history. */
+        /** Reads the document as it was at a time in the past, from the history. */
         public Builder asOfTime(Instant time) {
             message.setAsOfTime(Times.message(time));
             return this;
         }
 
-        /** As it was at this version, by the history. Of one scope only. */
+        /** Reads the document of this version, from the history. For one scope only. */
         public Builder asOfVersion(String version) {
             message.setAsOfVersion(version);
             return this;
         }
 
-        /** How long it may take in all. */
+        /** Sets how long the call may take in all, retries included. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The read. */
+        /** Builds the read. */
         public Read build() {
             return new Read(this);
         }

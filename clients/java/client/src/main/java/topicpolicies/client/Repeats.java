@@ -4,15 +4,15 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 
-/** The attempts of one call: whether there is another one, and how long to wait before it. */
+/** Decides about the attempts of one call: whether there is another one, and how long to wait before it. */
 final class Repeats {
-    /** How often one call goes from a sidecar to the one that it names; more than that is sidecars that name each other. */
+    /** How many times one call follows the leader that an error names. A call that needs more hops meets sidecars that name each other. */
     static final int MOST_HOPS = 16;
 
     private final RetryPolicy policy;
     private final boolean change;
     private int failures;
-    /** Failures of the service, or of a connection after something was sent. */
+    /** How many attempts failed in the service, or on a connection after something was sent. */
     private int answered;
     private int hops;
 
@@ -22,13 +22,13 @@ final class Repeats {
     }
 
     /**
-     * An attempt has failed.
+     * Takes note that an attempt failed.
      *
      * @param error why
-     * @param sent whether its request went out
-     * @param redirected whether the error named who can answer; the first time there is no pause before that is tried
-     * @param chance at least 0, less than 1
-     * @return how long to wait before the next one; empty if there is none
+     * @param sent whether its request was sent
+     * @param redirected whether the error named the leader; the first time there is no pause before trying that
+     * @param chance a random number, at least 0 and less than 1
+     * @return how long to wait before the next attempt; empty if there is none
      */
     Optional<Duration> failed(TopicPoliciesException error, boolean sent, boolean redirected, double chance) {
         if (!policy.repeats()) {
@@ -43,7 +43,7 @@ final class Repeats {
                 return Optional.of(Duration.ZERO);
             }
         } else if (!Routes.refusedByFollower(error) && !unsent(error, sent) && !error.isPassingLimit()) {
-            // With the others nothing was done: until the call's time is over.
+            // In the other cases nothing was done: retried until the call's time is over.
             answered++;
             if (!mayHelp(error.code()) || answered >= policy.maxAttempts()) {
                 return Optional.empty();
@@ -59,7 +59,7 @@ final class Repeats {
     }
 
     private boolean mayHelp(Status.Code code) {
-        // A deadline is that of the attempt, or the service did not learn the outcome in time: a repeat learns it.
+        // The attempt's time was over, or the service did not learn the outcome in time: a repeat learns it.
         return RetryPolicy.PASSING.contains(code) || change && code == Status.Code.DEADLINE_EXCEEDED;
     }
 }

@@ -11,12 +11,12 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Where a watch is in each of its namespaces. A namespace that is missing begins with a snapshot.
+ * The place of a watch in each of its namespaces. A namespace without an entry begins with a snapshot.
  *
- * @param namespaces by {@code tenant/namespace}
+ * @param namespaces the places by {@code tenant/namespace}
  */
 public record ResumeToken(Map<String, WatchToken> namespaces) {
-    /** Nowhere yet. */
+    /** No places: every namespace begins with a snapshot. */
     public static final ResumeToken NONE = new ResumeToken(Map.of());
 
     /** Copies the places. */
@@ -24,7 +24,7 @@ public record ResumeToken(Map<String, WatchToken> namespaces) {
         namespaces = Map.copyOf(namespaces);
     }
 
-    /** As one line of JSON, to be kept and given to {@link #parse}; it is the same in the clients of all languages. */
+    /** Returns the token as one line of JSON, to be saved and passed to {@link #parse}. The format is the same in all clients. */
     public String format() {
         JsonObject places = new JsonObject();
         new TreeMap<>(namespaces).forEach((name, token) -> {
@@ -41,7 +41,7 @@ public record ResumeToken(Map<String, WatchToken> namespaces) {
         return all.toString();
     }
 
-    /** From what {@link #format} gave, in any language; IllegalArgumentException if it is something else. */
+    /** Parses the output of {@link #format} of any client; throws IllegalArgumentException for any other text. */
     public static ResumeToken parse(String text) {
         try {
             Map<String, WatchToken> places = new HashMap<>();
@@ -54,7 +54,7 @@ public record ResumeToken(Map<String, WatchToken> namespaces) {
                 places.put(each.getKey(), new WatchToken(place.get("log").getAsString(), positions, leftOut));
             }
             return new ResumeToken(places);
-        } catch (RuntimeException error) { // of many kinds, for text of many kinds
+        } catch (RuntimeException error) { // the kind of exception depends on the text
             String message = "This is not a saved watch token. Begin without one: the watch starts with a snapshot.";
             throw new IllegalArgumentException(message, error);
         }

@@ -10,28 +10,31 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * Where the calls of one client go, without I/O. Thread-safe.
+ * The addresses to which the calls of one client go, without I/O. Thread-safe.
  *
- * <p>Sidecars may share the namespaces of a cluster so that each is written by one of them, its leader. The others serve reads and watches;
- * a change they refuse with the reason NOT_LEADER, and name the leader's address. It is remembered by namespace, and forgotten when it
- * fails. Everything else goes to one of the addresses that the client was given, and on to the next one when that can't be reached.
+ * <p>Sidecars may share the namespaces of a cluster, so that each namespace is written by one of them, its leader. The others serve reads
+ * and watches; they refuse a change with the reason NOT_LEADER and name the leader's address. The leader is remembered by namespace, and
+ * forgotten when a call to it fails. All other calls go to one of the addresses that the client was given, and to the next one when that
+ * can't be reached.
  */
 final class Routes {
-    /** Namespaces whose leaders are remembered. */
+    /** The maximum number of namespaces whose leaders are remembered. */
     static final int MOST_LEADERS = 10_000;
     private static final String NOT_LEADER = "NOT_LEADER";
     private static final List<String> SCHEMES = List.of("ipv4:", "ipv6:", "unix:", "unix-abstract:", "dns:", "vsock:", "xds:");
-    /** How calls fail that another sidecar may answer. */
+    /** The status codes of calls that another sidecar may be able to answer. */
     private static final Set<Status.Code> ELSEWHERE = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.DEADLINE_EXCEEDED,
             Status.Code.CANCELLED, Status.Code.INTERNAL, Status.Code.UNKNOWN);
 
     private final List<String> addresses;
     private final boolean follows;
     private int turn;
-    /** Where the changes of a namespace go, if not to the address whose turn it is; the oldest first. */
+    /** The addresses for changes, by namespace, where they differ from the current address; the oldest entry first. */
     private final Map<String, String> writers = new LinkedHashMap<>();
 
-    /** {@code addresses} are those that the client was given; {@code follows}: whether it goes anywhere else. */
+    /**
+     * {@code addresses} are the addresses that the client was given; {@code follows} says whether it follows leaders to other addresses.
+     */
     Routes(List<String> addresses, boolean follows) {
         this.addresses = List.copyOf(addresses);
         this.follows = follows;
@@ -42,24 +45,24 @@ final class Routes {
         return addresses;
     }
 
-    /** Where to read and to watch. */
+    /** The current address, for reads and watches. */
     synchronized String address() {
         return addresses.get(turn);
     }
 
-    /** Where to change something of a namespace. */
+    /** The address for changes of a namespace. */
     synchronized String writer(String namespace) {
         return writers.getOrDefault(namespace, addresses.get(turn));
     }
 
-    /** Takes note that a read or a watch has failed. */
+    /** Takes note that a read or a watch failed at an address. */
     synchronized void failed(String address, TopicPoliciesException error) {
         if (ELSEWHERE.contains(error.code())) {
             leave(address);
         }
     }
 
-    /** The next address has its turn, if this one has it. */
+    /** Moves on to the next address, if this one is the current one. */
     synchronized void leave(String address) {
         if (address.equals(addresses.get(turn))) {
             turn = (turn + 1) % addresses.size();
@@ -67,8 +70,8 @@ final class Routes {
     }
 
     /**
-     * Takes note that a change has failed; gives whether the error named another address, so that there is no need to wait before that is
-     * tried.
+     * Takes note that a change failed at an address. Returns whether the error named another address, so that the next attempt needs no
+     * pause.
      */
     synchronized boolean failed(String address, String namespace, TopicPoliciesException error) {
         if (!refusedByFollower(error)) {
@@ -85,7 +88,7 @@ final class Routes {
         return leader(address, error).isPresent();
     }
 
-    /** The other address that an error names, if the client goes there. */
+    /** The other address that an error names, if the client follows it. */
     Optional<String> leader(String address, TopicPoliciesException error) {
         boolean elsewhere = follows && refusedByFollower(error) && !named(error).isEmpty() && !named(error).equals(address);
         return elsewhere ? Optional.of(named(error)) : Optional.empty();
@@ -96,7 +99,7 @@ final class Routes {
         writers.remove(namespace, address);
     }
 
-    /** Whom to ask next for the leader; reads do not move. */
+    /** The address to try next in search of the leader; the current address does not change. */
     private String after(String address) {
         int at = addresses.indexOf(address);
         return at < 0 ? addresses.get(turn) : addresses.get((at + 1) % addresses.size());
@@ -114,12 +117,12 @@ final class Routes {
         return error.metadata().getOrDefault("leader", "");
     }
 
-    /** Whether a change was refused, and certainly not made, because another sidecar writes the namespace. */
+    /** Whether a change was refused because another sidecar writes the namespace. It was certainly not made. */
     static boolean refusedByFollower(TopicPoliciesException error) {
         return error.fromService() && error.reason().equals(NOT_LEADER);
     }
 
-    /** The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business. */
+    /** Splits a target into addresses, separated by commas. A target with a scheme is one address, which gRPC resolves. */
     static List<String> addressesOf(String target) {
         if (target.contains("://") || SCHEMES.stream().anyMatch(target::startsWith)) {
             return List.of(target);

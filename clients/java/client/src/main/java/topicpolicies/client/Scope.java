@@ -21,12 +21,12 @@ public enum Scope {
         return message;
     }
 
-    /** The scopes that a request names: each once, in their order. */
+    /** The scopes as a request takes them: each once, in their order. */
     static List<topicpolicies.v1.Scope> messages(Collection<Scope> scopes) {
         return scopes.stream().distinct().sorted().map(Scope::message).toList();
     }
 
-    /** The scope of an answer; empty if a newer service has one that is not known here: what it is said of is passed over. */
+    /** Converts the scope of an answer; empty if it is one of a newer service. Documents of such a scope are ignored. */
     static Optional<Scope> of(topicpolicies.v1.Scope message) {
         return switch (message) {
             case SCOPE_LOCAL -> Optional.of(LOCAL);

@@ -1,10 +1,10 @@
 package topicpolicies.client;
 
 /**
- * The documents of one topic in both scopes, read at once.
+ * The documents of one topic in both scopes, read in one call.
  *
- * @param local the LOCAL one, or its absence
- * @param global the GLOBAL one, or its absence
+ * @param local the LOCAL document, or its absence
+ * @param global the GLOBAL document, or its absence
  */
 public record ScopedDocuments(Document local, Document global) {
 }

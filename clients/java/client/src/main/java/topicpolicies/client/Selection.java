@@ -22,12 +22,12 @@ public final class Selection {
         }
     }
 
-    /** All topics of some namespaces, {@code tenant/namespace}. */
+    /** Selects all topics of some namespaces, {@code tenant/namespace}. */
     public static Builder ofNamespaces(String... namespaces) {
         return new Builder().namespaces(namespaces);
     }
 
-    /** Some topics. */
+    /** Selects some topics. */
     public static Builder ofTopics(String... topics) {
         return new Builder().topics(topics);
     }
@@ -48,7 +48,7 @@ public final class Selection {
         return message.getEndWhenSynced();
     }
 
-    /** The namespaces of all that is selected. */
+    /** The namespaces of everything that is selected. */
     Set<String> allNamespaces() {
         Set<String> names = new LinkedHashSet<>();
         message.getTopicsList().forEach(topic -> names.add(TopicNames.namespaceOf(topic)));
@@ -60,7 +60,7 @@ public final class Selection {
         return message.toBuilder();
     }
 
-    /** What a selection is made of. */
+    /** Builds a selection. */
     public static final class Builder {
         private final WatchPoliciesRequest.Builder message = WatchPoliciesRequest.newBuilder();
         private ResumeToken resume = ResumeToken.NONE;
@@ -69,67 +69,67 @@ public final class Selection {
         private Builder() {
         }
 
-        /** These topics, too. */
+        /** Adds topics. */
         public Builder topics(String... topics) {
             message.addAllTopics(List.of(topics));
             return this;
         }
 
-        /** All topics of these namespaces, too. */
+        /** Adds all topics of these namespaces. */
         public Builder namespaces(String... namespaces) {
             message.addAllNamespaces(List.of(namespaces));
             return this;
         }
 
-        /** In some scopes only. */
+        /** Selects scopes; by default both. */
         public Builder scopes(Collection<Scope> value) {
             message.clearScopes().addAllScopes(Scope.messages(value));
             return this;
         }
 
-        /** What is told; without it {@link WatchMode#LATEST}. */
+        /** Sets which events are sent; by default {@link WatchMode#LATEST}. */
         public Builder mode(WatchMode value) {
             message.setMode(value.message());
             return this;
         }
 
-        /** Beginning with the first event that the history has, instead of with a snapshot. Not with {@link WatchMode#LATEST}. */
+        /** Begins with the first event in the history instead of with a snapshot. Not with {@link WatchMode#LATEST}. */
         public Builder fromBeginning() {
             message.setFromBeginning(true);
             return this;
         }
 
-        /** Until all was told, and not longer. */
+        /** Ends the watch when every namespace is synced. */
         public Builder endWhenSynced() {
             message.setEndWhenSynced(true);
             return this;
         }
 
-        /** With the document before each change. */
+        /** Adds the document before each change. */
         public Builder includePrevious() {
             message.setIncludePrevious(true);
             return this;
         }
 
-        /** Going on where an earlier watch was; a namespace that is not in it begins anew. */
+        /** Resumes where an earlier watch was; a namespace that is not in the token starts over with a snapshot. */
         public Builder resume(ResumeToken value) {
             resume = value;
             return this;
         }
 
-        /** With so much time between two bookmarks, from 1 second to 1 hour; without it as the service has it (10 seconds). */
+        /** Sets the time between two bookmarks of a namespace, from 1 second to 1 hour; by default 10 seconds. */
         public Builder bookmarkInterval(Duration value) {
             message.setBookmarkInterval(Times.message(value));
             return this;
         }
 
-        /** Trying again whatever the service says, for programs that nobody watches. Otherwise a refusal ends the watch. */
+        /** Connects again whatever the service says, for programs that run unattended. By default, a refusal ends the watch. */
         public Builder relentless() {
             relentless = true;
             return this;
         }
 
-        /** The selection. */
+        /** Builds the selection. */
         public Selection build() {
             return new Selection(this);
         }

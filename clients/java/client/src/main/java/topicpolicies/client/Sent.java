@@ -9,7 +9,7 @@ import io.grpc.ClientStreamTracer;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 
-/** Notes whether there was a connection that took a call. */
+/** Records whether there was a connection that took a call. */
 final class Sent implements ClientInterceptor {
     private volatile boolean sent;
 

@@ -5,7 +5,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Runs tasks one after the other, in the order in which they came, on another executor's threads. */
+/** Runs tasks one after the other, in the order in which they were added, on another executor's threads. */
 final class SerialExecutor implements Executor {
     private final ConcurrentLinkedQueue<Runnable> tasks = new ConcurrentLinkedQueue<>();
     private final AtomicInteger waiting = new AtomicInteger();
@@ -15,7 +15,7 @@ final class SerialExecutor implements Executor {
         this.executor = executor;
     }
 
-    /** Runs a task some time; fails if the other executor takes nothing any more, after which this one does not either. */
+    /** Runs a task at some time; throws if the other executor rejects tasks, after which this one accepts none either. */
     @Override
     public void execute(Runnable task) {
         tasks.add(task);

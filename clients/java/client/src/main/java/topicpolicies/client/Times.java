@@ -4,7 +4,7 @@ import com.google.protobuf.Timestamp;
 import java.time.Duration;
 import java.time.Instant;
 
-/** Times and durations as messages. */
+/** Converts times and durations to messages and back. */
 final class Times {
     private Times() {
     }

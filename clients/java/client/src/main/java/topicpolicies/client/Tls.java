@@ -3,9 +3,9 @@ package topicpolicies.client;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** TLS of a connection. All files are PEM. Immutable: each method gives changed settings. */
+/** The TLS settings of a connection. All files are PEM. Immutable: each method returns changed settings. */
 public final class Tls {
-    /** TLS with Java's own authorities. */
+    /** TLS with Java's own certificate authorities. */
     public static final Tls DEFAULT = new Tls(Optional.empty(), Optional.empty(), Optional.empty(), Optional.empty());
 
     private final Optional<Path> authorities;
@@ -20,32 +20,32 @@ public final class Tls {
         this.serverName = serverName;
     }
 
-    /** TLS with the authorities of a file, against which the server's certificate is checked. */
+    /** TLS with the certificate authorities of a file, against which the server's certificate is checked. */
     public static Tls trusting(Path authorities) {
         return new Tls(Optional.of(authorities), Optional.empty(), Optional.empty(), Optional.empty());
     }
 
-    /** With a certificate of the client's own and its private key, if the server asks for one (mutual TLS). */
+    /** Adds the client's certificate and its private key, if the server requires one (mutual TLS). */
     public Tls certificate(Path certificateFile, Path keyFile) {
         return new Tls(authorities, Optional.of(certificateFile), Optional.of(keyFile), serverName);
     }
 
-    /** With the name that the server's certificate carries, where it differs from the address. */
+    /** Sets the name in the server's certificate, if it differs from the address. */
     public Tls serverName(String value) {
         return new Tls(authorities, certificate, key, Optional.of(value));
     }
 
-    /** The file of the authorities; empty: Java's own. */
+    /** The file of the certificate authorities; empty: Java's own. */
     public Optional<Path> authorities() {
         return authorities;
     }
 
-    /** The file of the client's own certificate. */
+    /** The file of the client's certificate. */
     public Optional<Path> certificate() {
         return certificate;
     }
 
-    /** The file of its private key. */
+    /** The file of the client's private key. */
     public Optional<Path> key() {
         return key;
     }

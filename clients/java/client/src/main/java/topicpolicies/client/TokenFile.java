@@ -12,8 +12,8 @@ import java.util.Objects;
 import java.util.function.Supplier;
 
 /**
- * The bearer token in a file, for {@link ClientOptions.Builder#token}. It is read anew when the file changes; while it can't be read, or has no
- * token in it, the token before stays. Threads and clients can share one.
+ * A bearer token that is read from a file, for {@link ClientOptions.Builder#token}. The file is read again when it changes; while it can't
+ * be read, or has no token in it, the last token stays in use. Threads and clients can share one.
  */
 public final class TokenFile implements Supplier<String> {
     private static final Duration LOOK = Duration.ofSeconds(1);
@@ -25,16 +25,16 @@ public final class TokenFile implements Supplier<String> {
     private long looked;
 
     /**
-     * Reads it.
+     * Reads the file.
      *
-     * @throws UncheckedIOException it can't be read
-     * @throws IllegalArgumentException there is no token in it
+     * @throws UncheckedIOException if the file can't be read
+     * @throws IllegalArgumentException if the file has no token in it
      */
     public TokenFile(Path path) {
         this(path, LOOK);
     }
 
-    /** {@code look}: between two looks at the file. */
+    /** {@code look} is the time between two checks of the file. */
     TokenFile(Path path, Duration look) {
         this.path = path;
         this.lookNanos = look.toNanos();
@@ -61,11 +61,11 @@ public final class TokenFile implements Supplier<String> {
                 seen = stamp;
             }
         } catch (UncheckedIOException | IllegalArgumentException error) {
-            return; // it is looked at again: who writes it may be in the middle of it
+            return; // the file is checked again: its writer may be in the middle of writing
         }
     }
 
-    /** Which file it is, when it was written, and how long it is. */
+    /** The file's key, modification time and size, which change when the file is replaced or written. */
     private List<Object> stamp() {
         try {
             BasicFileAttributes found = Files.readAttributes(path, BasicFileAttributes.class);

@@ -1,20 +1,20 @@
 package topicpolicies.client;
 
-/** Names of topics as Pulsar reads them. The service judges whether they are valid; here they are only brought into one form. */
+/** Names of topics as Pulsar reads them. The names are only brought into one form; the service decides whether they are valid. */
 final class TopicNames {
     private static final String PARTITION = "-partition-";
 
     private TopicNames() {
     }
 
-    /** A topic's full name: with its domain, and without a partition's suffix. */
+    /** A topic's full name: with its domain, and without a partition suffix. */
     static String full(String topic) {
         String name = topic.contains("://") ? topic : "persistent://" + topic;
         int suffix = name.lastIndexOf(PARTITION);
         return suffix >= 0 && isPartition(name.substring(suffix + PARTITION.length())) ? name.substring(0, suffix) : name;
     }
 
-    /** Whether {@code TopicName.getPartitionIndex} takes a number for a partition's: no leading zero, and digits of any script. */
+    /** Whether {@code TopicName.getPartitionIndex} reads a text as a partition number: digits of any script, without a leading zero. */
     private static boolean isPartition(String number) {
         try {
             int index = Integer.parseInt(number);
@@ -24,7 +24,7 @@ final class TopicNames {
         }
     }
 
-    /** {@code tenant/namespace} of a topic's name, with or without its domain. */
+    /** The {@code tenant/namespace} of a topic's name, with or without its domain. */
     static String namespaceOf(String topic) {
         String[] parts = topic.substring(topic.indexOf("://") < 0 ? 0 : topic.indexOf("://") + 3).split("/", 3);
         return parts.length < 2 ? topic : parts[0] + "/" + parts[1];

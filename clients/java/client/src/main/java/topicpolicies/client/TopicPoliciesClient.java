@@ -21,10 +21,10 @@ import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 
 /**
- * Changes, reads and follows topic policies. It may be used by any number of threads; close it when it is no longer needed.
+ * Changes, reads and follows topic policies. Safe for use by multiple threads; close it when it is no longer needed.
  *
- * <p>Each call comes in two forms: {@code get} waits, {@code getAsync} gives a future, and whoever cancels that gives the call up. Both
- * fail with {@link TopicPoliciesException} or one of its kinds. Futures complete on the client's executor; do not block there.
+ * <p>Each call comes in two forms: {@code get} blocks, {@code getAsync} returns a future; cancelling the future ends the call. Both fail
+ * with {@link TopicPoliciesException} or one of its subclasses. Futures complete on the client's executor; do not block there.
  */
 public final class TopicPoliciesClient implements AutoCloseable {
     private final ClientOptions options;
@@ -45,7 +45,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
         this.calls = new Calls(line, retries, pauses);
     }
 
-    /** A client; the first call connects. */
+    /** Creates a client; the first call connects. */
     public static TopicPoliciesClient open(ClientOptions options) {
         return open(options, options.retries() ? RetryPolicy.DEFAULT : RetryPolicy.NONE);
     }
@@ -54,20 +54,20 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return new TopicPoliciesClient(options, Line.to(options, retries), retries);
     }
 
-    /** A client with the default options; see {@link ClientOptions#of}. */
+    /** Creates a client with the default options; see {@link ClientOptions#of}. */
     public static TopicPoliciesClient open(String target) {
         return open(ClientOptions.of(target).build());
     }
 
     /**
-     * A client on an open channel, which stays open when the client is closed; the options say nothing of the connection then, and the
-     * client follows no leader.
+     * Creates a client on an open channel, which stays open when the client is closed. The options' connection settings are ignored, and
+     * the client follows no leaders.
      */
     public static TopicPoliciesClient on(Channel channel, ClientOptions options) {
         return new TopicPoliciesClient(options, Line.on(channel, options), options.retries() ? RetryPolicy.DEFAULT : RetryPolicy.NONE);
     }
 
-    /** The generated stub, with the metadata of this client's calls, at the address that it reads from. It repeats no changes. */
+    /** The generated stub, with the metadata of this client's calls, at the address for reads. It retries no changes. */
     public TopicPoliciesServiceStub stub() {
         return line.stub(line.routes().address());
     }
@@ -77,7 +77,10 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return Calls.await(updateAsync(update));
     }
 
-    /** Changes the named fields of the LOCAL document; what is named and not set is cleared. Without names: what is set. */
+    /**
+     * Changes the named fields of the LOCAL document; a field that is named and not set is cleared. Without names, the fields that are set
+     * are changed.
+     */
     public UpdateResult update(String topic, TopicPolicies policies, String... mask) {
         return update(Update.of(topic).policies(policies).mask(mask).build());
     }
@@ -100,7 +103,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return Calls.await(editAsync(edit));
     }
 
-    /** Changes a document by editing a copy of it; fails with {@link ConflictException} if others were faster again and again. */
+    /** Changes a document by editing a copy of it; fails with {@link ConflictException} if other writers were faster again and again. */
     public CompletableFuture<UpdateResult> editAsync(Edit edit) {
         return new EditLoop(this, edit, pauses, edit.timeout().orElse(options.timeout())).start();
     }
@@ -123,7 +126,10 @@ public final class TopicPoliciesClient implements AutoCloseable {
                 : calls.change(question, TopicNames.namespaceOf(deletion.topic()), deletion.requestId());
     }
 
-    /** Makes many changes, in batches; gives what became of each, in their order. One that fails concerns no other one. */
+    /**
+     * Makes many changes, in batches. Returns the result of each, in the order of the changes. A change that fails does not affect the
+     * others.
+     */
     public List<ChangeResult> updateMany(Iterable<? extends Change> changes) {
         List<ChangeResult> results = new ArrayList<>();
         Calls.await(updateManyAsync(changes, results::add));
@@ -132,13 +138,14 @@ public final class TopicPoliciesClient implements AutoCloseable {
     }
 
     /**
-     * Makes many changes, in batches. Those of one document are made in their order.
+     * Makes many changes, in batches. Changes of one document are made in their order.
      *
-     * @param changes the changes. A thread of its own takes them, some ahead of what is told, so they may still be coming, and need not fit
-     *     into memory
-     * @param listener is told what became of each, one at a time, in the order in which they are settled; while it is busy no others are
-     *     told
-     * @return completes when all was told. If it fails, or is cancelled, changes that were not told of may or may not have been made
+     * @param changes the changes. A separate thread reads them, somewhat ahead of the results, so the iteration may block for further
+     *     changes, and they need not fit into memory
+     * @param listener is called with the result of each change, one at a time, in the order in which the changes are settled; while it is
+     *     busy, no further results are read
+     * @return completes when the listener has got all results. If it fails, or is cancelled, changes without a result may or may not have
+     *     been made
      */
     public CompletableFuture<Void> updateManyAsync(Iterable<? extends Change> changes, Consumer<? super ChangeResult> listener) {
         UpdateMany many = new UpdateMany(line, retries, pauses, options.timeout(), executor, changes, listener);
@@ -147,38 +154,38 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return many.done();
     }
 
-    /** Reads the LOCAL document of a topic; an absent one is no error. */
+    /** Reads the LOCAL document of a topic. If there is none, the result has no policies; that is no error. */
     public Document get(String topic) {
         return get(Read.of(topic).build());
     }
 
-    /** Reads one document; an absent one is no error. */
+    /** Reads one document. If there is none, the result has no policies; that is no error. */
     public Document get(String topic, Scope scope) {
         return get(Read.of(topic).scope(scope).build());
     }
 
-    /** Reads one document; an absent one is no error. */
+    /** Reads one document. If there is none, the result has no policies; that is no error. */
     public Document get(Read read) {
         return Calls.await(getAsync(read));
     }
 
-    /** Reads one document; an absent one is no error. */
+    /** Reads one document. If there is none, the result has no policies; that is no error. */
     public CompletableFuture<Document> getAsync(Read read) {
         Scope scope = read.scope().orElse(Scope.LOCAL);
         return got(read, List.of(scope), answer -> answered(answer, scope));
     }
 
-    /** Reads the documents of a topic in both scopes at once. */
+    /** Reads the documents of a topic in both scopes in one call. */
     public ScopedDocuments getBoth(String topic) {
         return getBoth(Read.of(topic).build());
     }
 
-    /** Reads the documents of a topic in both scopes at once; the read names none. */
+    /** Reads the documents of a topic in both scopes in one call; the read must not set a scope. */
     public ScopedDocuments getBoth(Read read) {
         return Calls.await(getBothAsync(read));
     }
 
-    /** Reads the documents of a topic in both scopes at once; the read names none. */
+    /** Reads the documents of a topic in both scopes in one call; the read must not set a scope. */
     public CompletableFuture<ScopedDocuments> getBothAsync(Read read) {
         if (read.scope().isPresent()) {
             throw new IllegalArgumentException("a read of both scopes names none");
@@ -187,61 +194,62 @@ public final class TopicPoliciesClient implements AutoCloseable {
                 answer -> new ScopedDocuments(answered(answer, Scope.LOCAL), answered(answer, Scope.GLOBAL)));
     }
 
-    /** Reads what holds for a topic, as brokers enforce it. */
+    /** Reads the effective policies of a topic, as brokers enforce them. */
     public EffectivePolicies effective(String topic) {
         return effective(EffectiveRead.of(topic).build());
     }
 
-    /** Reads what holds for a topic, and which level says so. */
+    /** Reads the effective policies of a topic, and the level that sets each value. */
     public EffectivePolicies effective(EffectiveRead read) {
         return Calls.await(effectiveAsync(read));
     }
 
-    /** Reads what holds for a topic, and which level says so. */
+    /** Reads the effective policies of a topic, and the level that sets each value. */
     public CompletableFuture<EffectivePolicies> effectiveAsync(EffectiveRead read) {
         return calls.read(question(TopicPoliciesServiceStub::getEffectivePolicy, read.message(), EffectivePolicies::of, read.timeout()));
     }
 
-    /** The documents of a namespace in both scopes. */
+    /** Lists the documents of a namespace in both scopes. */
     public DocumentList list(String namespace) {
         return list(Listing.of(namespace).build());
     }
 
-    /** The documents of a namespace. */
+    /** Lists the documents of a namespace. */
     public DocumentList list(Listing listing) {
         return new DocumentList(listing.namespace(), token -> Calls.await(calls.read(question(
                 TopicPoliciesServiceStub::listPolicies, listing.page(token), Function.<Answered<ListPoliciesResponse>>identity(),
                 listing.timeout()))));
     }
 
-    /** What happened to the documents of a topic or a namespace. */
+    /** Reads the history of the documents of a topic or a namespace, as the server has recorded it. */
     public History history(HistoryQuery query) {
         return new History(token -> Calls.await(calls.read(question(
                 TopicPoliciesServiceStub::listHistory, query.page(token), Function.<Answered<ListHistoryResponse>>identity(),
                 query.timeout()))));
     }
 
-    /** What the server is, and what its limits are. */
+    /** Reads the server's version, configuration and limits. */
     public GetServerInfoResponse serverInfo() {
         return Calls.await(serverInfoAsync());
     }
 
-    /** What the server is, and what its limits are. */
+    /** Reads the server's version, configuration and limits. */
     public CompletableFuture<GetServerInfoResponse> serverInfoAsync() {
         return serverInfoAsync(options.timeout());
     }
 
-    /** What the server is, and what its limits are; {@code timeout} is how long asking may take in all. */
+    /** Reads the server's version, configuration and limits; {@code timeout} is how long the call may take in all. */
     public CompletableFuture<GetServerInfoResponse> serverInfoAsync(Duration timeout) {
         return calls.read(question(TopicPoliciesServiceStub::getServerInfo, GetServerInfoRequest.getDefaultInstance(),
                 Answered<GetServerInfoResponse>::message, Optional.of(ClientOptions.positive(timeout))));
     }
 
     /**
-     * Follows documents: a snapshot, then changes. It resumes by itself where it broke.
+     * Follows documents: a snapshot, then changes. When the stream breaks, the watch resumes where it was.
      *
      * @param selection what to follow
-     * @param listener is told one event at a time, in order; while it is busy, the service waits and nobody else is delayed
+     * @param listener is called with one event at a time, in order; while it is busy, the service holds back this watch's further events
+     *     and no others
      */
     public Watch watch(Selection selection, Watch.Listener listener) {
         Watch watch = new Watch(line, new WatchSession(selection), listener, pauses);
@@ -250,17 +258,17 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return watch;
     }
 
-    /** A local, always current copy of what is selected. Close it when it is no longer needed. */
+    /** Keeps a local copy of the documents that are selected. Close the cache when it is no longer needed. */
     public PolicyCache cache(Selection selection) {
         return new PolicyCache(this, selection, executor);
     }
 
-    /** A local, always current copy of all topics of some namespaces. */
+    /** Keeps a local copy of the documents of all topics of some namespaces. */
     public PolicyCache cache(String... namespaces) {
         return cache(Selection.ofNamespaces(namespaces).build());
     }
 
-    /** Ends all calls, watches and caches, and the connections. */
+    /** Ends all calls, watches and caches, and closes the connections. */
     @Override
     public void close() {
         open.close();
@@ -269,7 +277,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
         pauses.close();
     }
 
-    /** The address, or several; a client on a given channel has those that its options say, and goes nowhere. */
+    /** The address, or several. For a client on a given channel these come from the options, and are not used. */
     @Override
     public String toString() {
         return "TopicPoliciesClient[" + options.target() + (line.isClosed() ? ", closed" : "") + "]";

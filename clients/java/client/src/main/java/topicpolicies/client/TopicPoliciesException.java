@@ -17,16 +17,16 @@ import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 
-/** A call failed: what the service said, or what became of the connection. */
+/** The error of a failed call: of the service, or of the connection. */
 public class TopicPoliciesException extends RuntimeException {
-    /** How changes are refused that met another document than they were made for. */
+    /** The status codes of changes that met another document than they require. */
     private static final Set<Status.Code> CONFLICTS = EnumSet.of(Status.Code.ABORTED, Status.Code.ALREADY_EXISTS);
     private static final String DOMAIN = "topicpolicies";
 
     /**
      * One thing that is wrong with a request.
      *
-     * @param field the request's field, such as {@code update_mask.paths[1]}
+     * @param field the path of the field in the request, such as {@code update_mask.paths[1]}
      * @param reason machine-readable, such as {@code UNKNOWN_PATH}; empty if the service gave none
      * @param description a sentence that says what is wrong and what to do
      */
@@ -44,12 +44,12 @@ public class TopicPoliciesException extends RuntimeException {
         this(code, message, "", Map.of(), List.of(), false, null, cause);
     }
 
-    /** What a call fails with whose client was closed. */
+    /** The error of calls of a closed client. */
     static TopicPoliciesException clientClosed() {
         return new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
     }
 
-    /** What a call fails with whose answer makes no sense. */
+    /** The error of a call whose answer can't be used. */
     static TopicPoliciesException unexpected(String message) {
         return new TopicPoliciesException(Status.Code.INTERNAL, message, null);
     }
@@ -79,32 +79,32 @@ public class TopicPoliciesException extends RuntimeException {
         return reason;
     }
 
-    /** Further facts for programs. */
+    /** Further facts for programs, by key; {@code ErrorReason} says which keys each reason has. */
     public Map<String, String> metadata() {
         return metadata;
     }
 
-    /** All that is wrong with the request, if it was at fault. */
+    /** Everything that is wrong with the request, if the request is at fault. */
     public List<Violation> violations() {
         return violations;
     }
 
-    /** Whether the service itself said so. */
+    /** Whether the service itself returned the error, not gRPC, a proxy or this client. */
     public boolean fromService() {
         return fromService;
     }
 
-    /** After which time a repeat may help, as {@code google.rpc.RetryInfo} tells; empty: nobody said so. */
+    /** The time after which a retry may succeed, from {@code google.rpc.RetryInfo}; empty if the error has none. */
     public Optional<Duration> retryAfter() {
         return Optional.ofNullable(retryAfter);
     }
 
-    /** Whether a limit was met of which it is said when there is room again. Nothing was done. */
+    /** Whether a limit was reached and the service says when to retry. Nothing was done. */
     boolean isPassingLimit() {
         return code == Status.Code.RESOURCE_EXHAUSTED && retryAfter != null;
     }
 
-    /** The exception for whatever a call or a future failed with. */
+    /** Converts whatever a call or a future failed with. */
     public static TopicPoliciesException of(Throwable error) {
         Throwable cause = error;
         while ((cause instanceof CompletionException || cause instanceof ExecutionException) && cause.getCause() != null) {
@@ -118,7 +118,7 @@ public class TopicPoliciesException extends RuntimeException {
         com.google.rpc.Status told = StatusProto.fromThrowable(cause);
         List<Any> details = told == null ? List.of() : told.getDetailsList();
         if (details.isEmpty()) {
-            message = message.lines().findFirst().orElse(""); // gRPC goes on with where it stood in the code; the cause has that
+            message = message.lines().findFirst().orElse(""); // gRPC appends details of its state in further lines; the cause keeps them
         }
         return of(status.getCode(), message, details, cause);
     }

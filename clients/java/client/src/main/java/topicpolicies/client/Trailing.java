@@ -14,14 +14,14 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.Optional;
 
-/** Notes what the service says behind the answer of a call. */
+/** Records the trailing metadata of a call. */
 final class Trailing implements ClientInterceptor {
     private static final Metadata.Key<String> UNCONFIRMED = Metadata.Key.of("topicpolicies-unconfirmed-since",
             Metadata.ASCII_STRING_MARSHALLER);
 
     private volatile Metadata metadata = new Metadata();
 
-    /** Since when the answer can't be confirmed; empty if it could be, or nobody says what can be read. */
+    /** The time since which the answer can't be confirmed; empty if it was confirmed, or the metadata can't be parsed. */
     Optional<Instant> unconfirmedSince() {
         String said = metadata.get(UNCONFIRMED);
         try {

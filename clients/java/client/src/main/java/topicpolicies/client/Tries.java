@@ -6,14 +6,14 @@ import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Set;
 
-/** What has become of one call so far, over all its attempts: whether there is another one, and how it fails if there is none. */
+/** The state of one call over all its attempts: whether there is another attempt, and the error of the call if there is none. */
 final class Tries {
-    /** How a change fails when it may have been made all the same, unless the service itself says what became of it. */
+    /** The status codes of a change that may have been made all the same, unless the service itself states the outcome. */
     private static final Set<Status.Code> AMBIGUOUS = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED,
             Status.Code.DEADLINE_EXCEEDED, Status.Code.INTERNAL, Status.Code.UNKNOWN);
-    /** With these the service itself does not know. */
+    /** The status codes with which the service itself says that it does not know the outcome. */
     private static final Set<Status.Code> OPEN = EnumSet.of(Status.Code.DEADLINE_EXCEEDED, Status.Code.INTERNAL);
-    /** Answers that a repeat gets only if the request was not applied before: the service looks its id up first. */
+    /** The status codes that a repeat gets only if the request was not applied before: the service looks up the request id first. */
     private static final Set<Status.Code> SETTLED = EnumSet.of(Status.Code.ABORTED, Status.Code.ALREADY_EXISTS,
             Status.Code.INVALID_ARGUMENT);
 
@@ -22,26 +22,26 @@ final class Tries {
     private final long endNanos;
     private boolean unknown;
 
-    /** {@code requestId}: a change's; empty for a read. {@code endNanos}: when its time is over. */
+    /** {@code requestId} is that of a change; empty for a read. {@code endNanos} is when the call's time is over. */
     Tries(RetryPolicy policy, String requestId, long endNanos) {
         this.repeats = new Repeats(policy, !requestId.isEmpty());
         this.requestId = requestId;
         this.endNanos = endNanos;
     }
 
-    /** How long is left. */
+    /** How much of the call's time is left. */
     long leftNanos() {
         return Math.max(endNanos - System.nanoTime(), 0);
     }
 
     /**
-     * An attempt has failed.
+     * Takes note that an attempt failed.
      *
      * @param error why
-     * @param sent whether its request went out
-     * @param redirected whether the error named who can answer
-     * @param chance at least 0, less than 1
-     * @return how long to wait before the next one; empty if there is none
+     * @param sent whether its request was sent
+     * @param redirected whether the error named the leader
+     * @param chance a random number, at least 0 and less than 1
+     * @return how long to wait before the next attempt; empty if there is none
      */
     Optional<Duration> failed(TopicPoliciesException error, boolean sent, boolean redirected, double chance) {
         boolean told = error.fromService() && !OPEN.contains(error.code());
@@ -49,7 +49,7 @@ final class Tries {
         return repeats.failed(error, sent, redirected, chance).filter(pause -> pause.toNanos() < endNanos - System.nanoTime());
     }
 
-    /** How the call fails, after the last attempt has failed so. */
+    /** Returns the error of the call, given the error of the last attempt. */
     TopicPoliciesException verdict(TopicPoliciesException error, boolean sent) {
         boolean change = !requestId.isEmpty();
         if (change && unknown && !SETTLED.contains(error.code())) {

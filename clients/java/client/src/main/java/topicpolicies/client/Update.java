@@ -24,7 +24,7 @@ public final class Update implements Change {
         this.timeout = builder.timeout;
     }
 
-    /** An update of a topic's LOCAL document, {@code persistent://tenant/namespace/topic} or without {@code persistent://}. */
+    /** An update of a topic's LOCAL document; the name is {@code persistent://tenant/namespace/topic}, or lacks {@code persistent://}. */
     public static Builder of(String topic) {
         return new Builder(topic);
     }
@@ -63,7 +63,7 @@ public final class Update implements Change {
         return "Update[" + topic() + " " + scope + ", mask " + message.getUpdateMask().getPathsList() + ", request " + requestId() + "]";
     }
 
-    /** What an update is made of. */
+    /** Builds an update. */
     public static final class Builder {
         private final UpdatePolicyRequest.Builder message = UpdatePolicyRequest.newBuilder();
         private Scope scope = Scope.LOCAL;
@@ -73,18 +73,21 @@ public final class Update implements Change {
             message.setTopic(topic);
         }
 
-        /** The new values; what the mask names and is not set here is cleared. */
+        /** Sets the new values; a field that the mask names and that is not set here is cleared. */
         public Builder policies(TopicPolicies value) {
             message.setPolicies(value);
             return this;
         }
 
-        /** The paths of what changes, see {@link FieldPaths}; {@code *} alone replaces the whole document. Without any: what is set. */
+        /**
+         * Sets the paths of the fields to change, see {@link FieldPaths}; {@code *} alone replaces the whole document. Without a mask, the
+         * fields and map entries that are set are changed.
+         */
         public Builder mask(String... paths) {
             return mask(List.of(paths));
         }
 
-        /** The paths of what changes; see {@link #mask(String...)}. */
+        /** Sets the paths of the fields to change; see {@link #mask(String...)}. */
         public Builder mask(Collection<String> paths) {
             if (paths.isEmpty()) {
                 message.clearUpdateMask();
@@ -94,73 +97,73 @@ public final class Update implements Change {
             return this;
         }
 
-        /** What happens to a list that the mask names: {@code replication_clusters}, for example. */
+        /** Sets what happens to a list that the mask names, for example {@code replication_clusters}. */
         public Builder listOperation(String path, ListOperation operation) {
             message.putListOperations(path, operation.message());
             return this;
         }
 
-        /** In another scope. */
+        /** Sets the scope; by default LOCAL. */
         public Builder scope(Scope value) {
             scope = value;
             return this;
         }
 
-        /** Only at this version of the document, or of its absence. */
+        /** Applies the update only at this version of the document, or of its absence. */
         public Builder etag(String version) {
             message.setEtag(version);
             return this;
         }
 
-        /** Only if there is no document. */
+        /** Applies the update only if there is no document. */
         public Builder mustNotExist() {
             message.setMustNotExist(true);
             return this;
         }
 
-        /** Does nothing where there is no document. */
+        /** Does nothing if there is no document. */
         public Builder skipIfAbsent() {
             message.setSkipIfAbsent(true);
             return this;
         }
 
-        /** Checked only, and answered with what would be. */
+        /** Checks everything and returns what the result would be, without writing. */
         public Builder validateOnly() {
             message.setValidateOnly(true);
             return this;
         }
 
-        /** Answered with the document before, too. */
+        /** Returns the document before the change too. */
         public Builder includePrevious() {
             message.setIncludePrevious(true);
             return this;
         }
 
-        /** As a repeat of an earlier request; a UUID. Without it there is a new one. */
+        /** Sets the request id, a UUID, to repeat an earlier request. By default a new one is used. */
         public Builder requestId(String value) {
             message.setRequestId(value);
             return this;
         }
 
-        /** Who asks; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets who makes the change; it is stored in the log with the change. By default the client's actor. */
         public Builder actor(String value) {
             message.setActor(value);
             return this;
         }
 
-        /** Why; kept in the log beside the change. Without it: as the client's options say. */
+        /** Sets why the change is made; it is stored in the log with the change. By default the client's reason. */
         public Builder reason(String value) {
             message.setReason(value);
             return this;
         }
 
-        /** How long it may take in all. */
+        /** Sets how long the call may take in all, retries included. */
         public Builder timeout(Duration value) {
             timeout = Optional.of(ClientOptions.positive(value));
             return this;
         }
 
-        /** The update. Each one that is built without a request id gets one of its own. */
+        /** Builds the update. If no request id was set, each one built gets its own. */
         public Update build() {
             return new Update(this);
         }

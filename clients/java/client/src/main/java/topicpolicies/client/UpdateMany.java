@@ -18,17 +18,18 @@ import topicpolicies.v1.UpdatePoliciesRequest;
 import topicpolicies.v1.UpdatePoliciesResponse;
 
 /**
- * Many changes over streams, each to an address. What is at hand goes into the next batch, and nothing waits for more.
+ * Makes many changes over streams, each to one address. A batch consists of the changes that are at hand; no change waits for a batch to
+ * fill.
  *
- * <p>A thread of its own takes the changes from where they come, which may block, and stops while so many are under way. All else happens
- * one thing after the other on the client's executor, the telling of results too: while that takes its time, no further results are taken.
+ * <p>A separate thread reads the changes from their source, which may block, and stops while too many are in flight. Everything else runs
+ * serially on the client's executor, the calls of the listener too: while the listener is busy, no further results are read.
  */
 final class UpdateMany {
-    /** Changes that were taken and have not been told of, at most. */
+    /** The maximum number of changes that were read and have no result yet. */
     static final int MOST_CHANGES = 4096;
-    /** Bytes of them, at most, and one change more. */
+    /** The maximum size of these changes in bytes; one change may exceed it. */
     static final int MOST_BYTES = 8 << 20;
-    /** How often it is looked whether a stream has fallen silent. */
+    /** How often it is checked whether a stream has fallen silent. */
     private static final Duration LOOK = Duration.ofMillis(500);
 
     private final Line line;
@@ -61,7 +62,7 @@ final class UpdateMany {
         this.loop = new SerialExecutor(executor);
     }
 
-    /** Completes when all was told. Whoever completes it himself ends it. */
+    /** Completes when the listener has got all results. Completing it early ends the work. */
     CompletableFuture<Void> done() {
         return done;
     }
@@ -77,7 +78,7 @@ final class UpdateMany {
         look();
     }
 
-    /** Ends it, because the client was closed. */
+    /** Ends the work because the client was closed. */
     void close() {
         done.completeExceptionally(TopicPoliciesException.clientClosed());
     }
@@ -117,7 +118,7 @@ final class UpdateMany {
         }
     }
 
-    /** Brings a task to the loop. One that fails as nobody foresaw ends it all. */
+    /** Runs a task on the loop. An unexpected exception in it ends everything. */
     private void run(Runnable task) {
         try {
             loop.execute(() -> {
@@ -140,7 +141,7 @@ final class UpdateMany {
         if (done.isDone()) {
             return;
         }
-        boolean last = exhausted; // before what has arrived is taken
+        boolean last = exhausted; // read before the arrived changes are taken
         for (Taken taken = arrived.poll(); taken != null; taken = arrived.poll()) {
             sizes.put(taken.message().getSequence(), taken.message().getSerializedSize());
             pipeline.add(taken.change(), taken.message());
@@ -166,7 +167,7 @@ final class UpdateMany {
                 streams.put(address, stream);
                 stream.open();
                 if (done.isDone()) {
-                    stream.cancel(); // after the others were
+                    stream.cancel(); // ended after the other streams were cancelled
                     return;
                 }
             }
@@ -177,7 +178,7 @@ final class UpdateMany {
                 }
                 stream.send(batch);
             }
-        } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
+        } catch (RuntimeException error) { // the client was closed, or an interceptor of the given channel threw
             pipeline.batch(address, System.nanoTime());
             if (stream != null) {
                 stream.cancel();
@@ -213,7 +214,7 @@ final class UpdateMany {
             return;
         }
         pipeline.broke(address, error, sent).forEach(this::tell);
-        wake(); // later: where no stream can be opened, sending comes back here at once
+        wake(); // later: if no stream can be opened, sending returns here at once
     }
 
     private void tell(ChangeResult result) {
@@ -228,7 +229,7 @@ final class UpdateMany {
         window.leave(sizes.remove(result.index()));
     }
 
-    /** A stream that has something under way and says nothing for too long has an end. */
+    /** Ends a stream that has changes in flight and is silent for too long. */
     private void look() {
         after(LOOK, () -> {
             streams.forEach((address, stream) -> {
@@ -250,7 +251,7 @@ final class UpdateMany {
         });
     }
 
-    /** What a stream tells, brought to the loop. */
+    /** Passes the events of a stream to the loop. */
     private final class Events implements UpdateStream.Listener {
         private final String address;
 

@@ -5,17 +5,17 @@ import topicpolicies.v1.UpdateOutcome;
 import topicpolicies.v1.UpdatePolicyResponse;
 
 /**
- * What became of an update.
+ * The result of an update.
  *
- * @param document the document after it; of a dry run the one that it would be, with the present version. Empty only if this answers a
- *     repeat whose document a newer change has replaced
+ * @param document the document after the change; for a dry run, the document as it would be, with the present version. Empty only in the
+ *     answer to a repeat, if later changes have replaced the document
  * @param version the document's version, to be used as an etag
- * @param previousVersion the version that it was applied to
- * @param previous the document that it was applied to; empty if that was not asked for, or is not known any more
- * @param outcome what became of it
- * @param requestId the request's id, as 32 hexadecimal digits; empty text if an edit found nothing to send
- * @param replayed whether this is the answer to an earlier request of the same id, given again
- * @param attempts how often it was tried until nobody else was faster; 1 but for edits
+ * @param previousVersion the version that the change was applied to
+ * @param previous the document that the change was applied to; empty if it was not requested, or is no longer known
+ * @param outcome what the update did
+ * @param requestId the id of the request, 32 hexadecimal digits; an empty string if an edit found nothing to send
+ * @param replayed whether this is the answer to an earlier request with the same id, returned again
+ * @param attempts how many times an edit ran until no other writer was faster; 1 for other updates
  */
 public record UpdateResult(Optional<Document> document, String version, String previousVersion, Optional<Document> previous,
                            UpdateOutcome outcome, String requestId, boolean replayed, int attempts) {
@@ -26,7 +26,7 @@ public record UpdateResult(Optional<Document> document, String version, String p
                 answer.getOutcome(), answer.getRequestId(), answer.getReplayed(), 1);
     }
 
-    /** The result of an edit that sent nothing. */
+    /** Creates the result of an edit that sent nothing. */
     static UpdateResult nothing(Document document, UpdateOutcome outcome) {
         return new UpdateResult(Optional.of(document), document.version(), document.version(), Optional.empty(), outcome, "", false, 1);
     }

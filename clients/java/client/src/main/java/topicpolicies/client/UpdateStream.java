@@ -8,17 +8,17 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
 import topicpolicies.v1.UpdatePoliciesRequest;
 import topicpolicies.v1.UpdatePoliciesResponse;
 
-/** One stream of changes. Results are taken one message at a time, when they are asked for. */
+/** One stream of changes. Results are read one message at a time, when they are requested. */
 final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest, UpdatePoliciesResponse> {
-    /** Whom a stream tells, on gRPC's threads. */
+    /** Gets the events of a stream, on gRPC's threads. */
     interface Listener {
-        /** More can be sent. */
+        /** More changes can be sent. */
         void ready();
 
-        /** Results have come; the next ones come after {@link UpdateStream#next}. */
+        /** Results have arrived; the next ones arrive after {@link UpdateStream#next}. */
         void received(UpdateStream stream, UpdatePoliciesResponse response);
 
-        /** It has ended: why, and whether there was a connection that took it. */
+        /** The stream has ended: why, and whether there was a connection that took it. */
         void broke(UpdateStream stream, TopicPoliciesException error, boolean sent);
     }
 
@@ -32,7 +32,7 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
     private volatile long heardNanos = System.nanoTime();
     private boolean first = true;
 
-    /** {@code hurries}: whether there is another address to try if a connection takes too long. */
+    /** {@code hurries} says whether there is another address to try if connecting takes too long. */
     UpdateStream(TopicPoliciesServiceStub stub, boolean hurries, Pauses pauses, Listener listener) {
         this.stub = stub;
         this.hurries = hurries;
@@ -52,31 +52,31 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
     }
 
     /**
-     * Whether a batch can be sent: the first one at once, so that something depends on the connection, and others as it takes them. None
-     * when it was ended here, which it is about to tell.
+     * Whether a batch can be sent: the first one at once, so that it waits for the connection, and others as the stream accepts them. False
+     * once the stream was ended here, which is about to be reported.
      */
     boolean isReady() {
         return ownEnd == null && (first || call.isReady());
     }
 
-    /** Whether there was a connection that took it. */
+    /** Whether there was a connection that took the stream. */
     boolean isSent() {
         return sent.isSent();
     }
 
     void send(UpdatePoliciesRequest batch) {
         first = false;
-        heardNanos = System.nanoTime(); // it is silent from here on, if it is
+        heardNanos = System.nanoTime(); // silence is measured from here
         call.onNext(batch);
     }
 
-    /** The next results may come. */
+    /** Requests the next results. */
     void next() {
         heardNanos = System.nanoTime();
         call.request(1);
     }
 
-    /** Nothing more will be sent. */
+    /** Ends the sending side: no more changes follow. */
     void finish() {
         call.onCompleted();
     }

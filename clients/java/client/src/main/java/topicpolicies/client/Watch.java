@@ -12,12 +12,15 @@ import java.util.concurrent.ThreadLocalRandom;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 
-/** An open watch. It ends when it is closed, when all was told and that was to be its end, or when it makes no sense to try again. */
+/**
+ * An open watch. It ends when it is closed, when every namespace is synced if {@code endWhenSynced} is set, or after an error that retrying
+ * can't cure.
+ */
 public final class Watch implements AutoCloseable {
-    /** Whom a watch tells. */
+    /** Gets the events of a watch. */
     @FunctionalInterface
     public interface Listener {
-        /** One event; the next one comes when this returns. An exception ends the watch. */
+        /** Handles one event; the next one comes when this method returns. An exception ends the watch. */
         void on(WatchEvent event);
     }
 
@@ -37,8 +40,8 @@ public final class Watch implements AutoCloseable {
     }
 
     /**
-     * Where to go on after what the listener has been told, the event included that it is being told. Save it together with what came of
-     * that.
+     * The place from which to resume after all events that the listener has got, the present one included. Save it together with the result
+     * of processing them.
      */
     public ResumeToken token() {
         synchronized (session) {
@@ -47,20 +50,20 @@ public final class Watch implements AutoCloseable {
     }
 
     /**
-     * Completes when the watch has told everything and was to end then; fails with {@link TopicPoliciesException} when it makes no sense to
-     * go on, or when it was closed (CANCELLED).
+     * Completes when every namespace is synced and the watch was to end then. Fails with {@link TopicPoliciesException} after an error that
+     * retrying can't cure, or when the watch was closed (CANCELLED).
      */
     public CompletableFuture<Void> whenEnded() {
         return ended.copy();
     }
 
-    /** Ends the watch; an event that is being told is told to its end. */
+    /** Ends the watch; a call of the listener in progress goes on to its end. */
     @Override
     public void close() {
         end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch was closed.", null));
     }
 
-    /** Begins; {@code executor} is where. */
+    /** Starts the watch on {@code executor}. */
     void start(Executor executor) {
         executor.execute(this::connect);
     }
@@ -83,15 +86,15 @@ public final class Watch implements AutoCloseable {
             if (first.stream().allMatch(this::tell)) {
                 line.stub(address).watchPolicies(request, new Stream(address));
             }
-        } catch (RuntimeException error) { // the client's, or that of an interceptor of a channel that it was given
+        } catch (RuntimeException error) { // the client was closed, or an interceptor of the given channel threw
             broke(TopicPoliciesException.of(error));
         }
         if (isEnded()) {
-            cancelCall(); // it was not there yet when the watch ended
+            cancelCall(); // the call did not exist yet when the watch ended
         }
     }
 
-    /** Tells an event; gives whether the watch goes on. */
+    /** Calls the listener with an event; returns whether the watch goes on. */
     private boolean tell(WatchEvent event) {
         if (isEnded()) {
             return false;
@@ -104,7 +107,7 @@ public final class Watch implements AutoCloseable {
         return !isEnded();
     }
 
-    /** {@code error} is why; null: all was told. */
+    /** Ends the watch; {@code error} is why, or null if every namespace is synced. */
     private void end(TopicPoliciesException error) {
         if (error == null) {
             ended.complete(null);
@@ -146,7 +149,7 @@ public final class Watch implements AutoCloseable {
         }
     }
 
-    /** One stream. gRPC calls it from one thread at a time, and takes the next message when the last one has been told. */
+    /** One stream. gRPC calls it from one thread at a time, and reads the next message when the listener has got the last one. */
     private final class Stream implements ClientResponseObserver<WatchPoliciesRequest, WatchPoliciesResponse> {
         private final String address;
 

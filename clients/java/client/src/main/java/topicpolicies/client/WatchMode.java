@@ -1,8 +1,8 @@
 package topicpolicies.client;
 
-/** What a watch tells. */
+/** Which events a watch sends. */
 public enum WatchMode {
-    /** Per document only the newest state: what a newer change supersedes may be left out, so that a slow reader costs nothing. */
+    /** Only the newest state of each document: a change that a newer one supersedes may be left out, so a slow reader costs nothing. */
     LATEST(topicpolicies.v1.WatchMode.WATCH_MODE_LATEST),
     /** Every change, in the log's order. A reader that falls behind is served from the history. */
     EVERY(topicpolicies.v1.WatchMode.WATCH_MODE_EVERY),

@@ -18,34 +18,34 @@ import topicpolicies.v1.PolicyChange;
 import topicpolicies.v1.WatchPoliciesRequest;
 
 /**
- * A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks. docs/watch.md
- * has the protocol.
+ * A watch that outlives its streams, without I/O: what to request, what a message means, and what to do when the stream breaks.
+ * docs/watch.md has the protocol.
  *
- * <p>Per namespace it keeps one token: where the watch is. It begins as the one that was handed in, or as that of the SYNCED bookmark; from
- * then on the position of every change is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
- * Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. After a resume, what is at or before the
- * token that was sent is not told again. Not thread-safe.
+ * <p>The session keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the
+ * SYNCED bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is
+ * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. After a resume,
+ * events at or before the token that was sent are not delivered again. Not thread-safe.
  */
 final class WatchSession {
-    /** How a stream ends when there is no point in another one. */
+    /** The status codes of streams that it makes no sense to open again. */
     private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.UNAUTHENTICATED,
             Status.Code.PERMISSION_DENIED, Status.Code.UNIMPLEMENTED, Status.Code.FAILED_PRECONDITION);
     private static final String BROKEN = "the watch was interrupted before everything was told";
 
     private final Selection selection;
     private final Map<String, Place> places = new LinkedHashMap<>();
-    /** As of when the stream has told of the freshest namespace. */
+    /** The newest confirmed time of the present stream, in any namespace. */
     private Instant newest = Instant.MIN;
     private int failed;
 
     private static final class Place {
-        /** Where the watch is; null: in or before the snapshot. */
+        /** The place of the watch; null before and within the snapshot. */
         private WatchToken token;
         /** The token that this stream was resumed from, until it has caught up. */
         private WatchToken resumed;
-        /** Whether it is told from the beginning, and not from a snapshot on. */
+        /** Whether the events begin with the first one of the history instead of with a snapshot. */
         private boolean beginning;
-        /** Whether the consumer may hold something of an earlier stream. */
+        /** Whether the consumer may hold documents of an earlier stream. */
         private boolean told;
         private String restart = BROKEN;
     }
@@ -63,14 +63,14 @@ final class WatchSession {
         }
     }
 
-    /** Where the watch is, after everything that it has told. */
+    /** The place of the watch, after all events so far. */
     ResumeToken token() {
         Map<String, WatchToken> tokens = new HashMap<>();
         places.forEach((name, place) -> Optional.ofNullable(place.token).ifPresent(token -> tokens.put(name, token)));
         return new ResumeToken(tokens);
     }
 
-    /** A stream is about to be opened: adds what to tell first, and says what to send. */
+    /** Prepares for a new stream: adds the events to deliver first, and returns the request to send. */
     WatchPoliciesRequest connect(List<WatchEvent> events) {
         WatchPoliciesRequest.Builder request = selection.message();
         newest = Instant.MIN;
@@ -88,7 +88,7 @@ final class WatchSession {
         return request.build();
     }
 
-    /** Something was told: what it means, if anything. */
+    /** Converts an event of the stream; empty if there is nothing to deliver. */
     Optional<WatchEvent> received(topicpolicies.v1.WatchEvent event) {
         String namespace = event.getNamespace();
         Place place = place(namespace);
@@ -105,16 +105,16 @@ final class WatchSession {
                 yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReason()), event.getReset().getMessage()));
             }
             case GAP -> Optional.of(new WatchEvent.Gap(namespace, event.getGap()));
-            case CONTENT_NOT_SET -> Optional.empty(); // a newer service's
+            case CONTENT_NOT_SET -> Optional.empty(); // of a newer service
         };
     }
 
     /**
-     * The stream has ended.
+     * Takes note that the stream has ended.
      *
      * @param error why
-     * @param chance at least 0, less than 1
-     * @return what to tell, and with it how long to wait; empty if it makes no sense to try again
+     * @param chance a random number, at least 0 and less than 1
+     * @return the event to deliver, with the time to wait before connecting again; empty if retrying can't help
      */
     Optional<WatchEvent.Interrupted> broke(TopicPoliciesException error, double chance) {
         boolean renewable = error.reason().equals("CREDENTIALS_EXPIRED") && failed == 0; // the next stream may have a newer token
@@ -127,7 +127,7 @@ final class WatchSession {
         return Optional.of(new WatchEvent.Interrupted(error, failed, pause));
     }
 
-    /** Whether the stream was to end when everything was told, and has told everything. */
+    /** Whether the stream was to end when every namespace is synced, and every one is. */
     boolean isComplete() {
         return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.token != null && place.resumed == null);
     }
@@ -136,7 +136,7 @@ final class WatchSession {
         return places.computeIfAbsent(namespace, name -> new Place());
     }
 
-    /** Whether something at this position was told before the stream broke; otherwise it is folded into the token. */
+    /** Whether an event at this position was delivered before the stream broke; otherwise the position is folded into the token. */
     private static boolean again(Place place, int partition, String position) {
         place.told = true;
         if (place.token == null || position.isEmpty()) {
@@ -170,7 +170,7 @@ final class WatchSession {
     private Optional<WatchEvent> bookmark(String namespace, Place place, topicpolicies.v1.Bookmark bookmark) {
         boolean synced = bookmark.getKind() == BookmarkKind.BOOKMARK_KIND_SYNCED;
         if (place.token == null && !synced) {
-            return Optional.empty(); // in the middle of a snapshot there is no place to resume from
+            return Optional.empty(); // within a snapshot there is no place to resume from
         }
         WatchToken token = WatchToken.of(bookmark.getToken());
         Instant confirmed = Times.of(bookmark.getConfirmedTime());
@@ -190,7 +190,7 @@ final class WatchSession {
         return new WatchEvent.Status(namespace, status.getState(), name(status.getReason()), status.getMessage());
     }
 
-    /** A reason as errors have it; empty if none is given, or a newer service has it. */
+    /** The name of a reason, as errors have it; empty if there is none, or it is one of a newer service. */
     private static String name(ErrorReason reason) {
         boolean known = reason != ErrorReason.ERROR_REASON_UNSPECIFIED && reason != ErrorReason.UNRECOGNIZED;
         return known ? reason.name().substring("ERROR_REASON_".length()) : "";

@@ -4,14 +4,14 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A place in one namespace's change log. Opaque but for one thing: of one partition, string order is log order.
+ * A place in the change log of one namespace. It is opaque, except that the positions of one partition compare as strings in log order.
  *
- * @param log the log's identity; places of different logs have nothing to do with each other
+ * @param log the log's identity; places in different logs can't be compared
  * @param positions the position per partition; empty where nothing was read
- * @param leftOut names the topics that were left out because their policies are disabled; empty: none were
+ * @param leftOut identifies the topics that were left out because their policies are disabled; empty if there were none
  */
 public record WatchToken(String log, List<String> positions, String leftOut) {
-    /** The most positions that a token has. */
+    /** The maximum number of positions of a token. */
     private static final int MOST_PARTITIONS = 1024;
 
     /** Copies the positions. */
@@ -32,7 +32,7 @@ public record WatchToken(String log, List<String> positions, String leftOut) {
         return partition >= 0 && partition < positions.size() ? positions.get(partition) : "";
     }
 
-    /** The token after a change at this position: the greater of the two counts. */
+    /** Returns the token after an event at this position: the greater of the two positions is kept. */
     WatchToken folded(int partition, String position) {
         if (partition < 0 || partition >= MOST_PARTITIONS || !LogOrder.isAfter(position, at(partition))) {
             return this;

@@ -1,7 +1,8 @@
 package topicpolicies.client;
 
 /**
- * Room for so many things and so many bytes of them; whoever comes when it is full waits. One that is larger than all room comes in alone.
+ * Limits the number of things in flight and their total size in bytes; {@code enter} waits while the window is full. A thing that is larger
+ * than the whole window enters alone.
  */
 final class Window {
     private final int mostThings;
