@@ -14,8 +14,8 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
-from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
 OTHER = "acme/other"
@@ -28,7 +28,7 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        self._stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
         self._told: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
@@ -49,7 +49,7 @@ class Reader:
         async def write(message: bytes) -> None:
             self._told += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
 
-        await self._stream.tell(write)
+        await self._stream.run(write)
 
 
 def test_a_namespace_whose_log_is_lost_falls_silent_and_says_why_and_the_others_do_not() -> None:

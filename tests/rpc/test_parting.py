@@ -7,9 +7,9 @@ from typing import Any, cast
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.watch import Mode, Token
-from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.part import Part
 from topicpolicies_server.rpc.watching.requests import Watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
 
 
 class Registry:
@@ -22,7 +22,7 @@ class Registry:
 
 async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> None:
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
-    part = Part(Desk(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
+    part = Part(WatchResources(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
     part.outbox.sync(Token("log", ("b1",)), 0)
     assert part.parting() is None, "its SYNCED waits"
     assert len(list(part.take())) == 1

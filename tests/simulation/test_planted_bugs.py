@@ -238,14 +238,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """Whoever was told changes is told once more that he is synced."""
-    original = Part._tell
+    original = Part._add_batch
 
     def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
         original(self, batch, taken)
 
-    patch.setattr(Part, "_tell", planted)
+    patch.setattr(Part, "_add_batch", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

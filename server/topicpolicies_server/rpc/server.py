@@ -43,7 +43,7 @@ from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
 from .telling import open_telemetry
 from .unread import Unread
-from .watching.warrants import Warrants
+from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,10 +92,10 @@ class Server:
         return self._watch.readiness
 
     @property
-    def warrants(self) -> Warrants | None:
+    def authorizations(self) -> Authorizations | None:
         """The permissions that open watches depend on; None: no permissions are checked."""
         assert self._servicer is not None, "started"
-        return self._servicer.warrants
+        return self._servicer.authorizations
 
     async def start(self) -> None:
         """Opens the log and listens.

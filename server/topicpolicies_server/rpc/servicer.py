@@ -39,11 +39,11 @@ from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
 from .streaming import Told, UpdateStream
+from .watching.authorizations import Authorizations
 from .watching.bookmarks import Bookmarks
-from .watching.desk import Desk
 from .watching.requests import read_watch
+from .watching.resources import WatchResources
 from .watching.stream import WatchStream, Write
-from .watching.warrants import Warrants
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
@@ -97,9 +97,9 @@ class Servicer:
             show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
         switchboard = Switchboard(admission) if admission is not None else None
-        self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
+        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, switchboard)
         self._permitting = permitting
-        self.warrants = Warrants(permitting) if permitting is not None else None
+        self.authorizations = Authorizations(permitting) if permitting is not None else None
         """The permissions that open watches depend on, rechecked while they are open; None: no permissions are checked."""
         self._registry = registry
         self._stages = registry.activity.stages
@@ -181,7 +181,9 @@ class Servicer:
         try:
             namespace, request = requests.read_update(message, asker_of(context))
             permitting = self._permitting
-            known = permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._desk.wire
+            known = (
+                permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._resources.wire
+            )
             wire = known or await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
@@ -203,7 +205,7 @@ class Servicer:
         """
         permitting = self._permitting
         if permitting is None:
-            return self._desk.wire
+            return self._resources.wire
         known = permitting.shown_at_once(context.caller, namespace, permission)
         if known is not None:
             return known
@@ -234,7 +236,7 @@ class Servicer:
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, admission, self._desk.wire, asker_of(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._resources.wire, asker_of(context), places, self._failures, self._stopping, context.pace
             )
             updates.span = context.span
             updates.observers = (self._of_change(context),)
@@ -329,16 +331,18 @@ class Servicer:
                     f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
                 )
             context.target = next(iter((*message.namespaces, *message.topics)), "")
-            stream = WatchStream(self._desk, watch, self._bookmarks)
+            stream = WatchStream(self._resources, watch, self._bookmarks)
             self._watching[stream] = None
             if self._stopping.is_set():
                 stream.stop()
             try:
-                if self.warrants is None:
-                    await stream.tell(write)
+                if self.authorizations is None:
+                    await stream.run(write)
                 else:
-                    async with self.warrants.joined(stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
-                        await stream.tell(write, warrants, context.unread_since)
+                    async with self.authorizations.joined(
+                        stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions
+                    ) as held:
+                        await stream.run(write, held, context.unread_since)
             finally:
                 self._watching.pop(stream, None)
                 closing = self._closing.begin(stream.close(), "giving back what a stream was told from")

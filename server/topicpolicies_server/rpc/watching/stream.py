@@ -13,17 +13,17 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
+from .authorizations import Authorization
 from .bookmarks import Bookmarks
-from .desk import Desk
 from .part import Part
 from .requests import Watch
-from .warrants import Warrant
+from .resources import WatchResources
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
-NO_WARRANTS: Mapping[str, Warrant] = {}
+UNCHECKED: Mapping[str, Authorization] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
 
@@ -60,11 +60,11 @@ class _Message:
 class WatchStream:
     """Sends the messages of one WatchPolicies stream."""
 
-    def __init__(self, desk: Desk, watch: Watch, bookmarks: Bookmarks) -> None:
-        """Does nothing before ``tell``.
+    def __init__(self, resources: WatchResources, watch: Watch, bookmarks: Bookmarks) -> None:
+        """Does nothing before ``run``.
 
         Args:
-            desk: what all watches of the server share.
+            resources: what all watches of the server share.
             watch: the request.
             bookmarks: the timer that signals when a bookmark is due.
         """
@@ -73,7 +73,7 @@ class WatchStream:
         self._bookmarks = bookmarks
         self._stops = False
         self._bookmark_due = False
-        self._stirred: dict[Part, None] = {}
+        self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
@@ -82,11 +82,11 @@ class WatchStream:
         self._unsynced: list[Part] = []
         """Parts that were not synced when ``_all_synced`` last looked at all; a part that was synced then may have been reset since."""
         self._waiter: asyncio.Future[None] | None = None
-        self._desk = desk
+        self._resources = resources
         self._watch = watch
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
-        """The task that runs ``tell``; None before."""
+        """The task in which ``run`` runs; None before."""
         self._unread_since: Callable[[], float | None] = _never
         """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
 
@@ -98,7 +98,7 @@ class WatchStream:
     def stop(self) -> None:
         """Ends the stream with UNAVAILABLE, after a last bookmark of each part, because the server stops."""
         self._stops = True
-        self.stir()
+        self.signal_all()
 
     def reconsider(self) -> None:
         """Acts on a permission that has changed or is still missing: in the next turn of the loop, together with all others until then.
@@ -113,21 +113,21 @@ class WatchStream:
     def _reconsider(self) -> None:
         """Has permissions looked at anew, and cancels the stream of a denied client that does not read."""
         self._reconsidering = None
-        self.stir()
+        self.signal_all()
         since = self._unread_since()
         if since is None or self._task is None or self._denied() is None:
             return
         if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
             self._task.cancel()
 
-    async def tell(
-        self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS, unread_since: Callable[[], float | None] = _never
+    async def run(
+        self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = _never
     ) -> None:
         """Writes serialized ``WatchPoliciesResponse`` messages. Returns only with ``end_when_synced``, once every part is synced.
 
         Args:
             write: writes a message.
-            warrants: the caller's permission by namespace; where one is missing, no permission is checked.
+            authorizations: the caller's permission by namespace; where one is missing, no permission is checked.
             unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
@@ -135,10 +135,10 @@ class WatchStream:
                 request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
-        self._parts = [self._part(name, warrants.get(name)) for name in self._watch.topics]
+        self._parts = [self._part(name, authorizations.get(name)) for name in self._watch.topics]
         for part in self._parts:
             part.begin()
-        self.stir()
+        self.signal_all()
         message = _Message(write)
         slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
@@ -159,19 +159,19 @@ class WatchStream:
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
                     return
-                if not self._stirred:
-                    await self._something()
+                if not self._signalled:
+                    await self._next_signal()
         finally:
             self._bookmarks.forget(self._is_due, slot)
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
 
-    def _part(self, name: str, warrant: Warrant | None) -> Part:
+    def _part(self, name: str, authorization: Authorization | None) -> Part:
         def wake() -> None:
-            self._stirred[part] = None
+            self._signalled[part] = None
             self._wake()
 
-        part = Part(self._desk, name, self._watch, wake, warrant)
+        part = Part(self._resources, name, self._watch, wake, authorization)
         return part
 
     def _all_synced(self) -> bool:
@@ -210,17 +210,17 @@ class WatchStream:
             PolicyError: the permission for records that were taken ended while the client did not read.
         """
         more = False
-        stirred, self._stirred = self._stirred, {}
-        for part in stirred:
-            wire = part.warrant.wire
+        signalled, self._signalled = self._signalled, {}
+        for part in signalled:
+            wire = part.authorization.wire
             for piece in part.take():
                 if not message.has_room(piece):
                     await message.send()
-                    part.warrant.check(part.name, wire)
+                    part.authorization.check(part.name, wire)
                 message.add(piece)
             if part.more:
                 more = True
-                self._stirred[part] = None
+                self._signalled[part] = None
         return more
 
     async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
@@ -233,17 +233,17 @@ class WatchStream:
             if mark is not None:
                 message.add(mark)
 
-    async def _something(self) -> None:
-        """Returns when a part has signalled, or ``stir`` was called."""
+    async def _next_signal(self) -> None:
+        """Returns when a part has signalled, or ``signal_all`` was called."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def stir(self) -> None:
+    def signal_all(self) -> None:
         """Has every part looked at, and wakes the stream."""
-        self._stirred |= dict.fromkeys(self._parts)
+        self._signalled |= dict.fromkeys(self._parts)
         self._wake()
 
     def _wake(self) -> None:
@@ -252,4 +252,4 @@ class WatchStream:
 
     def _is_due(self) -> None:
         self._bookmark_due = True
-        self.stir()
+        self.signal_all()

@@ -16,7 +16,7 @@ from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.view import Before
 from topicpolicies_server.core.reading.watch import Batch, Watcher
 from topicpolicies_server.rpc import answers
-from topicpolicies_server.rpc.watching.telling import PIECE_BYTES, joined, told
+from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, change_pieces, joined
 
 NAME = "acme/orders"
 
@@ -48,8 +48,8 @@ def watching(count: int) -> list[Batch]:
 
 def test_those_that_take_the_same_are_told_the_same_bytes_which_are_those_of_each_change() -> None:
     first, second = watching(2)
-    pieces = told(NAME, first, wire, None, with_before=False)
-    assert told(NAME, second, wire, None, with_before=False) is pieces
+    pieces = change_pieces(NAME, first, wire, None, with_before=False)
+    assert change_pieces(NAME, second, wire, None, with_before=False) is pieces
     assert b"".join(pieces) == b"".join(answers.change_record(NAME, change, wire, with_before=False) for change in first.changes)
 
 
@@ -57,7 +57,7 @@ def test_whoever_wants_the_documents_before_is_told_them_and_nobody_else() -> No
     first, second = watching(2)
     for change in first.changes:
         change.before = Before({})
-    without, with_before = (told(NAME, batch, wire, None, with_before=asks) for batch, asks in ((first, False), (second, True)))
+    without, with_before = (change_pieces(NAME, batch, wire, None, with_before=asks) for batch, asks in ((first, False), (second, True)))
     events = [WatchPoliciesResponse.FromString(b"".join(each)).events for each in (without, with_before)]
     assert [event.change.HasField("previous") for event in events[0]] == [False] * 3
     assert [event.change.HasField("previous") for event in events[1]] == [True] * 3
@@ -65,12 +65,12 @@ def test_whoever_wants_the_documents_before_is_told_them_and_nobody_else() -> No
 
 def test_topics_that_are_left_out_are_not_told_to_those_that_leave_them_out() -> None:
     batches, board = watching(4), board_of(B.topic)
-    assert shown(told(NAME, batches[0], wire, None, with_before=False)) == ["a", "b", "c"]
-    assert shown(told(NAME, batches[1], wire, board, with_before=False)) == ["a", "c"]
+    assert shown(change_pieces(NAME, batches[0], wire, None, with_before=False)) == ["a", "b", "c"]
+    assert shown(change_pieces(NAME, batches[1], wire, board, with_before=False)) == ["a", "c"]
     board._own[C.topic] = True
     board.switched.append(C.topic)
-    assert shown(told(NAME, batches[2], wire, board, with_before=False)) == ["a"]
-    assert shown(told(NAME, batches[3], wire, board_of(), with_before=False)) == ["a", "b", "c"]
+    assert shown(change_pieces(NAME, batches[2], wire, board, with_before=False)) == ["a"]
+    assert shown(change_pieces(NAME, batches[3], wire, board_of(), with_before=False)) == ["a", "b", "c"]
 
 
 @given(

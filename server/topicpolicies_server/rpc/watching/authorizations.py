@@ -1,7 +1,7 @@
 """The permissions that open watches depend on, rechecked as long as the watches are open.
 
-A *warrant* is what is known of one caller's permissions in one namespace. All watches of the caller that need the same permissions there
-share it. The verdict decides what a part sends:
+An *authorization* is what is known of one caller's permissions in one namespace. All watches of the caller that need the same permissions
+there share it. The verdict decides what a part sends:
 
 ========  ===============================================  ==========================  ======================================
 verdict   what is known of the caller in the namespace     what the part sends         and the stream
@@ -37,22 +37,22 @@ from .. import answers
 from ..permitting import Permitting
 
 LOOK_SECONDS = 1.0
-"""Seconds between two checks of each warrant."""
+"""Seconds between two checks of each authorization."""
 ASK_SECONDS = 3.0
 """Seconds that an authority may take to answer; after that the verdict is unknown."""
 _TURN = 1_000
-"""Warrants that are checked before the task yields to the event loop."""
+"""Authorizations that are checked before the task yields to the event loop."""
 
 
 class _Needs(NamedTuple):
-    """The key of a warrant: what is checked once, however many watches depend on it."""
+    """The key of an authorization: what is checked once, however many watches depend on it."""
 
     caller: Caller
     namespace: str
     permissions: tuple[Permission, ...]
 
 
-class Warrant:
+class Authorization:
     """What is known of one caller's permissions in one namespace."""
 
     def __init__(self, wire: answers.Wire) -> None:
@@ -62,7 +62,7 @@ class Warrant:
         self.wire = wire
         """Serializes documents for the caller, with or without secrets."""
         self.wakes: dict[object, Callable[[], None]] = {}
-        """What notifies the watches that depend on this warrant, by watch."""
+        """What notifies the watches that depend on this authorization, by watch."""
 
     def check(self, name: str, wire: answers.Wire) -> None:
         """Checks that records which were serialized with ``wire`` may still be sent.
@@ -76,26 +76,26 @@ class Warrant:
             raise _unknown(f"How the documents of {name} are shown has changed while this watch was not read: go on with its token.")
 
 
-class Warrants:
-    """The warrants of all open watches, and the task that rechecks them. It belongs to one event loop."""
+class Authorizations:
+    """The authorizations of all open watches, and the task that rechecks them. It belongs to one event loop."""
 
     def __init__(self, permitting: Permitting) -> None:
         """``permitting``: checks permissions with the authority."""
         self._permitting = permitting
-        self._warrants: dict[_Needs, Warrant] = {}
+        self._authorizations: dict[_Needs, Authorization] = {}
         self._looking = Kept("the look at the permissions of watches", self._look, failed=self._failed)
 
     def __len__(self) -> int:
-        return len(self._warrants)
+        return len(self._authorizations)
 
     @contextlib.asynccontextmanager
     async def joined(
         self, wake: Callable[[], None], caller: Caller, namespaces: Sequence[str], *permissions: Permission
-    ) -> AsyncIterator[Mapping[str, Warrant]]:
-        """Holds a caller's warrants for namespaces while a watch is open, and gives them by namespace. Unused warrants are dropped.
+    ) -> AsyncIterator[Mapping[str, Authorization]]:
+        """Holds a caller's authorizations for namespaces while a watch is open, and gives them by namespace. Unused ones are dropped.
 
         Args:
-            wake: called when a warrant has changed, and at each check while it is denied or unknown.
+            wake: called when an authorization has changed, and at each check while it is denied or unknown.
             caller: the caller of the watch.
             namespaces: the namespaces that are watched.
             permissions: the permissions that the watch needs in each of them.
@@ -103,22 +103,22 @@ class Warrants:
         Raises:
             PolicyError: PERMISSION_DENIED, the caller lacks a permission in one of them; UNAVAILABLE, that can't be known now.
         """
-        found: dict[_Needs, Warrant] = {}
+        found: dict[_Needs, Authorization] = {}
         wires = await self._wires([_Needs(caller, namespace, permissions) for namespace in namespaces])
         watcher = object()
         for needs, wire in wires.items():
-            found[needs] = warrant = self._warrants.setdefault(needs, Warrant(wire))
-            _judge(warrant, None, wire)
-            warrant.wakes[watcher] = wake
+            found[needs] = authorization = self._authorizations.setdefault(needs, Authorization(wire))
+            _judge(authorization, None, wire)
+            authorization.wakes[watcher] = wake
         self._looking.start()
         try:
-            yield {needs.namespace: warrant for needs, warrant in found.items()}
+            yield {needs.namespace: authorization for needs, authorization in found.items()}
         finally:
-            for needs, warrant in found.items():
-                del warrant.wakes[watcher]
-                if not warrant.wakes:
-                    del self._warrants[needs]
-            if not self._warrants:
+            for needs, authorization in found.items():
+                del authorization.wakes[watcher]
+                if not authorization.wakes:
+                    del self._authorizations[needs]
+            if not self._authorizations:
                 self._looking.cancel()
 
     async def _wires(self, all_needs: Sequence[_Needs]) -> dict[_Needs, answers.Wire]:
@@ -142,7 +142,7 @@ class Warrants:
                 for needs in [needs for needs, task in asking.items() if task.done()]:
                     if (failure := asking.pop(needs).result()) is not None:
                         raise failure
-                for number, needs in enumerate(list(self._warrants), 1):
+                for number, needs in enumerate(list(self._authorizations), 1):
                     if not self._known(needs) and needs not in asking:  # the loop goes on to others while this one is asked for
                         asking[needs] = owned.begin(self._ask(needs), needs.namespace)
                     if not number % _TURN:
@@ -151,7 +151,7 @@ class Warrants:
             await owned.close()
 
     def _known(self, needs: _Needs) -> bool:
-        """Judges a warrant by what is known without asking. Returns False if the authority has to be asked."""
+        """Judges an authorization by what is known without asking. Returns False if the authority has to be asked."""
         try:
             wire = self._wire_at_once(needs)
         except PolicyError as error:
@@ -162,7 +162,7 @@ class Warrants:
         return wire is not None
 
     async def _ask(self, needs: _Needs) -> Exception | None:
-        """Asks the authority, and judges the warrant. Returns an unforeseen error, which the checking task then fails with."""
+        """Asks the authority, and judges the authorization. Returns an unforeseen error, which the checking task then fails with."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 wire = await self._wire(needs)
@@ -178,16 +178,16 @@ class Warrants:
         return None
 
     def _judge(self, needs: _Needs, refusal: PolicyError | None, wire: answers.Wire | None = None) -> None:
-        """Sets the verdict of a warrant (``_judge``), unless it was dropped. ``wire``: None keeps the present one."""
-        warrant = self._warrants.get(needs)
-        if warrant is not None:
-            _judge(warrant, refusal, warrant.wire if wire is None else wire)
+        """Sets the verdict of an authorization (``_judge``), unless it was dropped. ``wire``: None keeps the present one."""
+        authorization = self._authorizations.get(needs)
+        if authorization is not None:
+            _judge(authorization, refusal, authorization.wire if wire is None else wire)
 
     def _failed(self, _: BaseException) -> None:
         """Sets every verdict to unknown, because the checking task has failed: no part sends changes until it runs again."""
-        for needs, warrant in self._warrants.items():
+        for needs, authorization in self._authorizations.items():
             problem = f"What the caller may do in {needs.namespace} can't be told, for a reason that this server's own log has."
-            _judge(warrant, _unknown(problem), warrant.wire)
+            _judge(authorization, _unknown(problem), authorization.wire)
 
     def _wire_at_once(self, needs: _Needs) -> answers.Wire | None:
         """As ``_wire``, by what is known now. None: the authority has to be asked.
@@ -216,16 +216,16 @@ def _unknown(problem: str) -> PolicyError:
     return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
 
 
-def _judge(warrant: Warrant, refusal: PolicyError | None, wire: answers.Wire) -> None:
+def _judge(authorization: Authorization, refusal: PolicyError | None, wire: answers.Wire) -> None:
     """Sets a verdict, and wakes the watches that depend on it if it has changed or is a refusal.
 
     A refusal wakes them at each check, because a stream whose client does not read has to be cancelled later (``WatchStream.reconsider``).
     """
-    old = warrant.refusal
+    old = authorization.refusal
     same = (old is None) == (refusal is None) and (old is None or refusal is None or old.reason is refusal.reason)
-    if not same or wire is not warrant.wire:
-        warrant.refusal, warrant.wire = refusal, wire
+    if not same or wire is not authorization.wire:
+        authorization.refusal, authorization.wire = refusal, wire
     elif refusal is None:
         return
-    for wake in list(warrant.wakes.values()):
+    for wake in list(authorization.wakes.values()):
         wake()

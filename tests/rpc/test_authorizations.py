@@ -32,8 +32,8 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.watching import authorizations
 from topicpolicies_server.rpc.watching import stream as streams
-from topicpolicies_server.rpc.watching import warrants
 
 PATIENCE = 20.0
 ONE, OTHER = "acme/orders", "acme/stock"
@@ -98,8 +98,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
         return made
 
     monkeypatch.setattr(servers, "open_authority", opened)
-    monkeypatch.setattr(warrants, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(warrants, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(authorizations, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(authorizations, "ASK_SECONDS", 0.2)
     return made
 
 
@@ -245,7 +245,7 @@ async def test_nothing_is_told_while_nobody_knows_and_all_of_it_afterwards(stub:
 async def test_a_permission_that_nobody_tells_of_keeps_no_other_from_being_looked_at(
     stub: AsyncStub, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warrants, "ASK_SECONDS", 3 * PATIENCE)
+    monkeypatch.setattr(authorizations, "ASK_SECONDS", 3 * PATIENCE)
     slow, lost = watching(stub, namespaces=[OTHER]), watching(stub, namespaces=[ONE])
     await slow.until_synced()
     await lost.until_synced()
@@ -292,13 +292,13 @@ async def test_who_may_not_see_secrets_any_more_is_told_the_next_change_without(
         await stub.UpdatePolicy(request, metadata=of("admin"))
         seen.append((await told.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret)
         table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
-        await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+        await asyncio.sleep(10 * authorizations.LOOK_SECONDS)
     assert seen == ["hush 0", REDACTED]
     told.cancel()
 
 
 async def test_what_nobody_watches_is_not_looked_at(stub: AsyncStub, server: Server) -> None:
-    looked_at = server.warrants
+    looked_at = server.authorizations
     assert looked_at is not None
     watches = [watching(stub, namespaces=[ONE, OTHER]) for _ in range(5)]
     await asyncio.gather(*(each.until_synced() for each in watches))
@@ -397,7 +397,7 @@ async def test_who_never_reads_keeps_no_watch_open_for_which_he_has_no_permissio
     unread: Told, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
-    await asyncio.sleep(10 * warrants.LOOK_SECONDS)
+    await asyncio.sleep(10 * authorizations.LOOK_SECONDS)
     assert len(server.calls) == 1, "who may watch may also be slow"
     table.may_.clear()
     async with asyncio.timeout(PATIENCE):

@@ -17,7 +17,9 @@ PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
 
-def told(name: str, batch: Batch, wire: answers.Wire, board: Board | None, *, with_before: bool, own: bool = False) -> Sequence[bytes]:
+def change_pieces(
+    name: str, batch: Batch, wire: answers.Wire, board: Board | None, *, with_before: bool, own: bool = False
+) -> Sequence[bytes]:
     """Returns the change records of a batch in pieces (``joined``), without those of topics whose policies are disabled.
 
     Args:

@@ -13,11 +13,11 @@ NOTHING_READ = Token("", ())
 """The token of a client that has nothing of a namespace, and sees none of its log, because its topic policies are disabled."""
 
 
-class Desk(NamedTuple):
+class WatchResources(NamedTuple):
     """What all watches of a server share."""
 
     registry: Registry
     wire: answers.Wire
-    """Serializes documents, unless a warrant decides that."""
+    """Serializes documents, unless an authorization decides that."""
     switchboard: Switchboard | None = None
     """Says which topics have their policies disabled, and notifies parts when that changes; None: no topic has."""
