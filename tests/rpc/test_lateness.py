@@ -20,9 +20,9 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.health import State
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.lateness import Lateness
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
 
 from .cluster import FakeCluster
 from .conftest import TOPIC, refused

@@ -27,9 +27,9 @@ class Context:
 
 def writing(calls: Calls, seconds: float) -> Call:
     """A watch whose reader has taken nothing for so long."""
-    call = calls.came("WatchPolicies", Context())
+    call = calls.arrived("WatchPolicies", Context())
     call.caller = Caller("alice", Way.TOKEN)
-    calls.begin(call, endless=True)
+    calls.register(call, endless=True)
     call.goes_to(State.WRITING)
     call.since -= seconds
     return call

@@ -186,8 +186,8 @@ def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The conditions of a request do not come through."""
     original = requests.read_update
 
-    def planted(message: Any, asker: requests.Asker, index: int | None = None) -> tuple[str, Request]:
-        namespace, request = original(message, asker, index)
+    def planted(message: Any, author: requests.Author, index: int | None = None) -> tuple[str, Request]:
+        namespace, request = original(message, author, index)
         request.etag, request.must_not_exist = "", False
         return namespace, request
 

@@ -21,7 +21,7 @@ class Failures:
     def __init__(self) -> None:
         self._known: set[_Place] = set()
 
-    def tell(self, what: str, error: BaseException) -> None:
+    def log(self, what: str, error: BaseException) -> None:
         """Logs an error.
 
         Args:

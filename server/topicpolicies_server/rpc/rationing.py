@@ -140,7 +140,7 @@ class Pace:
         """For each message in flight, oldest first: how many of its results are missing, and its bytes. Results are only counted: whatever
         their order, they are taken to be those of the oldest messages."""
 
-    async def came(self, message: Batch) -> None:
+    async def arrived(self, message: Batch) -> None:
         """Takes a message that was read; returns when there is room for its bytes in flight."""
         changes = message.changes
         if not changes:
@@ -179,7 +179,7 @@ class Pace:
         if self._ration.bucket is not None:
             self._ration.bucket.leave(count)
 
-    def told(self, count: int) -> None:
+    def answered(self, count: int) -> None:
         """Notes that so many results were written: the bytes of answered messages are given back."""
         while count and self._messages:
             first = self._messages[0]

@@ -30,7 +30,7 @@ from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls
 from .certificates import Certificates
-from .handlers import Others, handlers
+from .handlers import LibraryServices, handlers
 from .health import HealthService
 from .info import info
 from .journal import Journal
@@ -41,7 +41,7 @@ from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
-from .telling import open_telemetry
+from .telemetry import open_telemetry
 from .unread import Unread
 from .watching.authorizations import Authorizations
 
@@ -140,7 +140,7 @@ class Server:
         parts.push_async_callback(listening.close)
         server = listening.server
         server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
-        others = Others(server, calls, limits.max_message_bytes)
+        others = LibraryServices(server, calls, limits.max_message_bytes)
         health = HealthService(watch.readiness, registry, SERVICE, limits.max_health_watches, permitting)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:

@@ -29,8 +29,8 @@ from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import Owned
-from . import answers, effective, errors, histories, listing, requests, shortfalls
-from .asking import asker_of
+from . import answers, deadline_errors, effective, errors, histories, listing, requests
+from .authors import author_of
 from .call import Call
 from .calls import Calls, Only, only
 from .decoding import Batch
@@ -38,7 +38,7 @@ from .errors import Context
 from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
-from .streaming import Told, UpdateStream
+from .streaming import ChangeEnded, UpdateStream
 from .watching.authorizations import Authorizations
 from .watching.bookmarks import Bookmarks
 from .watching.requests import read_watch
@@ -62,10 +62,10 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
         except PolicyError as error:
             return await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.tell(name, error)
+            self._failures.log(name, error)
             return await errors.abort(context, errors.internal())
         if self._readiness.cut_off and not self._registry.common.context.sole_writer:
-            context.note(shortfalls.UNCONFIRMED_KEY, shortfalls.unconfirmed_since(self._readiness, time.monotonic()))
+            context.note(deadline_errors.UNCONFIRMED_KEY, deadline_errors.unconfirmed_since(self._readiness, time.monotonic()))
         return answer
 
     return answering
@@ -131,7 +131,7 @@ class Servicer:
         except PolicyError as error:
             await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.tell(name, error)
+            self._failures.log(name, error)
             await errors.abort(context, errors.internal())
 
     @property
@@ -164,12 +164,12 @@ class Servicer:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
         request, where = call.request, self._unpermitted.get(call)
         if where is not None:
-            call.expire(shortfalls.not_permitted_yet(where))
+            call.expire(deadline_errors.not_permitted_yet(where))
         elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
-            call.expire(shortfalls.no_answer(self._registry, target, call.at_least))
+            call.expire(deadline_errors.no_answer(self._registry, target, call.at_least))
         else:
-            namespace.end(request, shortfalls.no_outcome(self._readiness, request))
+            namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
 
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
@@ -179,7 +179,7 @@ class Servicer:
         if (turn := gathering.come()) is not None:
             await gathering.wait(turn)
         try:
-            namespace, request = requests.read_update(message, asker_of(context))
+            namespace, request = requests.read_update(message, author_of(context))
             permitting = self._permitting
             known = (
                 permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._resources.wire
@@ -193,7 +193,7 @@ class Servicer:
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """Serves DeletePolicy."""
         context.target = message.topic
-        namespace, request = requests.read_delete(message, asker_of(context))
+        namespace, request = requests.read_delete(message, author_of(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
@@ -236,7 +236,7 @@ class Servicer:
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, admission, self._resources.wire, asker_of(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._resources.wire, author_of(context), places, self._failures, self._stopping, context.pace
             )
             updates.span = context.span
             updates.observers = (self._of_change(context),)
@@ -249,7 +249,7 @@ class Servicer:
             finally:
                 self._streams.discard(updates)
 
-    def _of_change(self, context: Context) -> Told:
+    def _of_change(self, context: Context) -> ChangeEnded:
         """Returns a function that reports each change of an UpdatePolicies stream to the change observers."""
         traced, caller = context.span is not None, context.caller
         observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]

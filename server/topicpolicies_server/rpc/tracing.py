@@ -22,7 +22,7 @@ from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.traces import NO_TRACE, PARENT_KEY
 from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .asking import context_of
+from .authors import context_of
 from .call import Call
 from .calls import Only
 

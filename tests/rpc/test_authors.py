@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.calls import CallContext
 from topicpolicies_server.core.traces import NO_TRACE, TraceContext
-from topicpolicies_server.rpc.asking import asker_of, context_of
+from topicpolicies_server.rpc.authors import author_of, context_of
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -22,7 +22,7 @@ class Context(CallContext):
 def test_a_call_is_made_in_the_trace_that_it_names() -> None:
     context = Context(("traceparent", PARENT), ("tracestate", "a=1"), ("other", "x"), ("tracestate", "b=2"))
     assert context_of(context) == TraceContext(PARENT, "a=1,b=2")
-    assert asker_of(context).trace == TraceContext(PARENT, "a=1,b=2")
+    assert author_of(context).trace == TraceContext(PARENT, "a=1,b=2")
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def test_a_call_is_made_in_the_trace_that_it_names() -> None:
 def test_a_call_that_names_none_is_made_in_none(metadata: tuple[tuple[str, str | bytes], ...]) -> None:
     context = Context(*metadata)
     assert context_of(context) is NO_TRACE
-    assert asker_of(context).trace is NO_TRACE
+    assert author_of(context).trace is NO_TRACE
 
 
 def test_the_changes_of_a_call_that_is_traced_are_asked_for_by_that_call() -> None:
     context = Context(("traceparent", PARENT))
     context.trace = TraceContext(PARENT.replace("00f067", "abcdef"), "a=1")
-    assert asker_of(context).trace is context.trace
+    assert author_of(context).trace is context.trace

@@ -8,16 +8,16 @@ from functools import partial
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
 from .call import Call
 from .errors import Context
-from .requests import ACTOR_KEY, REASON_KEY, Asker
+from .requests import ACTOR_KEY, REASON_KEY, Author
 
 _KEYS = frozenset({ACTOR_KEY, REASON_KEY, PARENT_KEY, STATE_KEY})
-_NOBODY = Asker()
-_ASKER: Callable[[tuple[str, str, str, str, str, TraceContext]], Asker] = partial(tuple.__new__, Asker)
-"""Makes an ``Asker`` of all its fields without calling a Python function, which costs less."""
+_NOBODY = Author()
+_AUTHOR: Callable[[tuple[str, str, str, str, str, TraceContext]], Author] = partial(tuple.__new__, Author)
+"""Makes an ``Author`` of all its fields without calling a Python function, which costs less."""
 
 
-def asker_of(context: Context) -> Asker:
-    """Returns the asker of a call: its verified caller, and the actor, the reason and the trace that its metadata names."""
+def author_of(context: Context) -> Author:
+    """Returns the author of a call: its verified caller, and the actor, the reason and the trace that its metadata names."""
     told: dict[str, str | bytes] = {}
     for key, value in context.metadata:
         if key in _KEYS:
@@ -28,9 +28,9 @@ def asker_of(context: Context) -> Asker:
         trace = context_of(context) if PARENT_KEY in told else NO_TRACE
     if not told:
         if caller.principal or trace is not NO_TRACE:
-            return _ASKER(("", "", caller.principal, caller.speaks_for or caller.principal, "", trace))
+            return _AUTHOR(("", "", caller.principal, caller.speaks_for or caller.principal, "", trace))
         return _NOBODY
-    return Asker(_text(told.get(ACTOR_KEY, "")), _text(told.get(REASON_KEY, "")), caller.principal, caller.role, trace=trace)
+    return Author(_text(told.get(ACTOR_KEY, "")), _text(told.get(REASON_KEY, "")), caller.principal, caller.role, trace=trace)
 
 
 def context_of(context: Context | Call) -> TraceContext:

@@ -11,11 +11,11 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 
-MOST_ELSEWHERE = 1_024
+MOST_REFUSED = 1_024
 """Namespaces that are remembered for one stream before it stops reading. Changes that it has read by then may add a few."""
 
 
-class LedElsewhere:
+class RefusedNamespaces:
     """Remembers, for one stream, the namespaces that another process leads, and the first refusal in each."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class LedElsewhere:
         """Returns the error of further changes of a namespace; None: none of its changes was refused."""
         return self._refusals.get(namespace)
 
-    def refused(self, namespace: str, error: NotLeader) -> NotLeader:
+    def add(self, namespace: str, error: NotLeader) -> NotLeader:
         """Notes that a change of a namespace was refused. Returns the error to answer it with: that of the first one."""
         return self._refusals.setdefault(namespace, error)
 
@@ -38,7 +38,7 @@ class LedElsewhere:
         Args:
             namespace: the namespace of the last refusal, for the error's metadata.
         """
-        if len(self._refusals) < MOST_ELSEWHERE:
+        if len(self._refusals) < MOST_REFUSED:
             return None
-        problem = f"This stream had changes refused in {MOST_ELSEWHERE:,} namespaces, as others write them: open a new one for the rest."
+        problem = f"This stream had changes refused in {MOST_REFUSED:,} namespaces, as others write them: open a new one for the rest."
         return PolicyError(Kind.UNAVAILABLE, Reason.NOT_LEADER, problem, metadata={"namespace": namespace})
