@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app
+from topicpolicies_server.config.rendering import reference
 from topicpolicies_server.config.table import options
-from topicpolicies_server.config.telling import reference
 
 
 @pytest.fixture

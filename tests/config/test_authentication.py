@@ -19,7 +19,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.config.authentication import MOST_LEEWAY_SECONDS, is_private
 from topicpolicies_server.config.making import server_config
-from topicpolicies_server.config.sources import gather
+from topicpolicies_server.config.sources import read_options
 
 MEMORY = EmbeddedLogConfig(path=None)
 EVERYBODY = AuthorizationConfig(allow_authenticated=True)
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def made(**flags: object) -> AuthenticationConfig:
     return server_config(
-        gather({"data": Path("x.db"), "allow_authenticated": "authentication_providers" in flags, **flags}, {}), {}
+        read_options({"data": Path("x.db"), "allow_authenticated": "authentication_providers" in flags, **flags}, {}), {}
     ).authentication
 
 
@@ -48,7 +48,7 @@ def problems(**flags: object) -> str:
 
 def test_nobody_is_asked_unless_it_is_said() -> None:
     assert made() == AuthenticationConfig()
-    assert not made().asks
+    assert not made().enabled
 
 
 def test_each_way_is_made_of_its_options(file: Path) -> None:
@@ -56,7 +56,7 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         authentication_providers=["token"], token_public_key=file, token_public_alg="ES256", token_auth_claim="role", proxy_roles="a, b"
     )
     assert tokens.token == TokenConfig(public_key_file=file, public_algorithm="ES256", role_claim="role")
-    assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.asks) == (None, "", ("a", "b"), True)
+    assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.enabled) == (None, "", ("a", "b"), True)
     oidc = made(authentication_providers="oidc", oidc_issuers="https://a.example", oidc_audiences="x,y", oidc_jwks_file=file)
     assert oidc.oidc == OidcConfig(issuers=("https://a.example",), audiences=("x", "y"), jwks_file=file)
     tls = {"tls_certificate": file, "tls_key": file, "tls_client_ca": file}

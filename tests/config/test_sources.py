@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
 from topicpolicies_server.config.making import guard_config, server_config
-from topicpolicies_server.config.sources import Gathered, Source, gather
+from topicpolicies_server.config.sources import OptionValues, Source, read_options
 from topicpolicies_server.config.table import options
 
 HOME = {"HOME": "/somewhere/mine"}
 BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
 
 
-def found(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> Gathered:
-    return gather(flags or {}, environment or {}, file)
+def found(
+    flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
+) -> OptionValues:
+    return read_options(flags or {}, environment or {}, file)
 
 
 def made(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> ServerConfig:
     around = HOME | dict(environment or {})
-    return server_config(gather(flags or {}, around, file), around)
+    return server_config(read_options(flags or {}, around, file), around)
 
 
 def problems(**given: Any) -> tuple[str, ...]:
@@ -155,7 +157,7 @@ def test_a_directory_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
 def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> None:
     config = made()
     folder = Path("/somewhere/mine/.local/share/topicpolicies")
-    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", make_folder=True)
+    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", create_parent=True)
     assert config.history is not None and config.history.path == folder / "policies.history.db"
     assert config.folders_to_make() == [folder]
     assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_make() == [Path("/data/topicpolicies")]
@@ -197,7 +199,7 @@ def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Pa
     pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
     assert made(pulsar).checkpoints is None
     kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
-    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.named_here
+    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.default_path
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
     assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
 
@@ -257,7 +259,7 @@ def test_a_password_in_a_url_is_not_told() -> None:
 
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
     file = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"\nmax_watches = 7\n')
-    config = guard_config(gather({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
+    config = guard_config(read_options({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
     assert (config.patterns, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
 
 

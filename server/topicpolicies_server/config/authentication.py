@@ -101,7 +101,7 @@ class AuthenticationConfig:
     leeway_seconds: float = 0.0
 
     @property
-    def asks(self) -> bool:
+    def enabled(self) -> bool:
         """Whether callers are authenticated."""
         return self.token is not None or self.oidc is not None or bool(self.certificate)
 
@@ -119,7 +119,7 @@ class AuthenticationConfig:
             found.append(
                 "Client certificates say who calls only where they are asked for: give --tls-client-ca, the authority that signs them."
             )
-        if self.proxy_roles and not self.asks:
+        if self.proxy_roles and not self.enabled:
             found.append("--proxy-roles go with --authentication-providers: who is not asked is no proxy.")
         if not 0 <= self.leeway_seconds <= MOST_LEEWAY_SECONDS:
             found.append(f"Clocks may differ by {MOST_LEEWAY_SECONDS:g} s at most, not by {self.leeway_seconds:g} s.")

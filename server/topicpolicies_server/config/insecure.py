@@ -23,7 +23,7 @@ def _of_server(config: ServerConfig) -> list[str]:
     if not config.listen.loopback:
         if config.tls is None:
             found.append(f"insecure_listen: what is said on {config.listen} is not encrypted, secrets and tokens of callers included.")
-        if not config.authentication.asks and (config.tls is None or config.tls.client_ca_file is None):
+        if not config.authentication.enabled and (config.tls is None or config.tls.client_ca_file is None):
             found.append(f"insecure_listen: whoever reaches {config.listen} may change every policy, as nobody is asked who he is.")
     if config.authorization.allow_authenticated:
         found.append("allow_authenticated: whoever has shown who he is may do everything.")

@@ -119,7 +119,7 @@ class ServerConfig:
                 problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems() + self.call_record.problems()
         problems += self.telemetry.problems() if self.telemetry is not None else []
         if problems:
@@ -128,12 +128,12 @@ class ServerConfig:
     @property
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
-        return self.authentication.asks
+        return self.authentication.enabled
 
     def folders_to_make(self) -> list[Path]:
         """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
-        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.make_folder]
+        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.create_parent]
         return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
 
     def _listen_problems(self) -> list[str]:
@@ -147,7 +147,7 @@ class ServerConfig:
                 " give the server TLS, or say --insecure-listen if something in front of it protects it."
             )
             return [problem]
-        if self.tls.client_ca_file is None and not self.authentication.asks:
+        if self.tls.client_ca_file is None and not self.authentication.enabled:
             problem = (
                 f"{reached}, and nobody is asked who calls, so that everybody may change every policy: say --authentication-providers,"
                 " or --tls-client-ca to let in only clients with a certificate, or --insecure-listen if something in front of it asks."

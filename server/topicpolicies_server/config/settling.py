@@ -20,7 +20,7 @@ from .checkpoints import checkpoints_beside
 from .errors import ConfigError
 from .history import history_beside
 from .places import data_folder
-from .sources import Gathered, Setting, Source
+from .sources import OptionValues, Setting, Source
 
 _EMBEDDED = ("data", "cluster_file")
 _BY_BROKERS = ("authorization_by_brokers", "superuser_roles", "namespace_roles_may_read")
@@ -40,50 +40,50 @@ _PULSAR = ("pulsar", *PULSAR_ACCESS, "pulsar_tls_validate_hostname", "guard", *_
 """The options that go with Pulsar's log only."""
 
 
-def settle(found: Gathered, environment: Mapping[str, str]) -> None:
+def settle(in_force: OptionValues, environment: Mapping[str, str]) -> None:
     """Completes the values in force with those that follow from others, and adds contradictions to the problems."""
-    data, pulsar = found.settings["data"], found.settings["pulsar"]
+    data, pulsar = in_force.settings["data"], in_force.settings["pulsar"]
     if pulsar.value and pulsar.source > data.source:
-        _set_aside(found, _EMBEDDED, pulsar)
+        _set_aside(in_force, _EMBEDDED, pulsar)
     elif data.given and data.source > pulsar.source:
-        _set_aside(found, _PULSAR, data)
+        _set_aside(in_force, _PULSAR, data)
     elif not pulsar.value:
         if pulsar.given:  # as empty: not Pulsar, whatever sources behind it say
-            _set_aside(found, _PULSAR, pulsar)
+            _set_aside(in_force, _PULSAR, pulsar)
         if not data.given:
-            _default_data(found, environment)
-    _settle_kept(found, "history", history_beside)
-    _settle_kept(found, "checkpoints", checkpoints_beside)
+            _default_data(in_force, environment)
+    _settle_kept(in_force, "history", history_beside)
+    _settle_kept(in_force, "checkpoints", checkpoints_beside)
 
 
-def _set_aside(found: Gathered, names: tuple[str, ...], by: Setting) -> None:
+def _set_aside(in_force: OptionValues, names: tuple[str, ...], by: Setting) -> None:
     """Resets options of the other log that a source of lower precedence than that of ``by``, which chose the log, has set."""
     for name in names:
-        setting = found.settings[name]
+        setting = in_force.settings[name]
         if setting.given and setting.source < by.source:
-            found.settings[name] = Setting(
+            in_force.settings[name] = Setting(
                 setting.option, setting.option.default, Source.DEFAULT, f"{setting.where} is set aside by {by.where}"
             )
 
 
-def _default_data(found: Gathered, environment: Mapping[str, str]) -> None:
+def _default_data(in_force: OptionValues, environment: Mapping[str, str]) -> None:
     try:
         path = Path(data_folder(environment)) / "policies.db"
     except ConfigError as error:
-        found.problems += error.problems
+        in_force.problems += error.problems
     else:
-        found.settings["data"] = found.settings["data"]._replace(value=path)
+        in_force.settings["data"] = in_force.settings["data"]._replace(value=path)
 
 
-def _settle_kept(found: Gathered, name: str, beside: Callable[[Path], Path]) -> None:
+def _settle_kept(in_force: OptionValues, name: str, beside: Callable[[Path], Path]) -> None:
     """Settles where the history or the checkpoints are kept: at the path that is set, else beside the embedded log, or not at all."""
-    kept, off, data = (found.settings[each] for each in (name, f"no_{name}", "data"))
+    kept, off, data = (in_force.settings[each] for each in (name, f"no_{name}", "data"))
     if kept.given and off.value and kept.source is off.source:
-        found.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")
+        in_force.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")
     elif off.value and off.source > kept.source:
         aside = f"{kept.where} is set aside by {off.where}" if kept.given else ""
-        found.settings[name] = Setting(kept.option, None, Source.DEFAULT, aside)
+        in_force.settings[name] = Setting(kept.option, None, Source.DEFAULT, aside)
     elif kept.given:
-        found.settings[f"no_{name}"] = off._replace(value=False)
+        in_force.settings[f"no_{name}"] = off._replace(value=False)
     elif isinstance(data.value, Path) and data.value.name:
-        found.settings[name] = kept._replace(value=beside(data.value))
+        in_force.settings[name] = kept._replace(value=beside(data.value))

@@ -189,7 +189,7 @@ class Server:
         watch = LogWatch(log, limits.log_patience_seconds)
         registry.heed(watch.readiness)
         kept = config.checkpoints
-        if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.named_here)) is not None:
+        if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.default_path)) is not None:
             parts.push_async_callback(checkpoints.close)
             registry.keep_checkpoints(checkpoints)
         parts.push_async_callback(registry.close)
@@ -204,7 +204,7 @@ class Server:
 
             trusting = Trusting()
             calls.doors, calls.observers, self._trusted = (trusting,), (trusting.ends,), trusting.take
-        if config.authentication.asks:
+        if config.authentication.enabled:
             from ..access.opening import Opened  # noqa: PLC0415 - as above
             from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415

@@ -21,7 +21,7 @@ from topicpolicies.aio import AsyncClient
 from ...config import ConfigError, PulsarLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ..exits import ExitCode, reporting
 from ..serving.configured import configured
 from ..settings import Settings, settings
@@ -66,7 +66,7 @@ class Patient(NamedTuple):
 @configured(ReadBy.SERVE, of_server=False)
 def doctor(
     context: typer.Context,
-    found: Gathered,
+    in_force: OptionValues,
     *,
     scratch: ScratchPlace = "",
     namespaces: Namespaces = None,
@@ -89,7 +89,7 @@ def doctor(
           --admin-url http://broker:8080 --pulsar-token-file token
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    patient = _patient(context, chosen, found, namespaces or [], scratch, metrics_at, pre=pre)
+    patient = _patient(context, chosen, in_force, namespaces or [], scratch, metrics_at, pre=pre)
     with reporting(chosen.output), contextlib.closing(Nobody() if chosen.json else Screen()) as looking:
         results, left_over = asyncio.run(_examined(patient, chosen, looking))
     if chosen.json:
@@ -103,12 +103,12 @@ def doctor(
 
 
 def _patient(
-    context: typer.Context, chosen: Settings, found: Gathered, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
+    context: typer.Context, chosen: Settings, in_force: OptionValues, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
 ) -> Patient:
     config, problems = None, list[str]()
-    if found.file is not None or pre or any(found.settings[name].given for name in _SOURCES):
+    if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
         try:
-            config = server_config(found, os.environ)
+            config = server_config(in_force, os.environ)
         except ConfigError as error:
             problems += error.problems
     target, tls = chosen.server, chosen.tls

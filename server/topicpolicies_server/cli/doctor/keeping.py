@@ -81,11 +81,11 @@ def keeping(config: ServerConfig) -> list[Check]:
     """Returns the checks of the files of a server that runs, or is to run, on this machine."""
     files: list[tuple[str, Path, bool, int | None]] = []
     if isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
-        files.append(("log", config.log.path, config.log.make_folder, None))
+        files.append(("log", config.log.path, config.log.create_parent, None))
     if config.history is not None:
-        files.append(("history", config.history.path, config.history.make_folder, config.history.max_bytes))
+        files.append(("history", config.history.path, config.history.create_parent, config.history.max_bytes))
     if config.checkpoints is not None:
-        files.append(("checkpoints", config.checkpoints.path, config.checkpoints.make_folder, None))
+        files.append(("checkpoints", config.checkpoints.path, config.checkpoints.create_parent, None))
     found = [check for each in files for check in _of_file(*each)]
     if config.history is None:
         found.append(_no_history())

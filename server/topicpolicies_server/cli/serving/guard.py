@@ -7,7 +7,7 @@ import typer
 from ...config import GuardConfig
 from ...config.making import guard_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ...garbage import not_looked_for_yet
 from ..settings import Output, settings
 from .configured import configured
@@ -15,7 +15,7 @@ from .running import run_until_told, telling_problems
 
 
 @configured(ReadBy.GUARD)
-def guard(context: typer.Context, found: Gathered) -> None:
+def guard(context: typer.Context, in_force: OptionValues) -> None:
     """Heal what brokers undo of each other's changes.
 
     It runs until it is told to stop (SIGTERM, Ctrl-C).
@@ -33,7 +33,7 @@ def guard(context: typer.Context, found: Gathered) -> None:
     """  # noqa: D301 - "\b" keeps the lines
     output = settings(context).output
     with telling_problems(output):
-        config = guard_config(found)
+        config = guard_config(in_force)
     run(config, output)
 
 

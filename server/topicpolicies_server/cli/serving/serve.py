@@ -9,7 +9,7 @@ import typer
 from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ...garbage import not_looked_for_yet
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
@@ -17,7 +17,7 @@ from .running import run_until_told, telling_problems
 
 
 @configured(ReadBy.SERVE)
-def serve(context: typer.Context, found: Gathered) -> None:
+def serve(context: typer.Context, in_force: OptionValues) -> None:
     """Run a server, until it is told to stop (SIGTERM, Ctrl-C).
 
     It listens on loopback, and keeps its change log in your data folder, unless told otherwise. Here --tls-certificate and --tls-key are
@@ -38,19 +38,19 @@ def serve(context: typer.Context, found: Gathered) -> None:
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_tls(chosen.tls_flags, found)
+    check_tls(chosen.tls_flags, in_force)
     with telling_problems(chosen.output):
-        config = server_config(found, os.environ)
+        config = server_config(in_force, os.environ)
     run(config, chosen.output)
 
 
-def check_tls(flags: TlsFlags, found: Gathered) -> None:
+def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
     """Checks that the global TLS options fit a server.
 
     Raises:
         typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
     """
-    certificate = found.settings["tls_certificate"]
+    certificate = in_force.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
         raise typer.BadParameter("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
     if flags.use and certificate.value is None:
