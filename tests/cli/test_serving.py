@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from topicpolicies_server.cli.app import app, hoist, wants_json
+from topicpolicies_server.cli.app import app, globals_first, wants_json
 from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
@@ -218,9 +218,9 @@ OPTIONS = st.sampled_from(
 
 @given(st.lists(OPTIONS))
 def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list[str]) -> None:
-    moved = hoist(arguments)
+    moved = globals_first(arguments)
     assert sorted(moved) == sorted(arguments)
-    assert hoist(moved) == moved
+    assert globals_first(moved) == moved
     assert wants_json(arguments) is wants_json(moved)
 
 

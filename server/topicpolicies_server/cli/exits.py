@@ -83,12 +83,12 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     try:
         yield
     except TopicPoliciesError as error:
-        tell(error, output, server)
+        report(error, output, server)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
         if error.filename is None:  # an error of the output, which ``writing`` reports
             raise
-        tell_other("FILE", f"{error.filename}: {error.strerror}", output)
+        report_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
 
 
@@ -104,7 +104,7 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
     return told
 
 
-def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
+def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     unknown = _UNRESOLVED in error.message
     if server and (error.never_sent or unknown):
@@ -134,7 +134,7 @@ def _unreached(told: str, server: str, *, unknown: bool) -> str:
     return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
 
 
-def tell_other(reason: str, message: str, output: Output) -> None:
+def report_other(reason: str, message: str, output: Output) -> None:
     """Reports an error that is not of the service on standard error."""
     if output is Output.JSON:
         typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)

@@ -26,8 +26,8 @@ from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema,
 from topicpolicies_server.cli.doctor.certificates import ShownChain, judged_chain, judged_name, judged_times, shown
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
 from topicpolicies_server.cli.doctor.clocks import judged_clock
-from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
-from topicpolicies_server.cli.doctor.limits import OPEN_FILES, judged_limits, numbers
+from topicpolicies_server.cli.doctor.disk import Facts, facts_of, judged_bound, judged_folder, judged_room
+from topicpolicies_server.cli.doctor.metrics import OPEN_FILES, judged_limits, numbers
 from topicpolicies_server.cli.doctor.permissions import judged_permissions
 from topicpolicies_server.cli.doctor.reaching import Speech, judged
 from topicpolicies_server.cli.doctor.report import lines, of_results

@@ -405,7 +405,7 @@ def test_the_disk_is_full(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("topicpolicies_server.cli.doctor.keeping.tempfile.TemporaryFile", full)
+    monkeypatch.setattr("topicpolicies_server.cli.doctor.disk.tempfile.TemporaryFile", full)
     found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--no-history", "--no-checkpoints")
     assert bad(found) == {"disk.log"}
     assert found["disk.log"]["remedy"] == f"Make room on the disk of {tmp_path}."

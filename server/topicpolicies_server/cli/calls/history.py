@@ -17,7 +17,7 @@ from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms
 from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
-from ..showing.freshness import tell_unconfirmed
+from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, printable
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
@@ -76,7 +76,7 @@ def history(
                     json_forms.write(json_forms.of_history_entry(entry))
                 else:
                     show_entry(entry)
-    tell_unconfirmed(unconfirmed, json=chosen.json)
+    report_unconfirmed(unconfirmed, json=chosen.json)
     if chosen.json:
         for gap in gaps:
             json_forms.write(json_forms.of_history_gap(gap))
@@ -109,7 +109,7 @@ def diff(
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-    tell_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
+    report_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
     found = between(first.policies, second.policies)
     if chosen.json:
         told = {"a": json_forms.of_document(first), "b": json_forms.of_document(second)}
@@ -127,8 +127,8 @@ def _show_differences(first: Document, second: Document, found: list[Difference]
     elif not found:
         typer.echo("no differences", err=True)
     if found:
-        told = console()
-        told.print(show(found, told))
+        terminal = console()
+        terminal.print(show(found, terminal))
 
 
 def _name(document: Document) -> str:

@@ -12,7 +12,7 @@ from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
-from ..showing.freshness import tell_unconfirmed
+from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
 from ..showing.rendering import compact, console, differences, lines, printable
 from .assignments import parse
@@ -68,7 +68,7 @@ def get(
     else:
         for document in documents:
             _show(document)
-    tell_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
+    report_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
     if not any(document.exists for document in documents):
         raise typer.Exit(ExitCode.NOT_FOUND)
 
@@ -181,7 +181,7 @@ def list_(
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         listing = client.list(namespace, scopes=scope.scopes)
         documents = list(listing)
-    tell_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
+    report_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
     if chosen.json:
         json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
         return
@@ -213,9 +213,9 @@ def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list
 def _show(document: Document) -> None:
     if document.policies is not None:
         typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
-        told = console()
+        terminal = console()
         rows = (Row(path, (value,)) for path, value in lines(document.policies))
-        told.print(settings_rows(("setting", "value"), rows, told))
+        terminal.print(settings_rows(("setting", "value"), rows, terminal))
     elif document.disabled:
         typer.echo(f"{printable(document.topic)} has no {document.scope.name} document: its topic policies are disabled.", err=True)
     else:

@@ -136,7 +136,7 @@ class _Following:
             pass
 
     @contextmanager
-    def told(self) -> Iterator[Busiest]:
+    def counts(self) -> Iterator[Busiest]:
         """Yields the counts, which do not change during the body."""
         with self._lock:
             yield self._busiest
@@ -159,14 +159,14 @@ def _showing(chosen: Settings, following: _Following, limit: int, *, live: bool)
     shown = console()
 
     def document() -> None:
-        with following.told() as told:
-            found = told.json(time.monotonic(), datetime.now(UTC), most=limit)
+        with following.counts() as counts:
+            found = counts.json(time.monotonic(), datetime.now(UTC), most=limit)
         json_forms.write(found)
 
     def lines(*, fits: bool) -> list[str]:
-        with following.told() as told:
+        with following.counts() as counts:
             width, height = (shown.width, shown.height if live else None) if fits else (None, None)
-            return told.lines(time.monotonic(), datetime.now(UTC), most=limit, width=width, height=height)
+            return counts.lines(time.monotonic(), datetime.now(UTC), most=limit, width=width, height=height)
 
     blocks = 0
 

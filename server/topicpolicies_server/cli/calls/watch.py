@@ -11,7 +11,7 @@ import typer
 from topicpolicies import Bookmark, Entry, Mirror, Synced, Watch, WatchEvent, WatchMode
 
 from ..exits import reporting
-from ..interrupts import whole
+from ..interrupts import uninterrupted
 from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.entries import show_entry
@@ -80,21 +80,21 @@ def watch(
             except KeyboardInterrupt:
                 raise typer.Exit from None
             finally:
-                with whole():
+                with uninterrupted():
                     place.save()
 
 
 def _follow(events: Watch, chosen: Settings, place: ResumeFile) -> None:
     known = Mirror(events.namespaces)
     for event in events:
-        with whole():
-            _tell(event, chosen, known)
+        with uninterrupted():
+            _show(event, chosen, known)
             place.reached(events.token)
             if isinstance(event, (Synced, Bookmark)):
                 place.save()
 
 
-def _tell(event: WatchEvent, chosen: Settings, known: Mirror) -> None:
+def _show(event: WatchEvent, chosen: Settings, known: Mirror) -> None:
     """Prints an event and flushes the output, then adds the event to ``known``."""
     if chosen.json:
         json_forms.write(json_forms.of_event(event))

@@ -34,7 +34,7 @@ _CHANGE_EVENTS = "__change_events"
 _UNKNOWN, _FORBIDDEN, _MISSING = 401, 403, 404
 
 
-class Asking:
+class AdminRequests:
     """Sends requests to a broker's admin API, without retries, and returns the answers uninterpreted."""
 
     def __init__(self, config: PulsarLogConfig) -> None:
@@ -127,7 +127,7 @@ def judged_entry(answer: Answer, what: str) -> Finding:
     return ok()
 
 
-def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
+def brokers(config: PulsarLogConfig, ask: AdminRequests, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
     """Returns the checks of the broker.
 
     Args:
@@ -213,7 +213,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
     return found
 
 
-def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list[Check]:
+def _tokens(config: PulsarLogConfig, ask: AdminRequests, needs_superuser: bool) -> list[Check]:
     """Returns the checks of the sidecar's own token, and of the role that the token has."""
     certificate = config.tls_certificate_file
     nothing = "without a token" if certificate is None else "without a token, by its certificate"
@@ -272,7 +272,7 @@ def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list
     ]
 
 
-def _tenant(namespace: str, ask: Asking) -> Check:
+def _tenant(namespace: str, ask: AdminRequests) -> Check:
     """Returns the check that the sidecar is an admin of a namespace's tenant."""
     tenant = namespace.partition("/")[0]
 
@@ -289,7 +289,7 @@ def _tenant(namespace: str, ask: Asking) -> Check:
     )
 
 
-def _namespace(namespace: str, ask: Asking) -> list[Check]:
+def _namespace(namespace: str, ask: AdminRequests) -> list[Check]:
     """Returns the checks of a namespace: that it exists, and the schema of its change log."""
     tenant, _, name = namespace.partition("/")
 

@@ -27,10 +27,10 @@ from ..serving.configured import configured
 from ..settings import Settings, settings
 from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
-from .keeping import keeping
-from .limits import clock, metrics
+from .disk import disk
+from .metrics import clock, metrics
 from .reaching import reaching, wants_tls
-from .report import Nobody, Screen, count, of_results, summary
+from .report import Screen, Silent, count, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import sidecar
 from .tokens import ShownToken
@@ -48,7 +48,7 @@ _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
 
 
-class Patient(NamedTuple):
+class Subject(NamedTuple):
     """What the checks look at."""
 
     target: str
@@ -89,9 +89,9 @@ def doctor(
           --admin-url http://broker:8080 --pulsar-token-file token
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    patient = _patient(context, chosen, in_force, namespaces or [], scratch, metrics_at, pre=pre)
-    with reporting(chosen.output), contextlib.closing(Nobody() if chosen.json else Screen()) as looking:
-        results, left_over = asyncio.run(_examined(patient, chosen, looking))
+    subject = _subject(context, chosen, in_force, namespaces or [], scratch, metrics_at, pre=pre)
+    with reporting(chosen.output), contextlib.closing(Silent() if chosen.json else Screen()) as looking:
+        results, left_over = asyncio.run(_examined(subject, chosen, looking))
     if chosen.json:
         typer.echo(json.dumps(of_results(results, left_over)))
     else:
@@ -102,9 +102,9 @@ def doctor(
         raise typer.Exit(ExitCode.UNWELL)
 
 
-def _patient(
+def _subject(
     context: typer.Context, chosen: Settings, in_force: OptionValues, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
-) -> Patient:
+) -> Subject:
     config, problems = None, list[str]()
     if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
         try:
@@ -128,25 +128,25 @@ def _patient(
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
     if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is no namespace: write tenant/namespace.', param_hint="--namespace")
-    return Patient(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
+    return Subject(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
 
 
-async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tuple[list[Result], str]:
+async def _examined(subject: Subject, chosen: Settings, looking: Silent) -> tuple[list[Result], str]:
     """Returns the results, and a message about the scratch change if it could not be reverted."""
     results: list[Result] = []
     async with contextlib.AsyncExitStack() as stack:
-        checks = [*_of_options(patient)]
+        checks = [*_of_options(subject)]
         scratch = None
-        if not patient.pre:
+        if not subject.pre:
             shown = ShownToken(chosen.token_file)
             client = await stack.enter_async_context(
-                AsyncClient(patient.target, tls=patient.tls, token=shown.token, actor=_sendable(chosen.actor))
+                AsyncClient(subject.target, tls=subject.tls, token=shown.token, actor=_sendable(chosen.actor))
             )
-            checks += _of_server(patient, client, shown)
-            scratch = Scratch(client, patient.scratch) if patient.scratch else None
+            checks += _of_server(subject, client, shown)
+            scratch = Scratch(client, subject.scratch) if subject.scratch else None
             checks += _of_scratch(scratch)
-        if patient.config is not None:
-            checks += await stack.enter_async_context(_of_operator(patient.config, patient.namespaces))
+        if subject.config is not None:
+            checks += await stack.enter_async_context(_of_operator(subject.config, subject.namespaces))
         try:
             async for result in examine(checks, looking.begins):
                 results.append(result)
@@ -158,11 +158,11 @@ async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tupl
     return results, left_over
 
 
-def _of_options(patient: Patient) -> list[Check]:
+def _of_options(subject: Subject) -> list[Check]:
     async def run() -> Finding:
-        return failed(" ".join(patient.problems)) if patient.problems else ok()
+        return failed(" ".join(subject.problems)) if subject.problems else ok()
 
-    if not patient.problems and patient.config is None:
+    if not subject.problems and subject.config is None:
         return []
     check = Check(
         name="options.valid",
@@ -174,12 +174,12 @@ def _of_options(patient: Patient) -> list[Check]:
     return [check]
 
 
-def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list[Check]:
-    target, tls = patient.target, patient.tls
+def _of_server(subject: Subject, client: AsyncClient, shown: ShownToken) -> list[Check]:
+    target, tls = subject.target, subject.tls
     place = places_of(addresses_of(target)[0])[0]
-    limits = dataclasses.asdict(patient.config.limits) if patient.config is not None else {}
+    limits = dataclasses.asdict(subject.config.limits) if subject.config is not None else {}
 
-    async def told() -> dict[str, float]:
+    async def server_limits() -> dict[str, float]:
         try:
             return {"max_watches": (await client.server_info(timeout=_INFO_SECONDS)).limits.watches}
         except TopicPoliciesError:
@@ -189,9 +189,9 @@ def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
         *shown.checks(),
-        *sidecar(target, tls, client, patient.namespaces),
-        *clock(patient.metrics),
-        *metrics(patient.metrics, limits, told),
+        *sidecar(target, tls, client, subject.namespaces),
+        *clock(subject.metrics),
+        *metrics(subject.metrics, limits, server_limits),
     ]
 
 
@@ -206,17 +206,17 @@ def _of_scratch(scratch: Scratch | None) -> list[Check]:
 
 @asynccontextmanager
 async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> AsyncIterator[list[Check]]:
-    checks = keeping(config)
+    checks = disk(config)
     if not isinstance(config.log, PulsarLogConfig):
         yield checks
         return
-    from .brokers import Asking, brokers  # noqa: PLC0415 - what clients have no use for need not be installed
+    from .brokers import AdminRequests, brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 
-    asking = Asking(config.log)
+    requests = AdminRequests(config.log)
     try:
-        yield [*brokers(config.log, asking, namespaces, needs_superuser=_needs_superuser(config)), *checks]
+        yield [*brokers(config.log, requests, namespaces, needs_superuser=_needs_superuser(config)), *checks]
     finally:
-        await asking.close()
+        await requests.close()
 
 
 def _needs_superuser(config: ServerConfig) -> bool:

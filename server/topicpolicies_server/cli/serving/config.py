@@ -20,7 +20,7 @@ from ..exits import ExitCode
 from ..settings import settings
 from ..showing.rendering import console, printable
 from .configured import configured
-from .running import tell_problems
+from .running import report_problems
 from .serve import check_tls
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
@@ -55,7 +55,7 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
     else:
         _show(in_force)
     if wrong is not None:
-        tell_problems(wrong, chosen.output)
+        report_problems(wrong, chosen.output)
         raise typer.Exit(ExitCode.USAGE)
 
 

@@ -25,7 +25,7 @@ from ..settings import Output, settings
 from ..showing.rendering import console
 from .demo_run import TOPIC, Report
 from .demo_run import run as run_clients
-from .running import starting, telling_problems
+from .running import reporting_problems, starting
 
 if TYPE_CHECKING:
     from ...rpc.server import Server
@@ -57,7 +57,7 @@ def demo(
         directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
         with reporting(output):
             directory.mkdir(parents=True, exist_ok=True)
-        with telling_problems(output):
+        with reporting_problems(output):
             log = directory / "demo.db"
             config = ServerConfig(
                 log=EmbeddedLogConfig(path=log), listen=parse_address(listen), history=HistoryConfig(path=history_beside(log))
@@ -77,7 +77,7 @@ async def _demonstrate(
         started()
         with _progress(clients * updates, output) as progress:
             report = await run_clients(server.address, clients=clients, updates_per_client=updates, progress=progress)
-        _tell(report, output)
+        _show(report, output)
         if serve_on:
             await _serve_on(server)
     return report
@@ -135,7 +135,7 @@ def _progress(total: int, output: Output) -> Iterator[Callable[[Report], None]]:
         yield show
 
 
-def _tell(report: Report, output: Output) -> None:
+def _show(report: Report, output: Output) -> None:
     if output is Output.JSON:
         figures = asdict(report) | {"updates_per_second": round(report.updates_per_second, 1)}
         typer.echo(json.dumps(figures | {"lost": len(report.problems) > 0}))

@@ -11,7 +11,7 @@ from ...config.sources import OptionValues
 from ...garbage import not_looked_for_yet
 from ..settings import Output, settings
 from .configured import configured
-from .running import run_until_told, telling_problems
+from .running import reporting_problems, run_until_signalled
 
 
 @configured(ReadBy.GUARD)
@@ -32,7 +32,7 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
     output = settings(context).output
-    with telling_problems(output):
+    with reporting_problems(output):
         config = guard_config(in_force)
     run(config, output)
 
@@ -52,4 +52,4 @@ def _run(config: GuardConfig, output: Output) -> None:
 
     said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
     lines = config.log_level, config.log_format
-    run_until_told("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])
+    run_until_signalled("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])

@@ -13,7 +13,7 @@ from ...config.sources import OptionValues
 from ...garbage import not_looked_for_yet
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
-from .running import run_until_told, telling_problems
+from .running import reporting_problems, run_until_signalled
 
 
 @configured(ReadBy.SERVE)
@@ -39,7 +39,7 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, in_force)
-    with telling_problems(chosen.output):
+    with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
     run(config, chosen.output)
 
@@ -81,4 +81,4 @@ def _run(config: ServerConfig, output: Output) -> None:
         embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
         return [f"Listening on {server.address}", *embedded]
 
-    run_until_told("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)
+    run_until_signalled("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)

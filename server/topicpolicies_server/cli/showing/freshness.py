@@ -10,7 +10,7 @@ import typer
 from . import json_forms
 
 
-def tell_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
+def report_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
     """Prints since when answers could not be confirmed: the earliest of ``moments``. Prints nothing if all were confirmed.
 
     Args:

@@ -77,7 +77,7 @@ def judged_bound(found: Facts, most: int) -> Finding:
     return warning(f"{told}: what was recorded first is dropped") if share >= _FULL else ok(told)
 
 
-def keeping(config: ServerConfig) -> list[Check]:
+def disk(config: ServerConfig) -> list[Check]:
     """Returns the checks of the files of a server that runs, or is to run, on this machine."""
     files: list[tuple[str, Path, bool, int | None]] = []
     if isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:

@@ -137,14 +137,16 @@ async def _nothing() -> Mapping[str, float]:
     return {}
 
 
-def metrics(address: str, limits: Mapping[str, float], told: Callable[[], Awaitable[Mapping[str, float]]] = _nothing) -> list[Check]:
+def metrics(
+    address: str, limits: Mapping[str, float], server_limits: Callable[[], Awaitable[Mapping[str, float]]] = _nothing
+) -> list[Check]:
     """Returns the checks by the metrics port of a server.
 
     Args:
         address: the address of that port; "": it is not known.
         limits: the limits in the server's options, by name; empty: the options are not known.
-        told: requests the limits that the server reports to clients, by the same names. Limits on the metrics page take precedence over
-            these, and these over ``limits``.
+        server_limits: requests the limits that the server reports to clients, by the same names. Limits on the metrics page take precedence
+            over these, and these over ``limits``.
     """
 
     async def shown() -> Finding:
@@ -160,7 +162,7 @@ def metrics(address: str, limits: Mapping[str, float], told: Callable[[], Awaita
 
     async def use() -> Finding:
         found = numbers((await in_thread(fetched, address, "/metrics")).text)
-        known = {**limits, **(await told()), **found.limits}
+        known = {**limits, **(await server_limits()), **found.limits}
         return judged_limits(found.used, {name: known[name] for name in _BOUNDED.values() if name in known})
 
     async def troubles() -> Finding:
