@@ -9,11 +9,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ..namespaces.registry import Registry
-from .beside import Beside
 from .calls import CallCounts
+from .change_logs import ChangeLogMetrics
 from .families import counter, counters, gauge, several
-from .following import Following
-from .keeping import of_checkpoints, of_history, of_process
+from .process import of_process
+from .server import ServerSources
+from .storage import of_checkpoints, of_history
 
 
 class Guarding(Protocol):
@@ -35,7 +36,7 @@ class ServerCollector(Collector):
     """
 
     def __init__(
-        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, beside: Beside | None = None
+        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
         """Creates the collector.
 
@@ -43,13 +44,13 @@ class ServerCollector(Collector):
             registry: the namespaces.
             guard: the guard, if there is one.
             calls: the counts of calls, if calls are taken.
-            beside: the other sources of a server; None: there is only a guard.
+            sources: the other sources of a server; None: there is only a guard.
         """
         self._registry = registry
         self._guard = guard
         self._calls = calls
-        self._beside = beside
-        self._following = Following(registry)
+        self._sources = sources
+        self._change_logs = ChangeLogMetrics(registry)
 
     def describe(self) -> Iterator[Metric]:
         """Yields nothing, so that registering the collector reads no numbers."""
@@ -59,14 +60,14 @@ class ServerCollector(Collector):
         """Yields all metrics as they are now."""
         if self._calls is not None:
             yield from self._calls.families()
-        yield from self._following.families()
+        yield from self._change_logs.families()
         yield from self._namespaces()
         if self._registry.history is not None:
             yield from of_history(self._registry.history)
         if self._registry.common.checkpoints is not None:
             yield from of_checkpoints(self._registry.common.checkpoints)
-        if self._beside is not None:
-            yield from self._beside.families()
+        if self._sources is not None:
+            yield from self._sources.families()
         yield from of_process()
 
     def _namespaces(self) -> Iterator[Metric]:

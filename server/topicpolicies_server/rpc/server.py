@@ -24,8 +24,8 @@ from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogWatch, Pulse, Readiness, report
 from ..history import Bounds, open_history
-from ..metrics import Beside, CallCounts, Endpoint, ServerCollector
-from ..metrics.beside import Kept
+from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
+from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
 from ..rereading import Rereading
 from .calls import Calls
@@ -70,7 +70,7 @@ class Server:
         self._journal: Journal | None = None
         self._trusted: Callable[[bytes], None] | None = None
         """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
-        self._beside = Beside(rereading=self.rereading, limits=config.limits)
+        self._sources = ServerSources(rereading=self.rereading, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
     @property
@@ -120,11 +120,11 @@ class Server:
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
         if admission is not None:
             parts.push_async_callback(admission.close)
-            self._remembers(admission.kept)
+            self._adds_cache(admission.kept)
         authority = await open_authority(config.authorization, config.log, self.rereading)
         if authority is not None:
             parts.push_async_callback(authority.close)
-            self._remembers(authority.kept)
+            self._adds_cache(authority.kept)
         permitting = Permitting(authority) if authority is not None else None
         self._servicer = servicer = Servicer(
             registry,
@@ -211,8 +211,8 @@ class Server:
 
             opened = Opened(config.authentication)
             parts.push_async_callback(opened.close)
-            self._remembers(opened.identification.kept)
-            self._beside.issuers = opened.identification.keys
+            self._adds_cache(opened.identification.kept)
+            self._sources.issuers = opened.identification.keys
             for source in opened.sources:
                 self.rereading.add(*source)
             expiring = Expiring()
@@ -220,10 +220,10 @@ class Server:
             calls.observers += (expiring,)
         rationing = ration(calls, config.limits)
         if rationing is not None:
-            self._remembers(rationing.kept)
+            self._adds_cache(rationing.kept)
         if config.call_record.which is not Recorded.OFF:
             self._journal = journal = Journal(config.call_record, config.log_format)
-            self._beside.unrecorded = lambda: journal.dropped
+            self._sources.unrecorded = lambda: journal.dropped
             parts.push_async_callback(asyncio.to_thread, journal.close)
             calls.observers += (journal,)
             calls.change_observers += (journal,)
@@ -250,10 +250,10 @@ class Server:
             return
         counts = CallCounts(servicer.watch_records, calls.unread_seconds, calls.methods)
         calls.observers += (counts,)
-        collector = ServerCollector(self.registry, guard, counts, self._beside)
+        collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             sender = open_telemetry(self.config.telemetry, calls, collector)
-            self._beside.spans_lost = lambda: sender.lost
+            self._sources.spans_lost = lambda: sender.lost
             parts.push_async_callback(asyncio.to_thread, sender.close)
         if self.config.metrics_listen is None:
             return
@@ -270,8 +270,8 @@ class Server:
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
             certificates.follow(self.rereading, self._trusted)
-            self._beside.certificate_ends = lambda: certificates.ends_at
+            self._sources.certificate_ends = lambda: certificates.ends_at
 
-    def _remembers(self, kept: Kept) -> None:
-        """Adds the size of one more part's cache to the metrics. ``kept``: returns it."""
-        self._beside.kept = (*self._beside.kept, kept)
+    def _adds_cache(self, sizes: CacheSizes) -> None:
+        """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
+        self._sources.caches = (*self._sources.caches, sizes)

@@ -1,22 +1,15 @@
-"""Metrics of a server's files (history and checkpoints), and of the process itself."""
+"""Metrics of a server's files: the history and the checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import metadata
-from platform import python_version
 
-import grpc
-from prometheus_client import PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from ..checkpoints import Checkpoints
 from ..history import History
 from ..history.entries import GapReason
-from .families import PREFIX, counter, counters, gauge
-
-_PROCESS = (ProcessCollector(registry=None), PlatformCollector(registry=None))
+from .families import counter, counters, gauge
 
 _NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
 """All reasons are shown from the start, as in ``calls``, because an alert is on the first increase."""
@@ -38,13 +31,3 @@ def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
     yield counter("checkpoint_failures", "Checkpoints that could not be written.", checkpoints.failed)
     behind = "The longest time for which something new of a namespace is in no checkpoint."
     yield gauge("checkpoint_behind_seconds", behind, checkpoints.behind_seconds())
-
-
-def of_process() -> Iterator[Metric]:
-    """Yields the metrics of the process, and its versions."""
-    version = metadata.version("topicpolicies")
-    build = GaugeMetricFamily(f"{PREFIX}build_info", "What runs; always 1.", labels=["version", "python", "grpc"])
-    build.add_metric([version, python_version(), grpc.__version__], 1)
-    yield build
-    for collector in _PROCESS:
-        yield from collector.collect()

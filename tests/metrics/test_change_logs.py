@@ -11,7 +11,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.metrics import ServerCollector
-from topicpolicies_server.metrics.following import MOST_NAMED, _furthest
+from topicpolicies_server.metrics.change_logs import MOST_NAMED, _furthest
 
 GONE = LogError(Reason.LOG_UNREACHABLE, "No broker answers.")
 

@@ -21,7 +21,7 @@ MOST_NAMED = 20
 """How many namespaces are labels of a metric at most."""
 
 
-class Following:
+class ChangeLogMetrics:
     """Collects the metrics of a server's namespaces and logs."""
 
     def __init__(self, registry: Registry) -> None:

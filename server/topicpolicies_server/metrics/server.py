@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
     from ..rereading import Rereading
 
-Kept: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
+CacheSizes: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
 """Returns how many items each cache has, and how many at most, by the name of the cache."""
 LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
 """The options whose values are shown: each bounds the value of another metric."""
 
 
 @dataclass(kw_only=True, slots=True)
-class Beside:
+class ServerSources:
     """The sources of these metrics; any thread may read them. None: the server has no such thing."""
 
     rereading: Rereading
     limits: Limits
-    kept: Sequence[Kept] = ()
+    caches: Sequence[CacheSizes] = ()
     issuers: Callable[[], KeysKnown | None] = lambda: None
     unrecorded: Callable[[], int] | None = None
     """Returns how many lines are missing in the record of calls."""
@@ -38,9 +38,9 @@ class Beside:
 
     def families(self) -> Iterator[Metric]:
         """Yields the metrics."""
-        kept = {name: each for tell in self.kept for name, each in tell().items()}
-        sizes = {name: float(size) for name, (size, _) in kept.items()}
-        most = {name: float(bound) for name, (_, bound) in kept.items()}
+        caches = {name: each for sizes_of in self.caches for name, each in sizes_of().items()}
+        sizes = {name: float(size) for name, (size, _) in caches.items()}
+        most = {name: float(bound) for name, (_, bound) in caches.items()}
         yield gauges("remembered", "What is remembered so that it need not be found out again, by what it is.", "what", sizes)
         yield gauges("remembered_most", "How much of it is remembered at most; then the oldest goes for room.", "what", most)
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
