@@ -159,15 +159,15 @@ def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> Non
     folder = Path("/somewhere/mine/.local/share/topicpolicies")
     assert config.log == EmbeddedLogConfig(path=folder / "policies.db", create_parent=True)
     assert config.history is not None and config.history.path == folder / "policies.history.db"
-    assert config.folders_to_make() == [folder]
-    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_make() == [Path("/data/topicpolicies")]
+    assert config.folders_to_create() == [folder]
+    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_create() == [Path("/data/topicpolicies")]
 
 
 def test_a_folder_that_somebody_named_is_not_made(tmp_path: Path) -> None:
     config = made({"data": tmp_path / "p.db"})
-    assert config.folders_to_make() == []
+    assert config.folders_to_create() == []
     assert "does not exist" in problems(flags={"data": tmp_path / "none" / "p.db"})[0]
-    assert made({"history": tmp_path / "h.db"}).folders_to_make() == [Path("/somewhere/mine/.local/share/topicpolicies")]
+    assert made({"history": tmp_path / "h.db"}).folders_to_create() == [Path("/somewhere/mine/.local/share/topicpolicies")]
 
 
 @pytest.mark.parametrize("name", [".", "/"])

@@ -49,7 +49,7 @@ def test_every_limit_is_read_by_something_and_one_of_calls_by_the_service_only(n
 
 
 def test_every_option_that_is_no_limit_is_read_by_what_makes_the_configuration() -> None:
-    making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "settling.py"))
+    making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "deriving.py"))
     assert [name for name in options() if name not in LIMITS and f'"{name}"' not in making] == []
 
 

@@ -10,6 +10,7 @@ from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcCon
 from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
+from .deriving import PULSAR_ACCESS, derive
 from .errors import ConfigError
 from .history import HistoryConfig
 from .limits import Limits
@@ -17,7 +18,6 @@ from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .oauth2 import OAuth2Config
 from .option import Value
 from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
-from .settling import PULSAR_ACCESS, settle
 from .sources import OptionValues
 from .telemetry import TelemetryConfig
 
@@ -25,12 +25,12 @@ _Config = TypeVar("_Config")
 
 
 def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> ServerConfig:
-    """Returns the configuration of a server. Completes ``in_force`` with the values that follow from others (``settling``).
+    """Returns the configuration of a server. Completes ``in_force`` with the values that follow from others (``deriving``).
 
     Raises:
         ConfigError: the configuration is wrong; the error has all problems.
     """
-    settle(in_force, environment)
+    derive(in_force, environment)
     values = _values(in_force)
     log, wrong_log = _log(in_force, values)
     tls, wrong_tls = _tls(values)

@@ -130,7 +130,7 @@ class ServerConfig:
         """Whether callers have to show who they are."""
         return self.authentication.enabled
 
-    def folders_to_make(self) -> list[Path]:
+    def folders_to_create(self) -> list[Path]:
         """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
         files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.create_parent]

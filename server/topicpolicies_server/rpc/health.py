@@ -100,7 +100,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return UNKNOWN
         return ready if namespace.phase is Phase.READY else NOT_SERVING
 
-    async def told(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
+    async def visible_status(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
         """Returns the status of a name as a caller may see it: UNKNOWN for a namespace that it may not read."""
         if self._permitting is not None and _is_namespace(name):
             try:
@@ -111,7 +111,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Call) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
         """Sends the present status of a name."""
-        status = await self.told(request.service, context)
+        status = await self.visible_status(request.service, context)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
         return _Status(status=status)
@@ -131,7 +131,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         try:
             while True:
                 changed.clear()
-                status = await self.told(name, context)
+                status = await self.visible_status(name, context)
                 if status is None:
                     status = SERVICE_UNKNOWN
                 if status != told:

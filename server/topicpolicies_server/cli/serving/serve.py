@@ -73,7 +73,7 @@ def _run(config: ServerConfig, output: Output) -> None:
     from ...rpc.server import Server  # noqa: PLC0415
 
     def make() -> Server:
-        for folder in config.folders_to_make():
+        for folder in config.folders_to_create():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Server(config)
 

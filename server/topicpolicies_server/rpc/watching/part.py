@@ -101,9 +101,9 @@ class Part:
     def bookmark(self) -> bytes | None:
         """Returns a TIMER bookmark; None while the namespace is not followed, its history is still being read, or SYNCED was not sent."""
         behind = self.stage is Stage.RECALLING or (self._copying is not None and self._copying.behind)
-        return self.parting() if self._is_followed() and not behind else None
+        return self.last_bookmark() if self._is_followed() and not behind else None
 
-    def parting(self) -> bytes | None:
+    def last_bookmark(self) -> bytes | None:
         """Returns a last TIMER bookmark for a client that will resume elsewhere; None if the part is not synced or has no token."""
         token = self._place()
         if token is None or not self.synced:

@@ -140,13 +140,13 @@ class WatchStream:
             part.begin()
         self.signal_all()
         message = _Message(write)
-        slot = self._bookmarks.expect(self._is_due, self._interval)
+        slot = self._bookmarks.schedule(self._is_due, self._interval)
         try:
             while True:
                 due = self._bookmark_due  # one that falls due meanwhile is told when all parts were looked at again
                 more = await self._take(message)
                 if self._stops and not more:
-                    await self._mark(message, Part.parting)
+                    await self._mark(message, Part.last_bookmark)
                     await message.send()
                     raise PolicyError(
                         Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
@@ -154,7 +154,7 @@ class WatchStream:
                 if due:
                     self._bookmark_due = False
                     await self._mark(message, Part.bookmark)
-                    slot = self._bookmarks.expect(self._is_due, self._interval)
+                    slot = self._bookmarks.schedule(self._is_due, self._interval)
                 await message.send()
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
@@ -162,7 +162,7 @@ class WatchStream:
                 if not self._signalled:
                     await self._next_signal()
         finally:
-            self._bookmarks.forget(self._is_due, slot)
+            self._bookmarks.cancel(self._is_due, slot)
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
 

@@ -40,7 +40,7 @@ _PULSAR = ("pulsar", *PULSAR_ACCESS, "pulsar_tls_validate_hostname", "guard", *_
 """The options that go with Pulsar's log only."""
 
 
-def settle(in_force: OptionValues, environment: Mapping[str, str]) -> None:
+def derive(in_force: OptionValues, environment: Mapping[str, str]) -> None:
     """Completes the values in force with those that follow from others, and adds contradictions to the problems."""
     data, pulsar = in_force.settings["data"], in_force.settings["pulsar"]
     if pulsar.value and pulsar.source > data.source:
@@ -52,8 +52,8 @@ def settle(in_force: OptionValues, environment: Mapping[str, str]) -> None:
             _set_aside(in_force, _PULSAR, pulsar)
         if not data.given:
             _default_data(in_force, environment)
-    _settle_kept(in_force, "history", history_beside)
-    _settle_kept(in_force, "checkpoints", checkpoints_beside)
+    _derive_path(in_force, "history", history_beside)
+    _derive_path(in_force, "checkpoints", checkpoints_beside)
 
 
 def _set_aside(in_force: OptionValues, names: tuple[str, ...], by: Setting) -> None:
@@ -75,8 +75,8 @@ def _default_data(in_force: OptionValues, environment: Mapping[str, str]) -> Non
         in_force.settings["data"] = in_force.settings["data"]._replace(value=path)
 
 
-def _settle_kept(in_force: OptionValues, name: str, beside: Callable[[Path], Path]) -> None:
-    """Settles where the history or the checkpoints are kept: at the path that is set, else beside the embedded log, or not at all."""
+def _derive_path(in_force: OptionValues, name: str, beside: Callable[[Path], Path]) -> None:
+    """Derives where the history or the checkpoints are kept: at the path that is set, else beside the embedded log, or not at all."""
     kept, off, data = (in_force.settings[each] for each in (name, f"no_{name}", "data"))
     if kept.given and off.value and kept.source is off.source:
         in_force.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")

@@ -24,6 +24,6 @@ async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> 
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
     part = Part(WatchResources(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
     part.outbox.sync(Token("log", ("b1",)), 0)
-    assert part.parting() is None, "its SYNCED waits"
+    assert part.last_bookmark() is None, "its SYNCED waits"
     assert len(list(part.take())) == 1
-    assert part.parting() is not None
+    assert part.last_bookmark() is not None
