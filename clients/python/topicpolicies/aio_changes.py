@@ -1,4 +1,4 @@
-"""Many changes at once, of the asyncio client: changes and results are waited for at the same time."""
+"""``AsyncClient.update_many``: waits for changes and for results at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .results import Settled
 from .v1 import service_pb2
 
 AT_ONCE = 100
-"""So many changes are taken from an iterable in one turn of the event loop, so that the loop gets to other things."""
+"""How many changes are taken from an iterable in one turn of the event loop at most, so that other tasks get their turn."""
 
 
 async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
@@ -35,7 +35,7 @@ async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> As
 
 
 class _ChangeRun:
-    """One call of ``update_many``: gets changes and results at the same time, whichever comes first."""
+    """One call of ``update_many``: handles changes and results as they come, whichever comes first."""
 
     def __init__(self, line: AsyncLine, pipeline: Pipeline, source: Source) -> None:
         self._line = line
@@ -43,19 +43,19 @@ class _ChangeRun:
         self._source = source
         self._stream: _ChangeStream | None = None
         self._closing: asyncio.Task[Any] | None = None
-        """Waits for the end of the client."""
+        """The task that waits until the client is closed."""
         self._busy_since = line.clock.now()
-        """Since when nobody listens to the service."""
+        """When the run last stopped waiting for results: until it waits again, the service's silence does not count."""
         self.failure: TopicPoliciesError | None = None
-        """Why there is no point in going on."""
+        """Why the run gives up; None: it goes on."""
 
     @property
     def done(self) -> bool:
-        """Whether everything was settled, and nothing more comes."""
+        """Whether all changes were read and settled."""
         return self._source.exhausted and self._pipeline.idle
 
     async def step(self) -> list[Settled]:
-        """Takes the changes that are at hand, or waits for something to happen; gives what was settled by it."""
+        """Takes the changes that are at hand, or waits for a change or for results. Returns the results of the changes that are settled."""
         if self._line.closed.is_set():
             return await self._broke(closed())
         settled = self._take_at_hand()
@@ -84,7 +84,7 @@ class _ChangeRun:
         return self._pipeline.patience_left(self._line.clock.now())
 
     async def _something_of(self, tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-        """Waits until one of these tasks is done, the client is closed, or patience is over: then nothing is."""
+        """Waits until one of these tasks is done or the client is closed. Returns what is done: nothing, if patience is over first."""
         self._closing = self._closing or asyncio.ensure_future(self._line.closed.wait())
         self._pipeline.excuse(self._busy_since, self._line.clock.now())
         limit = None if self._pipeline.idle else limit_of(self._patience_left)
@@ -101,7 +101,7 @@ class _ChangeRun:
         return settled
 
     def _add(self, change: Update | Deletion) -> Settled | None:
-        """A change goes on its way; gives its result if it can't be sent at all."""
+        """Adds a change, and sends it if it goes over the open stream. Returns its result if it can't be sent at all."""
         request = self._pipeline.add(change, self._line.clock.now())
         if isinstance(request, Settled):
             return request
@@ -112,13 +112,13 @@ class _ChangeRun:
         return None
 
     async def _under_way(self) -> set[asyncio.Task[Any]]:
-        """The tasks under way: for the next change, if there is room, and for the next results, if any are due."""
+        """Returns the tasks to wait for: for the next change, if there is room, and for the next results, if any are due."""
         tasks: set[asyncio.Task[Any]] = set()
         if self._pipeline.has_room and (pulling := self._source.pull()) is not None:
             tasks.add(pulling)
         if self._pipeline.idle:
             return tasks
-        if self._stream is not None and self._pipeline.done_here:  # what is left goes elsewhere: over another stream
+        if self._stream is not None and self._pipeline.done_here:  # the other changes go to another address, over another stream
             await self._stream.close()
             self._stream = None
         if self._stream is None:
@@ -136,7 +136,11 @@ class _ChangeRun:
         return settled if failure is None else settled + await self._broke(failure)
 
     async def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> list[Settled]:
-        """There are no more results from the stream. ``final``: nor from another one."""
+        """Closes the stream after it failed, and pauses before the next one or gives up. ``final``: gives up in any case.
+
+        Returns:
+            The results of all changes in flight, if the run gives up.
+        """
         clock, pipeline = self._line.clock, self._pipeline
         if self._stream is not None:
             await self._stream.close()
@@ -152,7 +156,7 @@ class _ChangeRun:
         return pipeline.abandon(failure)
 
     async def close(self) -> None:
-        """Stops what is under way."""
+        """Ends the stream and the tasks."""
         await self._source.close()
         await stop(self._closing)
         if self._stream is not None:
@@ -160,21 +164,23 @@ class _ChangeRun:
 
 
 class Source:
-    """The changes that are still to come: from an iterable they are at hand, from an async one they are waited for."""
+    """The caller's changes that were not read yet: those of an iterable are at hand, those of an async iterable are waited for."""
 
     def __init__(self, changes: Iterable[Update | Deletion] | AsyncIterable[Update | Deletion]) -> None:
         self._async = aiter(changes) if isinstance(changes, AsyncIterable) else None
         self._plain = None if isinstance(changes, AsyncIterable) else iter(changes)
         self.pulling: asyncio.Task[Update | Deletion] | None = None
+        """The task that gets the next change; None: there is none."""
         self.exhausted = False
+        """Whether all changes were read."""
 
     @property
     def at_hand(self) -> bool:
-        """Whether the next one need not be waited for."""
+        """Whether the next change, or the end, can be read without waiting."""
         return self._plain is not None and not self.exhausted
 
     def next_at_hand(self) -> tuple[Update | Deletion, ...]:
-        """The next one; none at the end."""
+        """Returns the next change of an iterable; an empty tuple at its end."""
         assert self._plain is not None
         try:
             return (next(self._plain),)
@@ -183,13 +189,13 @@ class Source:
             return ()
 
     def pull(self) -> asyncio.Task[Update | Deletion] | None:
-        """The task that gets the next one; None at the end, or if it is at hand."""
+        """Returns the task that gets the next change of an async iterable; None at its end, or if the changes are at hand."""
         if self.pulling is None and self._async is not None and not self.exhausted:
             self.pulling = asyncio.ensure_future(self._next(self._async))
         return self.pulling
 
     def take(self) -> tuple[Update | Deletion, ...]:
-        """What the finished task got: one, or none at the end."""
+        """Returns the change that the finished task got; an empty tuple at the end."""
         task, self.pulling = self.pulling, None
         assert task is not None
         try:
@@ -199,7 +205,7 @@ class Source:
             return ()
 
     async def close(self) -> None:
-        """Stops pulling."""
+        """Cancels the task."""
         task, self.pulling = self.pulling, None
         await stop(task)
 
@@ -208,7 +214,7 @@ class Source:
 
 
 class _ChangeStream:
-    """One UpdatePolicies stream. gRPC sends in a task of its own: whenever it can, all that waits, as one batch."""
+    """One UpdatePolicies stream. A task of gRPC sends: whenever it can, all changes that wait, as one batch."""
 
     def __init__(self, line: AsyncLine, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._outbox = Outbox(changes)
@@ -216,7 +222,7 @@ class _ChangeStream:
         self._line = line
         self._call: Any = None
         self._failure: TopicPoliciesError | None = None
-        """Why it could not be opened."""
+        """Why the stream could not be opened; None: it was opened."""
         try:
             self._call = line.stub(address).UpdatePolicies(self._batches())
         except TopicPoliciesError as error:
@@ -228,18 +234,18 @@ class _ChangeStream:
         self._filled.set()
 
     def finish(self) -> None:
-        """Nothing more will be sent: says so to the service."""
+        """Ends the requests of the stream once all changes that wait are sent."""
         self._outbox.ended = True
         self._filled.set()
 
     def receive(self) -> asyncio.Task[service_pb2.UpdatePoliciesResponse]:
-        """The task that gets the next results."""
+        """Returns the task that gets the next results."""
         if self.receiving is None:
             self.receiving = asyncio.ensure_future(self._next())
         return self.receiving
 
     def take(self) -> tuple[service_pb2.UpdatePoliciesResponse | None, TopicPoliciesError | None]:
-        """What the finished task got: results, or why there are none."""
+        """Returns what the finished task got: results, or the error with which the stream ended."""
         task, self.receiving = self.receiving, None
         assert task is not None
         try:

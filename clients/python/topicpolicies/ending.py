@@ -1,4 +1,4 @@
-"""How tasks are ended."""
+"""Ends asyncio tasks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 async def stop(task: asyncio.Task[Any] | None) -> None:
-    """Cancels a task and waits for its end, however it ends."""
+    """Cancels a task and waits until it has ended. What the task raises is dropped."""
     if task is not None:
         task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # looked at, so that nobody is told that nobody did
+            task.exception()  # retrieved, or else asyncio logs that it never was

@@ -1,4 +1,4 @@
-"""Dataclasses that are read out of a message, each field when it is first asked for: most fields of most events never are."""
+"""Dataclasses that read their fields from a protobuf message, each on first access: most fields of most events are never accessed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 
 class OnDemand:
-    """What a dataclass with slots is made from. A field that is not set is read from the message, and set."""
+    """The base of such a dataclass, which has slots. A field that is not set yet is read from the message on access, and then set."""
 
     __slots__ = ("_message",)
     _message: Any
-    """Which nobody may change any more."""
+    """The message; it must not change any more."""
     _READ: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
-    """How to read each field."""
+    """For each field that is read on access: the function that reads it from the message."""
 
-    if not TYPE_CHECKING:  # else every attribute would be one
+    if not TYPE_CHECKING:  # a type checker that saw it would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             read = self._READ.get(name)
@@ -27,6 +27,6 @@ class OnDemand:
 
 
 def setter(kind: type, name: str) -> Callable[[object, object], None]:
-    """Sets a field of a frozen dataclass with slots, for whoever makes one."""
+    """Returns a function that sets a field of a frozen dataclass with slots, for the code that makes its instances."""
     set_: Callable[[object, object], None] = kind.__dict__[name].__set__
     return set_

@@ -1,8 +1,8 @@
-"""Threads of gRPC's own that serve the streams of a client, and the wait for their end.
+"""The gRPC threads that serve the streams of a client; closing the client waits for their end.
 
-A stream that was ended is still worked on: a thread of gRPC is told of its end, with the stream's lock in its hands, and another may
-be sending. If the interpreter ends in that moment, they are stopped where they are, and whatever takes the lock then waits for ever: the
-stream's own finalizer does. So whoever closes a client waits for them.
+After a stream was cancelled, gRPC's threads still work on it: one handles the end of the stream and holds the stream's lock, and another
+may be sending. If the interpreter exits at that moment, these threads stop where they are, and whatever takes the lock later blocks for
+ever, such as the stream's own finalizer. So closing a client waits for them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any, TypeVar
 _Request = TypeVar("_Request")
 
 LEAVING_SECONDS = 5.0
-"""How long threads are waited for whose streams were ended; they need a moment, unless the machine does not let them run."""
+"""How many seconds to wait for threads whose streams were ended. They need only a moment, unless the machine is overloaded."""
 
 
 class ServingThreads:
-    """The threads that serve a client's streams. gRPC gives them to nobody; they are met where they call the client."""
+    """The threads that serve a client's streams. gRPC does not expose them, so each registers itself when it calls the client's code."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._expected = 0
-        """Threads that have not called yet, and will."""
+        """How many threads have yet to call the client's code."""
         self._met: set[threading.Thread] = set()
+        """The threads that have called it, and may still be running."""
 
     def sending(self, requests: Iterator[_Request]) -> Iterator[_Request]:
-        """The requests of a stream that is about to begin, for a thread of its own; see ``not_begun``."""
+        """Wraps the requests of a stream that is about to begin, so that the thread that reads them registers. See ``not_begun``."""
         self._expect(1)
 
         def taken() -> Iterator[_Request]:
@@ -38,17 +39,17 @@ class ServingThreads:
         return taken()
 
     def not_begun(self) -> None:
-        """The stream did not begin for which there were requests: no thread takes them."""
+        """Takes note that the stream of the last ``sending`` did not begin, so that no thread will read its requests."""
         self._expect(-1)
 
     def began(self, call: Any) -> None:
-        """A stream has begun. The thread that is told of its end is met then."""
+        """Takes note that a stream has begun. The thread that handles its end registers then."""
         self._expect(1)
         if not call.add_callback(self._meet):  # it has ended already
             self._expect(-1)
 
     def wait(self, seconds: float = LEAVING_SECONDS) -> None:
-        """Waits until all threads are done; every stream was ended, and its connection closed."""
+        """Waits at most ``seconds`` until all threads have ended. Every stream must have been ended, and its connection closed."""
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: self._expected <= 0, seconds)
@@ -62,7 +63,7 @@ class ServingThreads:
             self._changed.notify_all()
 
     def _meet(self) -> None:
-        """The present thread is one of them."""
+        """Registers the current thread."""
         with self._changed:
             self._expected -= 1
             self._met = {each for each in self._met if each.is_alive()} | {threading.current_thread()}

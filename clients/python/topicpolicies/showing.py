@@ -1,4 +1,4 @@
-"""How values are shown to whoever looks at them: messages in one line, as their text form has them."""
+"""The ``repr`` of values: protobuf messages in one line, in protobuf's text format."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from google.protobuf.message import Message
 
 
 def shown(value: object) -> str:
-    """A value as a ``repr`` has it; a message with its name, in one line."""
+    """Returns the ``repr`` of a value; of a message, its type's name and its text format in one line."""
     if isinstance(value, Message):
         return f"<{value.DESCRIPTOR.name} {text_format.MessageToString(value, as_one_line=True)}>".replace(" >", ">")
     return repr(value)
 
 
 def fields(value: object, names: tuple[str, ...]) -> str:
-    """An object of these attributes, as a dataclass is shown."""
+    """Returns the ``repr`` of an object with these attributes, in the form of a dataclass's."""
     return f"{type(value).__name__}({', '.join(f'{name}={shown(getattr(value, name))}' for name in names)})"

@@ -1,4 +1,4 @@
-"""Open watches, of both clients: iterators over what a ``WatchSession`` tells, and the streams that it is told by."""
+"""The open watches of both clients: iterators over the events of a ``WatchSession``, which they feed from WatchPolicies streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AnyLine = TypeVar("_AnyLine", bound=Line | AsyncLine)
 
 
 class _Open(Generic[_AnyLine]):
-    """What both kinds of watches know."""
+    """The common part of ``Watch`` and ``AsyncWatch``."""
 
     _closed: threading.Event | asyncio.Event
 
@@ -30,25 +30,31 @@ class _Open(Generic[_AnyLine]):
         self._line = line
         self._session = session
         self._call: Any = None
-        """The stream; None: there is none."""
+        """The open stream; None: there is none."""
         self._address = ""
+        """The address of the stream."""
         self._pause = 0.0
+        """Seconds to wait before the next stream is opened."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(self.namespaces)}{', closed' if self._closed.is_set() else ''}>"
 
     @property
     def token(self) -> ResumeToken:
-        """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""
+        """The place behind all events that the iterator has yielded. Save it after you have processed them, to continue from there."""
         return self._session.token
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """What is watched, or of what topics are."""
+        """The namespaces that are watched, and those of watched topics."""
         return self._session.namespaces
 
     def _over(self, error: TopicPoliciesError | None) -> None:
-        """The stream has ended; None: in order."""
+        """Handles the end of the stream; ``error``: None if the service ended it in order.
+
+        Raises:
+            TopicPoliciesError: the watch gives up.
+        """
         self._call = None
         now, chance = self._line.clock.now(), self._line.clock.random()
         try:
@@ -64,7 +70,7 @@ class _Open(Generic[_AnyLine]):
 
 
 class Watch(_Open[Line], Iterator[WatchEvent]):
-    """An open watch: an iterator over what it tells. It is for one thread; ``close`` may be called from any."""
+    """An open watch: an iterator over its events; see ``Client.watch``. One thread may iterate; any thread may call ``close``."""
 
     _closed: threading.Event
 
@@ -79,7 +85,7 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         self.close()
 
     def close(self) -> None:
-        """Ends the watch; whoever waits for its next event gets StopIteration."""
+        """Ends the watch; a thread that waits for its next event gets StopIteration."""
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
@@ -96,7 +102,7 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         raise StopIteration
 
     def batch(self) -> list[WatchEvent]:
-        """The next events, all that are at hand; none when the watch is over."""
+        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
         first = next(self, None)
         return [] if first is None else [first, *self._session.rest()]
 
@@ -112,7 +118,7 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
                 return
             self._closed.set()
             raise
-        if self._closed.is_set():  # by another thread, which saw no call to cancel
+        if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
             self._call.cancel()
 
     def _receive(self) -> None:
@@ -128,7 +134,10 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
 
 
 class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
-    """An open watch: an async iterator over what it tells, for one task. Waiting for its next event may be cancelled without harm."""
+    """An open watch: an async iterator over its events, for one task; see ``AsyncClient.watch``.
+
+    A task that waits for the next event may be cancelled: no event is lost, and the watch goes on.
+    """
 
     _closed: asyncio.Event
 
@@ -136,6 +145,7 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         super().__init__(line, session)
         self._closed = asyncio.Event()
         self._step: asyncio.Task[None] | None = None
+        """The task that opens the stream, or reads its next message."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,7 +154,7 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the watch; whoever waits for its next event gets StopAsyncIteration."""
+        """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
@@ -156,7 +166,7 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
             event = self._session.next()
             if event is not None:
                 return event
-            # A task of its own: cancelling whoever waits here must not cancel a read, with which gRPC would end the stream.
+            # A separate task: cancelling the caller must not cancel the read, because gRPC would end the stream with it.
             step = self._step = self._step or asyncio.ensure_future(self._connect() if self._call is None else self._receive())
             await asyncio.wait({step})
             self._step = None
@@ -165,7 +175,7 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         raise StopAsyncIteration
 
     async def batch(self) -> list[WatchEvent]:
-        """The next events, all that are at hand; none when the watch is over."""
+        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
         first = await anext(self, None)
         return [] if first is None else [first, *self._session.rest()]
 

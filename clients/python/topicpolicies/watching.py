@@ -1,17 +1,19 @@
-"""A watch that outlives its streams, without I/O: what to ask for, what an answer means, what to do when the stream breaks.
+"""A watch that outlives its streams, without I/O: the request for each stream, the events in its messages, and when the next one opens.
 
 The life of a watch::
 
     connect() -> request -> received(response)* -> broke(error) -> wait -> connect() -> ...
 
-What it tells is taken with ``next``, one event at a time: ``token`` is where the watch is after the events that were taken.
+The caller takes the events with ``next``, one at a time; ``token`` is the place of the watch behind the events that were taken.
 
-Per namespace it keeps one *token*: the one that was handed in, or that of the SYNCED bookmark that ends the snapshot; from then on the
-position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke. Before SYNCED there
-is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, which ``Reset`` says.
+The watch keeps one *token* for each namespace: the one that the caller gave, or that of the SYNCED bookmark that ends the snapshot. From
+then on it folds the position of every event into the token, so that a stream that breaks between two bookmarks is resumed where it broke.
+Before SYNCED there is no token: the order of a snapshot is not that of positions. So a snapshot that breaks off begins again, and the watch
+yields ``Reset`` first.
 
-Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what
-was told of the same policy key since the last bookmark. (Older versions need not be remembered: no stream goes back behind a bookmark.)
+No event is yielded twice. After a resumption, events at or before the token that was sent are dropped; and at any time, a document that is
+not newer than the last one of its policy key since the last bookmark. (Older versions need not be remembered: no stream goes back behind a
+bookmark.)
 """
 
 from __future__ import annotations
@@ -46,36 +48,36 @@ _FINAL = frozenset(
         StatusCode.FAILED_PRECONDITION,
     }
 )
-"""How streams end that it makes no sense to open again."""
+"""The codes of a stream's end after which opening another stream is pointless."""
 _EXPIRED = "CREDENTIALS_EXPIRED"
-"""The reason of a stream that ended because its token did: the next one may have a newer token."""
+"""The reason of a stream that ended because its bearer token expired: the next stream may have a newer token."""
 _BROKEN_SNAPSHOT = "the watch was interrupted before the snapshot was complete"
 _NOT_COVERED = "the token does not cover this namespace"
 
 
 @dataclass(slots=True)
 class _Place:
-    """One namespace of a watch."""
+    """The state of one namespace of a watch."""
 
     token: WatchToken | None = None
-    """Where the watch is; None: in or before the snapshot."""
+    """The place of the watch; None: in or before the snapshot."""
     resumed: WatchToken | None = None
-    """The token that this stream was resumed from, until it has caught up."""
+    """The token that the open stream was resumed from, until the stream has caught up."""
     told: bool = False
-    """Whether the consumer may hold documents of an earlier stream."""
+    """Whether the caller may hold documents of an earlier stream."""
     restart: str = _BROKEN_SNAPSHOT
-    """Why the next snapshot comes again."""
+    """Why the snapshot begins again when the next stream is opened."""
     recent: dict[tuple[str, int], str] = field(default_factory=dict)
-    """The versions that were told since the last bookmark, by topic and scope."""
+    """The versions of documents that were yielded since the last bookmark, by topic and scope."""
 
     def repeats(self, partition: int, position: str) -> bool:
-        """Whether what stands there was told before this stream was resumed."""
+        """Returns whether the event at this position was yielded before the stream was resumed."""
         before = self.resumed.at(partition) if self.resumed is not None else ""
         return bool(before and position) and position <= before
 
 
 class WatchSession:
-    """The state of one watch."""
+    """The state of one watch, over all its streams. Times are in seconds, by the caller's clock."""
 
     def __init__(  # noqa: PLR0913 - options, by keyword
         self,
@@ -92,10 +94,10 @@ class WatchSession:
         patience: float | None = None,
         policy: RetryPolicy | None = None,
     ) -> None:
-        """``WatchOptions`` says what the arguments are; ``policy``: the pauses between streams.
+        """``WatchOptions`` documents the arguments; ``policy``: the pauses between streams.
 
         Raises:
-            InvalidArgument: nothing was selected, or it can't be sent.
+            InvalidArgument: no topic and no namespace was named, or an argument has a wrong type or value.
         """
         with building():
             self._request = service_pb2.WatchPoliciesRequest(
@@ -124,21 +126,22 @@ class WatchSession:
         self._quiet_since: float | None = None
         self._failed = 0
         self._before: deque[WatchEvent] = deque()
-        """What the watch itself has to tell, before what has come."""
+        """Events of the watch itself, which come before those of the stream."""
         self._arrived: deque[service_pb2.WatchEvent] = deque()
+        """Events of the stream that were not taken yet."""
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """What is watched, or of what topics are."""
+        """The namespaces that are watched, and those of watched topics."""
         return tuple(self._places)
 
     @property
     def token(self) -> ResumeToken:
-        """Where the watch is, after everything that was taken."""
+        """The place of the watch behind all events that were taken."""
         return ResumeToken({name: place.token for name, place in self._places.items() if place.token is not None})
 
     def connect(self, now: float) -> service_pb2.WatchPoliciesRequest:
-        """A stream is about to be opened, and all that came was taken: what to send."""
+        """Begins a stream, and returns its request. All events of the stream before must have been taken."""
         if self._quiet_since is None:
             self._quiet_since = now
         request = service_pb2.WatchPoliciesRequest()
@@ -156,12 +159,12 @@ class WatchSession:
         return request
 
     def received(self, response: service_pb2.WatchPoliciesResponse, now: float) -> None:
-        """A message has come."""
+        """Takes a message of the stream."""
         self._quiet_since = now
         self._arrived.extend(response.events)
 
     def next(self) -> WatchEvent | None:
-        """Takes the next event; None: there is nothing to tell for now."""
+        """Takes the next event; None: none is at hand."""
         if self._before:
             return self._before.popleft()
         while self._arrived:
@@ -171,15 +174,15 @@ class WatchSession:
         return None
 
     def rest(self) -> Iterator[WatchEvent]:
-        """Takes all that there is to tell for now."""
+        """Takes all events that are at hand."""
         while (event := self.next()) is not None:
             yield event
 
     def ended(self, now: float, chance: float) -> float | None:
-        """The stream has ended in order, and all that came was taken.
+        """Decides what follows when the service has ended the stream in order. All events of the stream must have been taken.
 
         Returns:
-            Seconds to wait before the next one; None: all was told that was asked for.
+            Seconds to wait before the next stream; None: the watch is complete (``end_when_synced``).
 
         Raises:
             TopicPoliciesError: see ``broke``.
@@ -189,32 +192,32 @@ class WatchSession:
         return self.broke(stream_ended(), now, chance)
 
     def broke(self, error: TopicPoliciesError, now: float, chance: float) -> float:
-        """The stream has failed, and all that came was taken.
+        """Decides what follows when the stream has failed. All events of the stream must have been taken.
 
         Args:
-            error: why.
-            now: the time.
-            chance: at least 0, less than 1.
+            error: how the stream failed.
+            now: the time in seconds.
+            chance: a random number, at least 0 and less than 1.
 
         Returns:
-            Seconds to wait before the next one.
+            Seconds to wait before the next stream.
 
         Raises:
-            TopicPoliciesError: it makes no sense to try again, or patience is at its end.
+            TopicPoliciesError: the watch gives up: another stream is pointless, or patience is over. It is ``error``.
         """
         self._failed += 1
         crowded = error.code is StatusCode.RESOURCE_EXHAUSTED and not passing_limit(error)
         delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
         delay += error.retry_seconds or 0.0
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
-        renewable = error.reason == _EXPIRED and self._failed == 1  # of streams that broke one after the other
+        renewable = error.reason == _EXPIRED and self._failed == 1  # not after other failures: no newer token is to be had then
         if (error.code in _FINAL and not renewable) or math.isinf(delay) or quiet + delay > self._patience:
             raise error
         self._before.append(Interrupted(error, self._failed, delay))
         return delay
 
     def _read(self, event: service_pb2.WatchEvent) -> WatchEvent | None:
-        """What an event tells; None if it was told before, or is of a kind that this client does not know, a newer service's."""
+        """Reads an event; None: it was yielded before, or is of a kind that this client does not know, from a newer service."""
         name = event.namespace
         place = self._places.get(name)
         if place is None:

@@ -1,7 +1,8 @@
-"""A stream of what a sidecar records in its history.
+"""A stream over a sidecar's history.
 
-An offset says for each namespace up to where its history was taken, by a watch token, and which gaps were told. Between two offsets stands
-the same whenever it is read, so what was under way when a query was killed is read again as it was.
+An offset has for each namespace a watch token, the place up to which its history was taken, and the gaps that were reported. A range
+between two offsets has the same content whenever it is read, so a batch that was interrupted when the query was killed is read again
+unchanged.
 """
 
 from __future__ import annotations
@@ -29,27 +30,28 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """What a look ahead came to."""
+    """The result of scanning a namespace's history behind a place, to plan a batch."""
 
     rows: int
-    """How many are asked for."""
+    """How many of the scanned events the options select."""
     token: WatchToken | None
-    """Behind the last of them; behind everything if there are no more."""
+    """The place behind the last scanned event; if ``whole``, the present end of the history."""
     gaps: tuple[str, ...]
+    """The gaps that the scan met, as offsets have them (``_kept``)."""
     whole: bool
-    """Whether it came to the end of what the history has now."""
+    """Whether the scan reached the present end of the history."""
 
 
 class Place(NamedTuple):
-    """How far one namespace was taken."""
+    """How far the history of one namespace was taken: its part of an offset."""
 
     token: WatchToken | None = None
-    """None: nothing was."""
+    """The place behind the events that were taken; None: none were."""
     gaps: tuple[str, ...] = ()
-    """The gaps that were told, of those that may be told again behind the token."""
+    """The gaps that were reported, of those that the sidecar may send again behind the token."""
 
     def after(self, found: Found) -> Place:
-        """With what was found behind it; without rows it stays where it is."""
+        """Returns the place behind what a scan found. Without rows the token stays, and only gaps are added."""
         together = tuple(dict.fromkeys(self.gaps + found.gaps))
         if not found.rows:
             return Place(self.token, together)
@@ -57,19 +59,19 @@ class Place(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """What lies between two places of a namespace."""
+    """The events and the gaps of a namespace between two places."""
 
     namespace: str
     start: WatchToken | None
     end: WatchToken | None
     gaps: tuple[str, ...]
-    """Those that are new."""
+    """The new gaps, which the batch reports."""
     known: tuple[str, ...] = ()
-    """Those that were told before."""
+    """The gaps that were reported before."""
 
 
 class Part(InputPartition):
-    """One stretch, for one task."""
+    """One stretch, which one task reads."""
 
     def __init__(self, stretch: Stretch) -> None:
         super().__init__(stretch)
@@ -77,7 +79,7 @@ class Part(InputPartition):
 
 
 def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
-    """An offset as Spark keeps it."""
+    """Returns an offset in the form in which Spark stores it."""
     return {"format": FORMAT, "history": {name: _told(place) for name, place in sorted(places.items())}}
 
 
@@ -87,10 +89,10 @@ def _told(place: Place) -> dict[str, Any]:
 
 
 def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
-    """The places of an offset.
+    """Returns the places of an offset.
 
     Raises:
-        ValueError: it is not one of a stream over a history.
+        ValueError: it is not an offset of a stream over a sidecar's history.
     """
     if offset.get("format") != FORMAT or "history" not in offset:
         raise ValueError(f"not an offset of a stream over a sidecar's history: {offset}")
@@ -103,7 +105,7 @@ def _place(told: Mapping[str, Any]) -> Place:
 
 
 def stretches(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stretch]:
-    """What lies between two offsets."""
+    """Returns the stretches between two offsets."""
     found = []
     for name, last in end.items():
         first = start.get(name, Place())
@@ -114,27 +116,27 @@ def stretches(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stre
 
 
 class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What a sidecar has recorded of namespaces, and what it records from now on."""
+    """Reads the histories of namespaces that a sidecar has, and what it adds to them, as a stream."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._target: dict[str, WatchToken] | None = None
-        """Where the query ends; None: it does not."""
+        """The place where the query ends, by namespace; None: it goes on without end."""
         self._ahead: dict[str, tuple[WatchToken | None, WatchToken | None]] = {}
-        """By namespace a place, and up to where nothing was found behind it, so that it is not looked through again."""
+        """By namespace, a place, and the place up to which a scan found no rows behind it, so that the next scan begins there."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new stream begins."""
+        """Returns the offset where a new stream begins."""
         if not self.options.from_latest:
             return offset_of({})
         return offset_of({name: Place(token) for name, token in self._present().items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The option ``maxRowsPerTrigger``."""
+        """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
         return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next batch ends. Namespaces share the rows that it may take; at least one of each that has something new is taken."""
+        """Returns the offset where the next batch ends. Namespaces share its rows equally, and get at least one if they have new events."""
         places = places_of(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         waiting: list[str] = []
@@ -157,11 +159,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_of({name: place for name, place in places.items() if place != Place()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Takes what there is now as the end of the query."""
+        """Makes the present ends of the histories the end of the query."""
         self._target = self._present()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One task for each namespace that has something new."""
+        """Returns one task for each namespace that has something new."""
         return [Part(stretch) for stretch in stretches(places_of(start), places_of(end)) if stretch.start != stretch.end or stretch.gaps]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -175,7 +177,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: token for name, token in tokens.items() if token is not None}
 
     def _look(self, client: Client, name: str, place: Place, most: int | None) -> Found:
-        """Looks what stands behind a place, as far as the query goes, up to so many rows."""
+        """Scans the history behind a place, at most to the query's end. ``most``: stops after so many rows; None: does not stop."""
         start, ahead = self._ahead.get(name, (None, None))
         behind = ahead if start == place.token and ahead is not None else place.token
         with Copy(client, name, behind, (self._target or {}).get(name)) as copy:
@@ -189,11 +191,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def read_stretch(options: Options, stretch: Stretch) -> Iterator[Change]:
-    """The rows of a stretch; the gaps come last.
+    """Yields the rows of a stretch; the rows of gaps come last.
 
     Raises:
-        OutOfRange: the history is another one than the tokens'.
-        TopicPoliciesError: the sidecar can't be reached, refuses, or has not recorded so much as the stretch has.
+        OutOfRange: the sidecar's history does not know the log of the tokens.
+        TopicPoliciesError: the sidecar can't be reached, refuses the call, or has a history that ends before the stretch does.
     """
     gaps = stretch.gaps
     if stretch.start != stretch.end:
@@ -204,7 +206,7 @@ def read_stretch(options: Options, stretch: Stretch) -> Iterator[Change]:
             if not copy.reached:
                 problem = f"The sidecar's history of {stretch.namespace} ends before what was to be read of it."
                 raise Unavailable(problem, code=StatusCode.UNAVAILABLE)
-            # What was dropped since the batch was planned is told too.
+            # Events that the history has dropped since the batch was planned are reported as gaps too.
             dropped = (_kept(gap) for gap in copy.gaps if gap.reason is HistoryGapReason.TRIMMED and concerns(options, gap))
             gaps = tuple(dict.fromkeys((*gaps, *(gap for gap in dropped if gap not in stretch.known))))
     for told in gaps:
@@ -212,7 +214,7 @@ def read_stretch(options: Options, stretch: Stretch) -> Iterator[Change]:
 
 
 def _kept(gap: HistoryGap) -> str:
-    """A gap as an offset keeps it: reason, beginning and end in milliseconds."""
+    """Returns a gap as offsets have it: its reason's number, and its beginning and end in milliseconds since 1970."""
     begin = _milliseconds(gap.start) if gap.start is not None else ""
     return f"{gap.reason.value}:{begin}:{_milliseconds(gap.end)}"
 

@@ -1,4 +1,4 @@
-"""A period of an archive as one self-contained page: people look before they read."""
+"""A report of a period of an archive: one self-contained HTML page with plots and tables."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ th,td{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #e4e4e4}svg{wi
 
 
 def report(changes: DataFrame, period: str, churn_at_least: int = 10, fights_at_least: int = 2) -> str:
-    """The page.
+    """Returns the report as HTML.
 
     Args:
-        changes: an archive's, of the period only.
-        period: what the page calls it.
-        churn_at_least: from how many changes on a topic is named.
-        fights_at_least: from how many times undone on a field is named.
+        changes: the changes of an archive, of the period only.
+        period: the period, for the title.
+        churn_at_least: how many changes a topic must have to be named.
+        fights_at_least: how many times changes of a field must have been undone for the field to be named.
     """
     made = changed(changes).select("published", "who", "namespace", "topic", "scope", "fields").cache()
     try:
