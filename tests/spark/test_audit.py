@@ -12,7 +12,7 @@ from topicpolicies_spark.audit.attribution import changed, who
 from topicpolicies_spark.audit.churn import fights, restless
 from topicpolicies_spark.audit.drift import declared, drift, undeclared
 from topicpolicies_spark.audit.report import report
-from topicpolicies_spark.audit.state import state
+from topicpolicies_spark.audit.state import before, since, state
 
 from .changes import NAMESPACE, change, frame
 
@@ -65,6 +65,21 @@ def test_who_changed_what(spark: SparkSession) -> None:
     by_bot = who(frame(spark, CHANGES), by="retention-bot").collect()
     assert [row.topic for row in by_bot] == [f"persistent://{NAMESPACE}/b"]
     assert who(frame(spark, CHANGES), topic=f"persistent://{NAMESPACE}/a", field="message_ttl_in_seconds").count() == 2
+
+
+def test_behind_an_insert_that_brokers_ignored_a_change_is_compared_with_the_document_that_they_had(spark: SparkSession) -> None:
+    rows = [
+        change(1, "a", {"max_producer_per_topic": 1}),
+        change(2, "a", {"max_producer_per_topic": 9, "message_ttl_in_seconds": 9}, action="INSERT"),
+        change(3, "a", {"max_producer_per_topic": 3}),
+    ]
+    assert [row.fields for row in who(frame(spark, rows)).collect()] == [["max_producer_per_topic"], ["max_producer_per_topic"]]
+
+
+def test_a_time_at_which_one_period_ends_and_another_begins_is_counted_once(spark: SparkSession) -> None:
+    changes = frame(spark, CHANGES)
+    counted = before(changes, AT(4)).count(), since(changes, AT(4)).count()
+    assert counted == (3, len(CHANGES) - 3)
 
 
 def test_nested_objects_maps_and_lists_are_compared_by_what_they_hold(spark: SparkSession) -> None:

@@ -11,7 +11,8 @@ from .errors import Violation, invalid
 
 DEFAULT_TARGET = "localhost:6680"
 """The address where the service listens by default."""
-_SOCKETS = ("unix:", "unix-abstract:", "vsock:")
+_UNIX = ("unix:", "unix-abstract:")
+_SOCKETS = (*_UNIX, "vsock:")
 _NAMES = ("dns:", "ipv4:", "ipv6:")
 _SCHEMES = (*_SOCKETS, *_NAMES)
 _PORT = 443
@@ -25,11 +26,13 @@ class Place:
     host: str
     port: int
     path: str = ""
-    """The path of a socket that has no host and port; empty: it has."""
+    """The path or name of a socket that has no host and port; empty: it has."""
+    scheme: str = "unix"
+    """The kind of such a socket."""
 
     def __str__(self) -> str:
         if self.path:
-            return f"unix:{self.path}"
+            return f"{self.scheme}:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -54,7 +57,8 @@ def places_of(address: str) -> tuple[Place, ...]:
         ValueError: the address is malformed; the message is a sentence that says how.
     """
     if address.startswith(_SOCKETS):
-        return (Place("", 0, address.partition(":")[2].removeprefix("//")),)
+        scheme, _, path = address.partition(":")
+        return (Place("", 0, path.removeprefix("//"), scheme),)
     rest = address.rpartition("/")[2] if "://" in address or address.startswith("dns:") else address
     for scheme in _NAMES:
         rest = rest.removeprefix(scheme)
@@ -63,7 +67,7 @@ def places_of(address: str) -> tuple[Place, ...]:
 
 def is_local(address: str) -> bool:
     """Returns whether an address names only places on this machine: loopback addresses, ``localhost`` or a Unix socket."""
-    if address.startswith("unix:"):
+    if address.startswith(_UNIX):
         return True
     try:
         return all(_is_loopback(place.host) for place in places_of(address))

@@ -24,7 +24,7 @@ from .churn import fights, restless
 from .drift import declared, drift, undeclared
 from .report import report
 from .session import session
-from .state import since, state, until
+from .state import before, since, state
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,7 +56,7 @@ class Format(enum.Enum):
 
 Archive = Annotated[str, typer.Argument(help="The archive: a directory, or any place that Spark can reach.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T12:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Up to this time.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Before this time.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show at most.")]
 Out = Annotated[Output, typer.Option("--output", "-o", help="For people, or JSON lines for programs.")]
 
@@ -254,7 +254,7 @@ def _changes(archive: str) -> Iterator[DataFrame]:
 def _period(changes: DataFrame, since_time: str, until_time: str) -> DataFrame:
     if since_time:
         changes = since(changes, since_time)
-    return until(changes, until_time) if until_time else changes
+    return before(changes, until_time) if until_time else changes
 
 
 def _check(*times: str) -> None:

@@ -20,7 +20,8 @@ def effective(changes: DataFrame) -> DataFrame:
     document = F.when(F.col("action").isin("INSERT", "UPDATE"), F.col("policies"))
     in_order = Window.partitionBy(*KEY).orderBy("position")
     placed = acting.withColumn("policies", document).withColumn("before", F.lag("policies").over(in_order))
-    return placed.filter((F.col("action") != "INSERT") | F.col("before").isNull())
+    applied = placed.filter((F.col("action") != "INSERT") | F.col("before").isNull())
+    return applied.withColumn("before", F.lag("policies").over(in_order))  # behind an INSERT that was ignored it is an earlier document
 
 
 def state(changes: DataFrame, as_of: str = "") -> DataFrame:
@@ -42,8 +43,13 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
 
 
 def until(changes: DataFrame, time: str) -> DataFrame:
-    """Returns the changes that were published at a time or before it."""
+    """Returns the changes that were published at a time or before it: those that a state as of the time rests on."""
     return changes.filter(F.col("published") <= F.timestamp_micros(F.lit(time_of(time))))
+
+
+def before(changes: DataFrame, time: str) -> DataFrame:
+    """Returns the changes that were published before a time: with ``since`` of the same time, all changes are returned once."""
+    return changes.filter(F.col("published") < F.timestamp_micros(F.lit(time_of(time))))
 
 
 def since(changes: DataFrame, time: str) -> DataFrame:
