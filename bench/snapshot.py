@@ -32,7 +32,7 @@ from bench.verdicts import tell
 from topicpolicies import AsyncClient, Changed, Client
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 from topicpolicies_server.logs.sqlite import SqliteLog
 
 BEFORE = 8_300.0

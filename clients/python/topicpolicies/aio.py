@@ -19,27 +19,27 @@ from .aio_changes import Source, run_changes
 from .cache import AsyncPolicyCache
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import AsyncClock, SystemClock
-from .documents import Document, Scope, known
+from .connections import AsyncConnections
+from .documents import Document, Scope, known_documents
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
-from .errors import Conflict, TopicPoliciesError, closed, from_rpc_error
+from .errors import Conflict, TopicPoliciesError, client_closed, from_rpc_error
 from .freshness import unconfirmed_since
 from .history import HistoryEntry, HistoryPage, history_request
-from .lines import AsyncLine
 from .listing import AsyncListing, Page
 from .names import namespace_of
 from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
-from .patience import limit_of, seconds_of
 from .pipelining import Pipeline
 from .requests import Deletion, Policies, Update, delete_request, effective_request, get_request, list_request, update_request
 from .results import DeleteResult, Settled, UpdateResult
 from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
 from .server_info import ServerInfo
+from .timeouts import limit_of, seconds_of
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
+from .watch_session import WatchSession
 from .watches import AsyncWatch
-from .watching import WatchSession
 
 if TYPE_CHECKING:
     from .v1.service_pb2_grpc import TopicPoliciesServiceAsyncStub
@@ -114,12 +114,12 @@ class AsyncClient:
         self._retries = retries or RetryPolicy()
         self._pauses = retries or WATCH_PAUSES
         self._clock: AsyncClock = clock or SystemClock()
-        routes = Routes(addresses if channel is None else (target,), follows=channel is None)
-        self._line = AsyncLine(connect, routes, metadata_for(actor, token, metadata), self._clock)
+        routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
+        self._connections = AsyncConnections(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[AsyncWatch] = WeakSet()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._target}{', closed' if self._line.closed.is_set() else ''}>"
+        return f"<{type(self).__name__} of {self._target}{', closed' if self._connections.closed.is_set() else ''}>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,16 +129,16 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
-        self._line.closed.set()
+        self._connections.closed.set()
         for watch in list(self._watches):
             await watch.close()
         if self._owns_channels:
-            await self._line.close()
+            await self._connections.close()
 
     @property
     def stub(self) -> TopicPoliciesServiceAsyncStub:
         """The generated stub for the address in use, with the client's connection, metadata and token; its calls are not repeated."""
-        return self._line.stub(self._line.routes.address)
+        return self._connections.stub(self._connections.routes.address)
 
     async def update(
         self, topic: str, policies: Policies | None = None, /, *, timeout: float | None = None, **arguments: Unpack[UpdateArguments]
@@ -225,8 +225,10 @@ class AsyncClient:
             TopicPoliciesError: the call gave up; each change in flight was yielded before, with its error.
         """
         patience = seconds_of(timeout, self._timeout)
-        pipeline = Pipeline(self._retries, self._line.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now())
-        return run_changes(self._line, pipeline, Source(changes))
+        pipeline = Pipeline(
+            self._retries, self._connections.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now()
+        )
+        return run_changes(self._connections, pipeline, Source(changes))
 
     async def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> DeleteResult:
         """Deletes one document. Deleting an absent document is no error: the outcome is ``DeleteOutcome.ABSENT``.
@@ -281,7 +283,7 @@ class AsyncClient:
         """Reads the documents of both scopes in one call, as they are or as they were at ``as_of_time``; see ``get``."""
         request = get_request(topic, Scope, as_of_time=as_of_time)
         response, since = await self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known(response.documents, since)}
+        return {document.scope: document for document in known_documents(response.documents, since)}
 
     async def effective(
         self,
@@ -366,7 +368,7 @@ class AsyncClient:
         Raises:
             InvalidArgument: no topic and no namespace was named, or an option is wrong.
         """
-        watch = AsyncWatch(self._line, WatchSession(policy=self._pauses, **options))
+        watch = AsyncWatch(self._connections, WatchSession(policy=self._pauses, **options))
         self._watches.add(watch)
         return watch
 
@@ -404,8 +406,8 @@ class AsyncClient:
                 if attempt == EDIT_ATTEMPTS:
                     raise
                 at_least = conflict.metadata.get("version", "")
-            if await self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random())):
-                raise closed()
+            if await self._connections.wait(EDIT_PAUSES.delay(attempt, self._clock.random())):
+                raise client_closed()
         raise AssertionError("the last attempt returns or raises")
 
     async def _send_edit(
@@ -426,26 +428,26 @@ class AsyncClient:
 
         ``namespace``: what the call concerns, for its route; "": none. ``change``: the request id of a change; None: the call is a read.
         """
-        clock, routes = self._clock, self._line.routes
+        clock, routes = self._clock, self._connections.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
-                call = method(self._line.stub(address))(request, timeout=limit_of(attempts.timeout(clock.now())))
+                call = method(self._connections.stub(address))(request, timeout=limit_of(attempts.timeout(clock.now())))
                 return await call, unconfirmed_since(await call.trailing_metadata())
             except aio.AioRpcError as error:
                 failure = from_rpc_error(error)
             except TopicPoliciesError as error:
                 raise attempts.unsent(error) from error.__cause__
             except asyncio.CancelledError:
-                cut_off = self._line.cut_off()
+                cut_off = self._connections.cut_off()
                 if cut_off is None:
                     raise
-                if self._line.closed.is_set():
+                if self._connections.closed.is_set():
                     raise attempts.given_up(cut_off) from None
                 failure = cut_off
             redirected = routes.failed(address, namespace, failure)
-            if await self._line.wait(attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
+            if await self._connections.wait(attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
                 raise attempts.given_up(failure)
 
 

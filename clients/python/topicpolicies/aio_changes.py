@@ -8,22 +8,22 @@ from typing import Any
 
 from grpc import aio
 
-from .ending import stop
-from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
-from .lines import AsyncLine
-from .patience import limit_of
+from .connections import AsyncConnections
+from .errors import TopicPoliciesError, client_closed, from_rpc_error, stream_ended
 from .pipelining import Outbox, Pipeline
 from .requests import Deletion, Update
 from .results import Settled
+from .tasks import cancel_and_wait
+from .timeouts import limit_of
 from .v1 import service_pb2
 
 AT_ONCE = 100
 """How many changes are taken from an iterable in one turn of the event loop at most, so that other tasks get their turn."""
 
 
-async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
+async def run_changes(connections: AsyncConnections, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
     """See ``AsyncClient.update_many``."""
-    run = _ChangeRun(line, pipeline, source)
+    run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:
             for settled in await run.step():
@@ -37,14 +37,14 @@ async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> As
 class _ChangeRun:
     """One call of ``update_many``: handles changes and results as they come, whichever comes first."""
 
-    def __init__(self, line: AsyncLine, pipeline: Pipeline, source: Source) -> None:
-        self._line = line
+    def __init__(self, connections: AsyncConnections, pipeline: Pipeline, source: Source) -> None:
+        self._connections = connections
         self._pipeline = pipeline
         self._source = source
         self._stream: _ChangeStream | None = None
         self._closing: asyncio.Task[Any] | None = None
         """The task that waits until the client is closed."""
-        self._busy_since = line.clock.now()
+        self._busy_since = connections.clock.now()
         """When the run last stopped waiting for results: until it waits again, the service's silence does not count."""
         self.failure: TopicPoliciesError | None = None
         """Why the run gives up; None: it goes on."""
@@ -56,8 +56,8 @@ class _ChangeRun:
 
     async def step(self) -> list[Settled]:
         """Takes the changes that are at hand, or waits for a change or for results. Returns the results of the changes that are settled."""
-        if self._line.closed.is_set():
-            return await self._broke(closed())
+        if self._connections.closed.is_set():
+            return await self._broke(client_closed())
         settled = self._take_at_hand()
         if settled or (self._pipeline.has_room and self._source.at_hand):
             await asyncio.sleep(0)
@@ -81,15 +81,15 @@ class _ChangeRun:
 
     @property
     def _patience_left(self) -> float:
-        return self._pipeline.patience_left(self._line.clock.now())
+        return self._pipeline.patience_left(self._connections.clock.now())
 
     async def _something_of(self, tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
         """Waits until one of these tasks is done or the client is closed. Returns what is done: nothing, if patience is over first."""
-        self._closing = self._closing or asyncio.ensure_future(self._line.closed.wait())
-        self._pipeline.excuse(self._busy_since, self._line.clock.now())
+        self._closing = self._closing or asyncio.ensure_future(self._connections.closed.wait())
+        self._pipeline.excuse(self._busy_since, self._connections.clock.now())
         limit = None if self._pipeline.idle else limit_of(self._patience_left)
         done, _ = await asyncio.wait({*tasks, self._closing}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        self._busy_since = self._line.clock.now()
+        self._busy_since = self._connections.clock.now()
         return done
 
     def _take_at_hand(self) -> list[Settled]:
@@ -102,11 +102,11 @@ class _ChangeRun:
 
     def _add(self, change: Update | Deletion) -> Settled | None:
         """Adds a change, and sends it if it goes over the open stream. Returns its result if it can't be sent at all."""
-        request = self._pipeline.add(change, self._line.clock.now())
+        request = self._pipeline.add(change, self._connections.clock.now())
         if isinstance(request, Settled):
             return request
         if self._stream is None:
-            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+            self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
         elif self._pipeline.goes_here(request):
             self._stream.send(request)
         return None
@@ -122,7 +122,7 @@ class _ChangeRun:
             await self._stream.close()
             self._stream = None
         if self._stream is None:
-            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+            self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
         if self._source.exhausted:
             self._stream.finish()
         return {*tasks, self._stream.receive()}
@@ -131,7 +131,7 @@ class _ChangeRun:
         response, failure = stream.take()
         settled = []
         if response is not None:
-            settled = self._pipeline.settle(response, self._line.clock.now())
+            settled = self._pipeline.settle(response, self._connections.clock.now())
             failure = self._pipeline.stuck
         return settled if failure is None else settled + await self._broke(failure)
 
@@ -141,14 +141,14 @@ class _ChangeRun:
         Returns:
             The results of all changes in flight, if the run gives up.
         """
-        clock, pipeline = self._line.clock, self._pipeline
+        clock, pipeline = self._connections.clock, self._pipeline
         if self._stream is not None:
             await self._stream.close()
             self._stream = None
         delay = pipeline.broke(failure, clock.now(), clock.random())
         over = delay is None or final
-        if await self._line.wait(0 if delay is None or over else delay):
-            failure, over = closed(), True
+        if await self._connections.wait(0 if delay is None or over else delay):
+            failure, over = client_closed(), True
         self._busy_since = clock.now()
         if not over:
             return []
@@ -158,7 +158,7 @@ class _ChangeRun:
     async def close(self) -> None:
         """Ends the stream and the tasks."""
         await self._source.close()
-        await stop(self._closing)
+        await cancel_and_wait(self._closing)
         if self._stream is not None:
             await self._stream.close()
 
@@ -207,7 +207,7 @@ class Source:
     async def close(self) -> None:
         """Cancels the task."""
         task, self.pulling = self.pulling, None
-        await stop(task)
+        await cancel_and_wait(task)
 
     async def _next(self, changes: AsyncIterator[Update | Deletion]) -> Update | Deletion:
         return await anext(changes)
@@ -216,15 +216,15 @@ class Source:
 class _ChangeStream:
     """One UpdatePolicies stream. A task of gRPC sends: whenever it can, all changes that wait, as one batch."""
 
-    def __init__(self, line: AsyncLine, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+    def __init__(self, connections: AsyncConnections, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._outbox = Outbox(changes)
         self._filled = asyncio.Event()
-        self._line = line
+        self._connections = connections
         self._call: Any = None
         self._failure: TopicPoliciesError | None = None
         """Why the stream could not be opened; None: it was opened."""
         try:
-            self._call = line.stub(address).UpdatePolicies(self._batches())
+            self._call = connections.stub(address).UpdatePolicies(self._batches())
         except TopicPoliciesError as error:
             self._failure = error
         self.receiving: asyncio.Task[service_pb2.UpdatePoliciesResponse] | None = None
@@ -257,7 +257,7 @@ class _ChangeStream:
         self.finish()
         if self._call is not None:
             self._call.cancel()
-        await stop(self.receiving)
+        await cancel_and_wait(self.receiving)
 
     async def _next(self) -> service_pb2.UpdatePoliciesResponse:
         if self._failure is not None:
@@ -267,7 +267,7 @@ class _ChangeStream:
         except aio.AioRpcError as error:
             raise from_rpc_error(error) from error
         except asyncio.CancelledError:
-            cut_off = self._line.cut_off()
+            cut_off = self._connections.cut_off()
             if cut_off is None:
                 raise
             raise cut_off from None

@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from .documents import Document, Scope
-from .errors import TopicPoliciesError
-from .errors import closed as closed_error
+from .errors import TopicPoliciesError, client_closed
 from .events import Status, WatchEvent
 from .mirror import Change, Mirror
-from .patience import limit_of, seconds_of
+from .timeouts import limit_of, seconds_of
 from .watches import AsyncWatch, Watch
 
 _LOG = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ def _logged(listener: Callable[[Change], object]) -> Callable[[Change], None]:
     return tell
 
 
-class _Copy:
+class _BaseCache:
     """The common part of ``PolicyCache`` and ``AsyncPolicyCache``. Reads never fail: they return the last known documents."""
 
     def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object]) -> None:
@@ -47,8 +46,8 @@ class _Copy:
         """Whether the cache has ended, and is not kept current any more."""
 
     def __repr__(self) -> str:
-        told = "closed" if self.closed else "synced" if self.synced() else "not synced"
-        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {told}>"
+        state = "closed" if self.closed else "synced" if self.synced() else "not synced"
+        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {state}>"
 
     def synced(self, namespace: str | None = None) -> bool:
         """Returns whether a namespace, or each one, has ever had a complete snapshot. From then on reads are complete, if perhaps old."""
@@ -110,11 +109,11 @@ class _Copy:
     def _outcome(self) -> bool:
         """Returns whether the cache is synced; raises the error that ended it before it was."""
         if not self.synced() and self.closed:
-            raise self.error or closed_error()
+            raise self.error or client_closed()
         return self.synced()
 
 
-class PolicyCache(_Copy):
+class PolicyCache(_BaseCache):
     """A local copy of the selected documents, for threads (``Client.cache``). A thread of the cache keeps it current."""
 
     def __init__(self, watch: Watch) -> None:
@@ -160,7 +159,7 @@ class PolicyCache(_Copy):
                 self._changed.notify_all()
 
 
-class AsyncPolicyCache(_Copy):
+class AsyncPolicyCache(_BaseCache):
     """A local copy of the selected documents, for one event loop (``AsyncClient.cache``). A task keeps it current."""
 
     def __init__(self, watch: AsyncWatch) -> None:

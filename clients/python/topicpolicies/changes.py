@@ -8,18 +8,18 @@ from typing import Any
 
 import grpc
 
-from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
-from .lines import Line
-from .patience import Watchdog
+from .connections import Connections
+from .errors import TopicPoliciesError, client_closed, from_rpc_error, stream_ended
 from .pipelining import Outbox, Pipeline
 from .requests import Deletion, Update
 from .results import Settled
+from .timeouts import Watchdog
 from .v1 import service_pb2
 
 
-def run_changes(line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> Iterator[Settled]:
+def run_changes(connections: Connections, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> Iterator[Settled]:
     """See ``Client.update_many``."""
-    run = _ChangeRun(line, pipeline, source)
+    run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:
             yield from run.fill()
@@ -31,13 +31,13 @@ def run_changes(line: Line, pipeline: Pipeline, source: Iterator[Update | Deleti
 class _ChangeRun:
     """One call of ``update_many``."""
 
-    def __init__(self, line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> None:
-        self._line = line
+    def __init__(self, connections: Connections, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> None:
+        self._connections = connections
         self._pipeline = pipeline
         self._source = source
         self._exhausted = False
         self._stream: _ChangeStream | None = None
-        self._busy_since = line.clock.now()
+        self._busy_since = connections.clock.now()
         """When the run last stopped waiting for results: until it waits again, the service's silence does not count."""
 
     @property
@@ -47,17 +47,17 @@ class _ChangeRun:
 
     def fill(self) -> Iterator[Settled]:
         """Reads and sends as many changes as there is room for. Yields the results of those that can't be sent at all."""
-        while not self._exhausted and self._pipeline.has_room and not self._line.closed.is_set():
+        while not self._exhausted and self._pipeline.has_room and not self._connections.closed.is_set():
             try:
                 change = next(self._source)
             except StopIteration:
                 self._exhausted = True
                 return
-            request = self._pipeline.add(change, self._line.clock.now())
+            request = self._pipeline.add(change, self._connections.clock.now())
             if isinstance(request, Settled):
                 yield request
             elif self._stream is None:
-                self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+                self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
             elif self._pipeline.goes_here(request):
                 self._stream.send(request)
 
@@ -69,9 +69,9 @@ class _ChangeRun:
         """
         if self.done:
             return
-        clock, pipeline = self._line.clock, self._pipeline
-        if self._line.closed.is_set():
-            yield from self._broke(closed())
+        clock, pipeline = self._connections.clock, self._pipeline
+        if self._connections.closed.is_set():
+            yield from self._broke(client_closed())
         stream = self._open()
         pipeline.excuse(self._busy_since, clock.now())
         response, failure = stream.receive(pipeline.patience_left(clock.now()))
@@ -94,19 +94,19 @@ class _ChangeRun:
         """Returns the stream for the next results, and opens it if need be."""
         if self._stream is not None and self._pipeline.done_here:  # the other changes go to another address, over another stream
             self.close()
-        self._stream = self._stream or _ChangeStream(self._line, *self._pipeline.connect())
+        self._stream = self._stream or _ChangeStream(self._connections, *self._pipeline.connect())
         if self._exhausted:
             self._stream.finish()
         return self._stream
 
     def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> Iterator[Settled]:
         """Closes the stream after it failed, and pauses before the next one or gives up. ``final``: gives up in any case."""
-        clock, pipeline = self._line.clock, self._pipeline
+        clock, pipeline = self._connections.clock, self._pipeline
         self.close()
         delay = pipeline.broke(failure, clock.now(), clock.random())
         over = delay is None or final
-        if clock.wait(self._line.closed, 0 if delay is None or over else delay):
-            failure, over = closed(), True
+        if clock.wait(self._connections.closed, 0 if delay is None or over else delay):
+            failure, over = client_closed(), True
         self._busy_since = clock.now()
         if over:
             yield from pipeline.abandon(failure)
@@ -116,7 +116,7 @@ class _ChangeRun:
 class _ChangeStream:
     """One UpdatePolicies stream. A thread of gRPC sends: whenever it can, all changes that wait, as one batch."""
 
-    def __init__(self, line: Line, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+    def __init__(self, connections: Connections, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._outbox = Outbox(changes)
         self._filled = threading.Condition()
         self._watchdog = Watchdog(self._cancel)
@@ -124,14 +124,14 @@ class _ChangeStream:
         self._failure: TopicPoliciesError | None = None
         """Why the stream could not be opened; None: it was opened."""
         try:
-            self._call = line.stream(address, lambda stub: stub.UpdatePolicies, self._batches(), self.finish)
+            self._call = connections.stream(address, lambda stub: stub.UpdatePolicies, self._batches(), self.finish)
         except TopicPoliciesError as error:
             self._failure = error
 
     @property
     def silent(self) -> bool:
         """Whether the stream was cancelled because no results came for too long."""
-        return self._watchdog.barked
+        return self._watchdog.expired
 
     def send(self, change: service_pb2.PolicyChangeRequest) -> None:
         with self._filled:

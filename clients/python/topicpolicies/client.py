@@ -17,28 +17,28 @@ from .cache import PolicyCache
 from .changes import run_changes
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
-from .documents import Document, Scope, known
+from .connections import Connections
+from .documents import Document, Scope, known_documents
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
 from .freshness import unconfirmed_since
 from .history import HistoryEntry, HistoryPage, history_request
-from .lines import Line
 from .listing import Listing, Page
 from .names import namespace_of
 from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
-from .patience import limit_of, seconds_of
 from .pipelining import Pipeline
 from .requests import Deletion, Policies, Update, delete_request, effective_request, get_request, list_request, update_request
 from .results import DeleteResult, Settled, UpdateResult
 from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
 from .server_info import ServerInfo
+from .timeouts import limit_of, seconds_of
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
+from .watch_session import WatchSession
 from .watches import Watch
-from .watching import WatchSession
 
 _Response = TypeVar("_Response")
 
@@ -108,13 +108,13 @@ class Client:
         self._retries = retries or RetryPolicy()
         self._pauses = retries or WATCH_PAUSES
         self._clock: Clock = clock or SystemClock()
-        routes = Routes(addresses if channel is None else (target,), follows=channel is None)
-        self._line = Line(connect, routes, metadata_for(actor, token, metadata), self._clock)
+        routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
+        self._connections = Connections(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[Watch] = WeakSet()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._target}{', closed' if self._line.closed.is_set() else ''}>"
+        return f"<{type(self).__name__} of {self._target}{', closed' if self._connections.closed.is_set() else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -124,18 +124,18 @@ class Client:
 
     def close(self) -> None:
         """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
-        self._line.closed.set()
+        self._connections.closed.set()
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
             watch.close()
         if self._owns_channels:
-            self._line.close()
+            self._connections.close()
 
     @property
     def stub(self) -> TopicPoliciesServiceStub:
         """The generated stub for the address in use, with the client's connection, metadata and token; its calls are not repeated."""
-        return self._line.stub(self._line.routes.address)
+        return self._connections.stub(self._connections.routes.address)
 
     def update(
         self, topic: str, policies: Policies | None = None, /, *, timeout: float | None = None, **arguments: Unpack[UpdateArguments]
@@ -213,7 +213,7 @@ class Client:
                 if attempt == EDIT_ATTEMPTS:
                     raise
                 at_least = conflict.metadata.get("version", "")
-            self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
+            self._connections.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
         raise AssertionError("the last attempt returns or raises")
 
     def update_many(
@@ -238,8 +238,10 @@ class Client:
             TopicPoliciesError: the call gave up; each change in flight was yielded before, with its error.
         """
         patience = seconds_of(timeout, self._timeout)
-        pipeline = Pipeline(self._retries, self._line.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now())
-        return run_changes(self._line, pipeline, iter(changes))
+        pipeline = Pipeline(
+            self._retries, self._connections.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now()
+        )
+        return run_changes(self._connections, pipeline, iter(changes))
 
     def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> DeleteResult:
         """Deletes one document. Deleting an absent document is no error: the outcome is ``DeleteOutcome.ABSENT``.
@@ -293,7 +295,7 @@ class Client:
         """Reads the documents of both scopes in one call, as they are or as they were at ``as_of_time``; see ``get``."""
         request = get_request(topic, Scope, as_of_time=as_of_time)
         response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known(response.documents, since)}
+        return {document.scope: document for document in known_documents(response.documents, since)}
 
     def effective(
         self,
@@ -375,7 +377,7 @@ class Client:
         Raises:
             InvalidArgument: no topic and no namespace was named, or an option is wrong.
         """
-        watch = Watch(self._line, WatchSession(policy=self._pauses, **options))
+        watch = Watch(self._connections, WatchSession(policy=self._pauses, **options))
         with self._lock:
             self._watches.add(watch)
         return watch
@@ -411,20 +413,20 @@ class Client:
 
         ``namespace``: what the call concerns, for its route; "": none. ``change``: the request id of a change; None: the call is a read.
         """
-        clock, routes = self._clock, self._line.routes
+        clock, routes = self._clock, self._connections.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
                 limit = limit_of(attempts.timeout(clock.now()))
-                response, call = self._line.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
+                response, call = self._connections.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
                 return response, unconfirmed_since(call.trailing_metadata())
             except grpc.RpcError as error:
-                failure = self._line.ended(error)
+                failure = self._connections.ended(error)
             except TopicPoliciesError as error:
                 raise attempts.unsent(error) from error.__cause__
             redirected = routes.failed(address, namespace, failure)
-            if clock.wait(self._line.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
+            if clock.wait(self._connections.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
                 raise attempts.given_up(failure)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from .on_demand import OnDemand, setter
-from .showing import fields
+from .lazy_fields import LazyFields, setter
+from .reprs import repr_with_fields
 from .v1 import policies_pb2
 from .v1.policies_pb2 import TopicPolicies
 
@@ -31,7 +31,7 @@ class Scope(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Document(OnDemand):
+class Document(LazyFields):
     """The policies of one topic in one scope, and their version. An absent document has no ``policies``, but has a version too."""
 
     topic: str
@@ -47,7 +47,7 @@ class Document(OnDemand):
     """Since when the server can't reach the change log, so that there may be a newer document; in UTC. None: the document is confirmed, or
     did not come from a read. Equality of documents ignores it."""
 
-    _READ: ClassVar = {
+    _READERS: ClassVar = {
         "policies": lambda message: message.policies if message.HasField("policies") else None,
         "version": lambda message: message.version,
         "disabled": lambda message: message.disabled,
@@ -55,8 +55,8 @@ class Document(OnDemand):
     }
 
     def __repr__(self) -> str:
-        told = ("topic", "scope", "policies", "version", "disabled")
-        return fields(self, told if self.unconfirmed_since is None else (*told, "unconfirmed_since"))
+        shown = ("topic", "scope", "policies", "version", "disabled")
+        return repr_with_fields(self, shown if self.unconfirmed_since is None else (*shown, "unconfirmed_since"))
 
     @property
     def exists(self) -> bool:
@@ -85,7 +85,7 @@ class Document(OnDemand):
         return document
 
 
-_set_message = setter(OnDemand, "_message")
+_set_message = setter(LazyFields, "_message")
 _set_topic = setter(Document, "topic")
 _set_scope = setter(Document, "scope")
 _set_policies = setter(Document, "policies")
@@ -94,12 +94,12 @@ _set_disabled = setter(Document, "disabled")
 _set_unconfirmed_since = setter(Document, "unconfirmed_since")
 
 
-def known(messages: Iterable[policies_pb2.PolicyDocument], unconfirmed_since: datetime | None = None) -> list[Document]:
+def known_documents(messages: Iterable[policies_pb2.PolicyDocument], unconfirmed_since: datetime | None = None) -> list[Document]:
     """Makes documents from their messages. Those of a scope that this client does not know, from a newer service, are skipped."""
     return [Document.of(message, unconfirmed_since) for message in messages if is_known(message)]
 
 
-def maybe(message: policies_pb2.PolicyDocument) -> Document | None:
+def document_or_none(message: policies_pb2.PolicyDocument) -> Document | None:
     """Makes a document from its message; None: the message is not set, or of a scope that this client does not know."""
     return Document.of(message) if is_known(message) else None
 

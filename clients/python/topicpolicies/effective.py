@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .enums import OpenEnum
-from .showing import fields
+from .reprs import repr_with_fields
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
@@ -64,8 +64,8 @@ class EffectivePolicies:
     """Since when the server can't reach the change log, so that there may be newer documents; in UTC. None: the answer is confirmed."""
 
     def __repr__(self) -> str:
-        told = ("topic", "policies", "sources", "local_version", "global_version", "disabled")
-        return fields(self, told if self.unconfirmed_since is None else (*told, "unconfirmed_since"))
+        shown = ("topic", "policies", "sources", "local_version", "global_version", "disabled")
+        return repr_with_fields(self, shown if self.unconfirmed_since is None else (*shown, "unconfirmed_since"))
 
     @classmethod
     def of(cls, message: service_pb2.GetEffectivePolicyResponse, unconfirmed_since: datetime | None = None) -> EffectivePolicies:

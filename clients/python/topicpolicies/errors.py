@@ -225,12 +225,12 @@ def stream_ended() -> Unavailable:
     return Unavailable("The service has ended the stream.", code=grpc.StatusCode.UNAVAILABLE)
 
 
-def closed() -> TopicPoliciesError:
+def client_closed() -> TopicPoliciesError:
     """Returns the error of a call on a closed client."""
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
 
 
-def left() -> TopicPoliciesError:
+def connection_evicted() -> TopicPoliciesError:
     """Returns the error of a call that ended because the client closed its connection, to make room for another one."""
     return TopicPoliciesError("The connection was closed, to make room for another leader's.", code=grpc.StatusCode.CANCELLED)
 

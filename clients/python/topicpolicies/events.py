@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
-from .documents import Document, maybe
+from .documents import Document, document_or_none
 from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .history import HistoryEntry, HistoryGap
-from .on_demand import OnDemand, setter
+from .lazy_fields import LazyFields, setter
 from .origins import Origin
 from .tokens import WatchToken
 from .v1 import service_pb2
@@ -49,7 +49,7 @@ class NamespaceState(OpenEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(OnDemand):
+class Changed(LazyFields):
     """A document, from the snapshot or because it changed. A document without policies was deleted or, in a snapshot, does not exist."""
 
     namespace: str
@@ -69,10 +69,10 @@ class Changed(OnDemand):
     snapshot: bool
     """Whether the document belongs to the snapshot before ``Synced``; otherwise it is a change."""
 
-    _READ: ClassVar = {
+    _READERS: ClassVar = {
         "document": lambda message: Document.of(message.document),
         "previous_version": lambda message: message.previous_version,
-        "previous": lambda message: maybe(message.previous),
+        "previous": lambda message: document_or_none(message.previous),
         "partition": lambda message: message.partition,
         "position": lambda message: message.position,
         "origin": lambda message: Origin.of(message.origin) if message.HasField("origin") else None,
@@ -88,7 +88,7 @@ class Changed(OnDemand):
         return changed
 
 
-_set_message = setter(OnDemand, "_message")
+_set_message = setter(LazyFields, "_message")
 _set_namespace = setter(Changed, "namespace")
 _set_snapshot = setter(Changed, "snapshot")
 

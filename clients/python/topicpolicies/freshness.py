@@ -19,8 +19,8 @@ def unconfirmed_since(trailing: Iterable[Any] | None) -> datetime | None:
     for key, value in trailing or ():
         if key == UNCONFIRMED_KEY:
             try:
-                told = datetime.fromisoformat(value)
+                time = datetime.fromisoformat(value)
             except (TypeError, ValueError):
                 return None
-            return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     return None

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from .arguments import members, moment, text
-from .building import building
-from .documents import Document, Scope, maybe
+from .documents import Document, Scope, document_or_none
 from .enums import OpenEnum
+from .message_errors import errors_as_invalid_argument
 from .origins import Origin
 from .v1 import service_pb2
 
@@ -119,12 +119,12 @@ class HistoryEntry:
     @classmethod
     def of(cls, message: service_pb2.HistoryEntry) -> HistoryEntry | None:
         """Makes an entry from its message; None: it is of a scope that this client does not know, from a newer service."""
-        document = maybe(message.document)
+        document = document_or_none(message.document)
         if document is None and message.document.scope:
             return None
         return cls(
             document,
-            maybe(message.previous),
+            document_or_none(message.previous),
             HistoryKind(message.kind),
             HistoryOutcome(message.outcome),
             message.time.ToDatetime(UTC),
@@ -177,7 +177,7 @@ def history_request(
     Raises:
         InvalidArgument: an argument has a wrong type or value.
     """
-    with building():
+    with errors_as_invalid_argument():
         return service_pb2.ListHistoryRequest(
             topic=text(topic, "topic"),
             namespace=text(namespace, "namespace"),

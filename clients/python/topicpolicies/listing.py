@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
 from typing import TypeAlias
 
-from .documents import Document, known
+from .documents import Document, known_documents
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
 
@@ -15,7 +15,7 @@ Page: TypeAlias = tuple[service_pb2.ListPoliciesResponse, datetime | None]
 """A page, and since when it can't be confirmed (None: it is confirmed)."""
 
 
-class _Pages:
+class _BaseListing:
     """The common part of ``Listing`` and ``AsyncListing``."""
 
     def __init__(self, request: service_pb2.ListPoliciesRequest) -> None:
@@ -43,12 +43,12 @@ class _Pages:
         page, self._unconfirmed_since = answer
         if page.HasField("token"):
             self._token = ResumeToken({self._request.namespace: WatchToken.of(page.token)})
-        self._documents.extend(known(page.documents, self._unconfirmed_since))
+        self._documents.extend(known_documents(page.documents, self._unconfirmed_since))
         self._request.page_token = page.next_page_token
         self._last = not page.next_page_token
 
 
-class Listing(_Pages, Iterator[Document]):
+class Listing(_BaseListing, Iterator[Document]):
     """An iterator over the documents of a namespace, ordered by topic and scope; see ``Client.list``."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Listing(_Pages, Iterator[Document]):
         return self._documents.popleft()
 
 
-class AsyncListing(_Pages, AsyncIterator[Document]):
+class AsyncListing(_BaseListing, AsyncIterator[Document]):
     """An async iterator over the documents of a namespace, ordered by topic and scope; see ``AsyncClient.list``."""
 
     def __init__(

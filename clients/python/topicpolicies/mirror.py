@@ -35,7 +35,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Part:
+class _Namespace:
     """The state of one namespace."""
 
     documents: dict[_Key, Document] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Mirror:
             namespaces: the watched namespaces, and those of watched topics.
             now: a monotonic clock, in seconds.
         """
-        self._parts: dict[str, _Part] = {name: _Part() for name in namespaces}
+        self._namespaces: dict[str, _Namespace] = {name: _Namespace() for name in namespaces}
         self._listeners: dict[object, Callable[[Change], object]] = {}
         self._now = now
         self._newest: datetime | None = None
@@ -74,31 +74,31 @@ class Mirror:
         """Applies an event of any kind, and calls the listeners if it changes a document. What a listener raises is raised."""
         if isinstance(event, Changed):  # nearly all are
             self.interruption = None
-            part = self._parts.get(event.namespace)
-            if part is None:
-                part = self._parts[event.namespace] = _Part()
-            self._changed(part, event.document)
+            namespace = self._namespaces.get(event.namespace)
+            if namespace is None:
+                namespace = self._namespaces[event.namespace] = _Namespace()
+            self._changed(namespace, event.document)
             return
         if isinstance(event, Interrupted):
             self._newest = None
             self.interruption = event.error
-            for part in self._parts.values():
-                part.status = None  # the next stream reports only namespaces that are not READY
+            for namespace in self._namespaces.values():
+                namespace.status = None  # the next stream reports only namespaces that are not READY
             return
         if not isinstance(event, Reset) or event.reason:  # a Reset without a reason is the watch's own, and shows no connection
             self.interruption = None
-        part = self._parts.setdefault(event.namespace, _Part())
+        namespace = self._namespaces.setdefault(event.namespace, _Namespace())
         if isinstance(event, Reset):
-            part.fresh = set()
+            namespace.fresh = set()
         elif isinstance(event, Status):
-            part.status = event
+            namespace.status = event
         elif isinstance(event, (Synced, Bookmark)):
-            self._confirmed(part, event.confirmed_time)
+            self._confirmed(namespace, event.confirmed_time)
             if isinstance(event, Synced):
-                self._synced(part)
-            for key in part.absent:
-                part.documents.pop(key, None)
-            part.absent.clear()
+                self._synced(namespace)
+            for key in namespace.absent:
+                namespace.documents.pop(key, None)
+            namespace.absent.clear()
 
     def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
         """Calls a function at once for each present document, and then, from ``apply``, for each change.
@@ -119,21 +119,21 @@ class Mirror:
     def synced(self, namespace: str | None = None) -> bool:
         """Returns whether a namespace, or each one, has ever had a complete snapshot. From then on reads are complete, if perhaps old."""
         if namespace is None:
-            return bool(self._parts) and all(part.synced for part in self._parts.values())
-        return namespace in self._parts and self._parts[namespace].synced
+            return bool(self._namespaces) and all(each.synced for each in self._namespaces.values())
+        return namespace in self._namespaces and self._namespaces[namespace].synced
 
     def staleness(self, namespace: str | None = None) -> float:
         """Returns the seconds since the service last confirmed a namespace; None: the stalest one. Infinite before it is synced.
 
         Only a bookmark (``Synced``, ``Bookmark``) makes it smaller, and the service sends bookmarks only for a namespace that it follows.
         """
-        parts = self._parts.values() if namespace is None else [self._parts.get(namespace, _Part())]
-        return self._now() - min((part.confirmed for part in parts), default=-math.inf)
+        chosen = self._namespaces.values() if namespace is None else [self._namespaces.get(namespace, _Namespace())]
+        return self._now() - min((each.confirmed for each in chosen), default=-math.inf)
 
     @property
     def states(self) -> Mapping[str, Status]:
         """The last ``Status`` of each namespace; one that was READY all along has none."""
-        return {name: part.status for name, part in self._parts.items() if part.status is not None}
+        return {name: namespace.status for name, namespace in self._namespaces.items() if namespace.status is not None}
 
     @property
     def problem(self) -> str:
@@ -150,45 +150,45 @@ class Mirror:
             scope: the scope of the document.
         """
         name = topic_name(topic)
-        part = self._parts.get(namespace_of(name))
-        document = part.documents.get((name, scope)) if part is not None else None
+        namespace = self._namespaces.get(namespace_of(name))
+        document = namespace.documents.get((name, scope)) if namespace is not None else None
         return document if document is not None and document.exists else None
 
     def __iter__(self) -> Iterator[Document]:
         """Iterates over all documents, ordered by topic and scope."""
-        there = [each for part in self._parts.values() for each in part.documents.items() if each[1].exists]
+        there = [each for namespace in self._namespaces.values() for each in namespace.documents.items() if each[1].exists]
         there.sort(key=itemgetter(0))
         return iter([document for _, document in there])
 
     def __len__(self) -> int:
-        return sum(document.exists for part in self._parts.values() for document in part.documents.values())
+        return sum(document.exists for namespace in self._namespaces.values() for document in namespace.documents.values())
 
-    def _changed(self, part: _Part, document: Document) -> None:
-        key, fresh = (document.topic, document.scope), part.fresh
-        known = part.documents.get(key)
+    def _changed(self, namespace: _Namespace, document: Document) -> None:
+        key, fresh = (document.topic, document.scope), namespace.fresh
+        known = namespace.documents.get(key)
         comparable = known is not None and (fresh is None or key in fresh)
         if fresh is not None:
             fresh.add(key)
         if known is None or not comparable or document.version > known.version:
-            part.documents[key] = document
+            namespace.documents[key] = document
             if not document.exists:
-                part.absent.add(key)
-            elif part.absent:
-                part.absent.discard(key)
+                namespace.absent.add(key)
+            elif namespace.absent:
+                namespace.absent.discard(key)
             if self._listeners:
-                self._tell(key, known, document)
+                self._notify(key, known, document)
 
-    def _synced(self, part: _Part) -> None:
-        part.synced = True
-        fresh, part.fresh = part.fresh, None
-        for key in [] if fresh is None else [key for key in part.documents if key not in fresh]:
-            self._tell(key, part.documents.pop(key), None)
+    def _synced(self, namespace: _Namespace) -> None:
+        namespace.synced = True
+        fresh, namespace.fresh = namespace.fresh, None
+        for key in [] if fresh is None else [key for key in namespace.documents if key not in fresh]:
+            self._notify(key, namespace.documents.pop(key), None)
 
-    def _confirmed(self, part: _Part, confirmed: datetime) -> None:
+    def _confirmed(self, namespace: _Namespace, confirmed: datetime) -> None:
         self._newest = confirmed if self._newest is None else max(self._newest, confirmed)
-        part.confirmed = self._now() - (self._newest - confirmed).total_seconds()
+        namespace.confirmed = self._now() - (self._newest - confirmed).total_seconds()
 
-    def _tell(self, key: _Key, before: Document | None, after: Document | None) -> None:
+    def _notify(self, key: _Key, before: Document | None, after: Document | None) -> None:
         before = before if before is not None and before.exists else None
         after = after if after is not None and after.exists else None
         if (before.version if before is not None else None) != (after.version if after is not None else None):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from .enums import OpenEnum
-from .showing import fields
+from .reprs import repr_with_fields
 from .v1 import service_pb2
 from .v1.events_pb2 import PulsarEvent
 
@@ -52,7 +52,7 @@ class Origin:
     """The trace context of the request, as W3C's ``traceparent``; empty: none is known."""
 
     def __repr__(self) -> str:
-        return fields(self, tuple(field.name for field in dataclasses.fields(self)))
+        return repr_with_fields(self, tuple(field.name for field in dataclasses.fields(self)))
 
     @classmethod
     def of(cls, message: service_pb2.ChangeOrigin) -> Origin:

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 
 from grpc import StatusCode
 
-from .building import building
 from .errors import DeadlineExceeded, InvalidArgument, TopicPoliciesError, Violation, from_status, invalid
+from .message_errors import errors_as_invalid_argument
 from .names import namespace_of
 from .requests import Deletion, Update
 from .results import DeleteResult, Settled, UpdateResult
-from .retries import RetryPolicy, ambiguous, passing_limit, verdict
+from .retries import RetryPolicy, ambiguous, final_error, is_retryable_limit
 from .routes import NOT_LEADER, Routes
 from .v1 import service_pb2
 
@@ -81,7 +81,7 @@ class Pipeline:
         self._address = ""
         self._here: set[int] = set()
         """The sequences of the changes that were sent over the open stream and have no result."""
-        self._lost: set[int] = set()
+        self._maybe_applied: set[int] = set()
         """The sequences of changes that may have been made over a stream that broke."""
         self._redirected: set[int] = set()
         """The sequences of changes that were refused with NOT_LEADER before."""
@@ -164,7 +164,7 @@ class Pipeline:
             made = DeleteResult.of(result.deleted)
         else:
             error = from_status(result.error.code, result.error.message, result.error.details)
-            if error.from_service and error.reason == NOT_LEADER and self._routes.follows:
+            if error.from_service and error.reason == NOT_LEADER and self._routes.follows_leaders:
                 self._redirect(change, error)
                 return None
         del self._outstanding[sequence]
@@ -172,9 +172,9 @@ class Pipeline:
         self._quiet_since = now
         self._failed = 0
         if error is not None:
-            error = verdict(error, _request_id(change), lost=sequence in self._lost)
+            error = final_error(error, _request_id(change), maybe_applied=sequence in self._maybe_applied)
         self._redirected.discard(sequence)
-        self._lost.discard(sequence)
+        self._maybe_applied.discard(sequence)
         return Settled(sequence, _request_id(change), made, error)
 
     def _redirect(self, change: service_pb2.PolicyChangeRequest, error: TopicPoliciesError) -> None:
@@ -204,14 +204,14 @@ class Pipeline:
         """
         self.stuck = None
         if ambiguous(error):
-            self._lost |= self._here
+            self._maybe_applied |= self._here
         self._here.clear()
         if error.reason != NOT_LEADER:
             for namespace in set(map(_namespace, self._outstanding.values())):
                 self._routes.failed(self._address, namespace, error)
         self._failed += 1
         delay = self._policy.delay(self._failed, chance) + (error.retry_seconds or 0.0)
-        if not (error.code in _AGAIN or passing_limit(error)) or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
+        if not (error.code in _AGAIN or is_retryable_limit(error)) or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
             return None
         return delay
 
@@ -220,8 +220,8 @@ class Pipeline:
         abandoned = []
         for sequence, change in self._outstanding.items():
             request_id = _request_id(change)
-            lost = sequence in self._lost
-            cause = verdict(error, request_id, lost=True) if lost else error
+            maybe_applied = sequence in self._maybe_applied
+            cause = final_error(error, request_id, maybe_applied=True) if maybe_applied else error
             abandoned.append(Settled(sequence, request_id, error=cause))
         self._outstanding.clear()
         self._bytes = 0
@@ -232,7 +232,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-@building()
+@errors_as_invalid_argument()
 def _request(sequence: int, change: object) -> service_pb2.PolicyChangeRequest:
     if isinstance(change, Update):
         return service_pb2.PolicyChangeRequest(sequence=sequence, update=change.request())

@@ -15,15 +15,15 @@ from typing import Any, TypeAlias, Unpack, cast
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from .arguments import member, members, moment, several, text
-from .building import building
 from .documents import Scope
 from .effective import EffectiveView
 from .errors import Violation, invalid
 from .history import timestamp
 from .masks import Path, PathError, format_path, parse_path, set_paths
+from .message_errors import errors_as_invalid_argument
 from .options import ChangeOptions, Mask, UpdateArguments
+from .reprs import repr_of
 from .results import ListOperation
-from .showing import shown
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
@@ -43,7 +43,7 @@ class Update:
         self.arguments = arguments
 
     def __repr__(self) -> str:
-        values = () if self.policies is None else (shown(self.policies),)
+        values = () if self.policies is None else (repr_of(self.policies),)
         return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
@@ -77,7 +77,7 @@ class Deletion:
 
 
 def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={shown(value)}" for name, value in arguments.items())
+    return (f"{name}={repr_of(value)}" for name, value in arguments.items())
 
 
 def new_request_id() -> str:
@@ -85,7 +85,7 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
-@building()
+@errors_as_invalid_argument()
 def update_request(  # noqa: PLR0913 - options, by keyword
     topic: str,
     policies: Policies | None = None,
@@ -147,7 +147,7 @@ def delete_request(
     reason: str = "",
 ) -> service_pb2.DeletePolicyRequest:
     """Makes the request of a deletion. ``ChangeOptions`` documents the arguments."""
-    with building():
+    with errors_as_invalid_argument():
         return service_pb2.DeletePolicyRequest(
             topic=text(topic, "topic"),
             scope=member(scope, Scope, "scope").number,
@@ -160,7 +160,7 @@ def delete_request(
         )
 
 
-@building()
+@errors_as_invalid_argument()
 def get_request(
     topic: str,
     scopes: Iterable[Scope],
@@ -191,7 +191,7 @@ def effective_request(
     topic: str, view: EffectiveView, at_least_local_version: str, at_least_global_version: str
 ) -> service_pb2.GetEffectivePolicyRequest:
     """Makes the request of a read of a topic's effective policies. ``Client.effective`` documents the arguments."""
-    with building():
+    with errors_as_invalid_argument():
         return service_pb2.GetEffectivePolicyRequest(
             topic=text(topic, "topic"),
             view=member(view, EffectiveView, "view").number,
@@ -202,7 +202,7 @@ def effective_request(
 
 def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> service_pb2.ListPoliciesRequest:
     """Makes the request for the first page of a namespace's documents. ``Client.list`` documents the arguments."""
-    with building():
+    with errors_as_invalid_argument():
         chosen = [scope.number for scope in members(scopes, Scope, "scopes")]
         return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=page_size, scopes=chosen)
 

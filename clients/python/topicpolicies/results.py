@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .documents import Document, maybe
+from .documents import Document, document_or_none
 from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .v1 import service_pb2
@@ -78,10 +78,10 @@ class UpdateResult:
     def of(cls, message: service_pb2.UpdatePolicyResponse) -> UpdateResult:
         """Makes a result from its message."""
         return cls(
-            maybe(message.document),
+            document_or_none(message.document),
             message.version,
             message.previous_version,
-            maybe(message.previous),
+            document_or_none(message.previous),
             UpdateOutcome(message.outcome),
             message.request_id,
             message.replayed,
@@ -111,10 +111,10 @@ class DeleteResult:
     def of(cls, message: service_pb2.DeletePolicyResponse) -> DeleteResult:
         """Makes a result from its message."""
         return cls(
-            maybe(message.document),
+            document_or_none(message.document),
             message.version,
             message.previous_version,
-            maybe(message.previous),
+            document_or_none(message.previous),
             DeleteOutcome(message.outcome),
             message.request_id,
             message.replayed,

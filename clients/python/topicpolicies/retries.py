@@ -19,7 +19,7 @@ _READ_AGAIN = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED})
 _CHANGE_AGAIN = _READ_AGAIN | {StatusCode.DEADLINE_EXCEEDED}
 _AMBIGUOUS = _CHANGE_AGAIN | {StatusCode.INTERNAL, StatusCode.UNKNOWN}
 """The codes of calls that end because the connection or the server breaks."""
-_UNTOLD = frozenset({"OUTCOME_UNKNOWN", "INTERNAL"})
+_OUTCOME_UNKNOWN_REASONS = frozenset({"OUTCOME_UNKNOWN", "INTERNAL"})
 """The reasons with which the service itself does not know the outcome. With any other reason it certainly did nothing."""
 _SETTLED = frozenset({StatusCode.ABORTED, StatusCode.ALREADY_EXISTS, StatusCode.INVALID_ARGUMENT})
 """The codes that answer a repeat only if no earlier attempt was applied: the service looks the request id up first."""
@@ -59,26 +59,26 @@ NO_RETRIES = RetryPolicy(first_delay_seconds=float("inf"), longest_delay_seconds
 """The policy that makes every call once: no pause ends before any deadline."""
 
 
-def passing_limit(error: TopicPoliciesError) -> bool:
+def is_retryable_limit(error: TopicPoliciesError) -> bool:
     """Returns whether an error is a limit for which the service says when to retry. Nothing was done."""
     return error.code is StatusCode.RESOURCE_EXHAUSTED and error.retry_seconds is not None
 
 
 def ambiguous(error: TopicPoliciesError) -> bool:
     """Returns whether a change that failed with this error may have been made all the same."""
-    refused = error.from_service and error.reason not in _UNTOLD
+    refused = error.from_service and error.reason not in _OUTCOME_UNKNOWN_REASONS
     return error.code in _AMBIGUOUS and not refused and not error.never_sent
 
 
-def verdict(error: TopicPoliciesError, request_id: str, *, lost: bool) -> TopicPoliciesError:
+def final_error(error: TopicPoliciesError, request_id: str, *, maybe_applied: bool) -> TopicPoliciesError:
     """Returns the error of a change that is not repeated any more: the error of its last attempt, or ``OutcomeUnknown``.
 
     Args:
         error: the error of the last attempt.
         request_id: the request id of the change.
-        lost: whether an earlier attempt may have made the change.
+        maybe_applied: whether an earlier attempt may have made the change.
     """
-    if ambiguous(error) or (lost and error.code not in _SETTLED):
+    if ambiguous(error) or (maybe_applied and error.code not in _SETTLED):
         return outcome_unknown(error, request_id)
     return error
 
@@ -92,7 +92,7 @@ class Attempts:
         self._deadline = deadline
         self._request_id = request_id
         self._failed = 0
-        self._lost = False
+        self._maybe_applied = False
         """Whether an earlier attempt may have made the change."""
         self._redirected = False
         """Whether the call was sent to a leader at once, without a pause."""
@@ -123,15 +123,15 @@ class Attempts:
         self._failed += 1
         delay = self._policy.delay(self._failed, chance) + (error.retry_seconds or 0.0)
         again = _READ_AGAIN if self._request_id is None else _CHANGE_AGAIN
-        if not (error.code in again or passing_limit(error)) or now + delay >= self._deadline:
+        if not (error.code in again or is_retryable_limit(error)) or now + delay >= self._deadline:
             raise self.given_up(error)
-        self._lost = self._lost or ambiguous(error)
+        self._maybe_applied = self._maybe_applied or ambiguous(error)
         return delay
 
     def unsent(self, error: TopicPoliciesError) -> TopicPoliciesError:
         """Returns the error to raise if the next attempt can't even be sent."""
-        return outcome_unknown(error, self._request_id) if self._lost and self._request_id is not None else error
+        return outcome_unknown(error, self._request_id) if self._maybe_applied and self._request_id is not None else error
 
     def given_up(self, error: TopicPoliciesError) -> TopicPoliciesError:
         """Returns the error to raise if no attempt follows the one that ended with ``error``."""
-        return error if self._request_id is None else verdict(error, self._request_id, lost=self._lost)
+        return error if self._request_id is None else final_error(error, self._request_id, maybe_applied=self._maybe_applied)

@@ -35,19 +35,19 @@ def leader_named(error: TopicPoliciesError) -> str:
 class Routes:
     """Chooses the address for each call of one client."""
 
-    def __init__(self, addresses: tuple[str, ...], *, follows: bool = True) -> None:
-        """``addresses``: the addresses that the client was given; ``follows``: whether it also calls leaders at other addresses."""
+    def __init__(self, addresses: tuple[str, ...], *, follows_leaders: bool = True) -> None:
+        """``addresses``: the addresses that the client was given; ``follows_leaders``: whether it also calls leaders at other addresses."""
         self.addresses = addresses
-        self._follows = follows
+        self._follows_leaders = follows_leaders
         self._turn = 0
         """The index of the address in use."""
         self._leaders: OrderedDict[str, str] = OrderedDict()
         """The addresses of leaders, by namespace; the oldest first."""
 
     @property
-    def follows(self) -> bool:
+    def follows_leaders(self) -> bool:
         """Whether a change goes to the leader that an error names."""
-        return self._follows
+        return self._follows_leaders
 
     @property
     def address(self) -> str:
@@ -70,7 +70,7 @@ class Routes:
             Whether the error names another address, which can be called without a pause.
         """
         leader = leader_named(error)
-        if leader and self._follows:
+        if leader and self._follows_leaders:
             self._leaders[namespace] = leader
             if len(self._leaders) > MOST_LEADERS:
                 self._leaders.popitem(last=False)

@@ -11,23 +11,23 @@ from typing import Any, Generic, Self, TypeVar
 import grpc
 from grpc import aio
 
-from .ending import stop
+from .connections import AsyncConnections, Connections
 from .errors import TopicPoliciesError, from_rpc_error, stream_ended
 from .events import WatchEvent
-from .lines import AsyncLine, Line
+from .tasks import cancel_and_wait
 from .tokens import ResumeToken
-from .watching import WatchSession
+from .watch_session import WatchSession
 
-_AnyLine = TypeVar("_AnyLine", bound=Line | AsyncLine)
+_AnyConnections = TypeVar("_AnyConnections", bound=Connections | AsyncConnections)
 
 
-class _Open(Generic[_AnyLine]):
+class _BaseWatch(Generic[_AnyConnections]):
     """The common part of ``Watch`` and ``AsyncWatch``."""
 
     _closed: threading.Event | asyncio.Event
 
-    def __init__(self, line: _AnyLine, session: WatchSession) -> None:
-        self._line = line
+    def __init__(self, connections: _AnyConnections, session: WatchSession) -> None:
+        self._connections = connections
         self._session = session
         self._call: Any = None
         """The open stream; None: there is none."""
@@ -56,7 +56,7 @@ class _Open(Generic[_AnyLine]):
             TopicPoliciesError: the watch gives up.
         """
         self._call = None
-        now, chance = self._line.clock.now(), self._line.clock.random()
+        now, chance = self._connections.clock.now(), self._connections.clock.random()
         try:
             pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
         except TopicPoliciesError:
@@ -66,16 +66,16 @@ class _Open(Generic[_AnyLine]):
             self._closed.set()
             return
         self._pause = pause
-        self._line.routes.failed(self._address, "", error or stream_ended())
+        self._connections.routes.failed(self._address, "", error or stream_ended())
 
 
-class Watch(_Open[Line], Iterator[WatchEvent]):
+class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
     """An open watch: an iterator over its events; see ``Client.watch``. One thread may iterate; any thread may call ``close``."""
 
     _closed: threading.Event
 
-    def __init__(self, line: Line, session: WatchSession) -> None:
-        super().__init__(line, session)
+    def __init__(self, connections: Connections, session: WatchSession) -> None:
+        super().__init__(connections, session)
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:
@@ -107,12 +107,12 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         return [] if first is None else [first, *self._session.rest()]
 
     def _connect(self) -> None:
-        if self._line.clock.wait(self._closed, self._pause):
+        if self._connections.clock.wait(self._closed, self._pause):
             return
-        request = self._session.connect(self._line.clock.now())
-        self._address = self._line.routes.address
+        request = self._session.connect(self._connections.clock.now())
+        self._address = self._connections.routes.address
         try:
-            self._call = self._line.stream(self._address, lambda stub: stub.WatchPolicies, request)
+            self._call = self._connections.stream(self._address, lambda stub: stub.WatchPolicies, request)
         except TopicPoliciesError:
             if self._closed.is_set():
                 return
@@ -130,10 +130,10 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
             if not self._closed.is_set():
                 self._over(from_rpc_error(error))
         else:
-            self._session.received(response, self._line.clock.now())
+            self._session.received(response, self._connections.clock.now())
 
 
-class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
+class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     """An open watch: an async iterator over its events, for one task; see ``AsyncClient.watch``.
 
     A task that waits for the next event may be cancelled: no event is lost, and the watch goes on.
@@ -141,8 +141,8 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
 
     _closed: asyncio.Event
 
-    def __init__(self, line: AsyncLine, session: WatchSession) -> None:
-        super().__init__(line, session)
+    def __init__(self, connections: AsyncConnections, session: WatchSession) -> None:
+        super().__init__(connections, session)
         self._closed = asyncio.Event()
         self._step: asyncio.Task[None] | None = None
         """The task that opens the stream, or reads its next message."""
@@ -159,7 +159,7 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         if self._call is not None:
             self._call.cancel()
         step, self._step = self._step, None
-        await stop(step)
+        await cancel_and_wait(step)
 
     async def __anext__(self) -> WatchEvent:
         while not self._closed.is_set():
@@ -180,12 +180,12 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         return [] if first is None else [first, *self._session.rest()]
 
     async def _connect(self) -> None:
-        clock = self._line.clock
+        clock = self._connections.clock
         await clock.sleep(self._pause)
         request = self._session.connect(clock.now())
-        self._address = self._line.routes.address
+        self._address = self._connections.routes.address
         try:
-            self._call = self._line.stub(self._address).WatchPolicies(request)
+            self._call = self._connections.stub(self._address).WatchPolicies(request)
         except TopicPoliciesError:
             self._closed.set()
             raise
@@ -199,4 +199,4 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
             if response is aio.EOF:
                 self._over(None)
             else:
-                self._session.received(response, self._line.clock.now())
+                self._session.received(response, self._connections.clock.now())

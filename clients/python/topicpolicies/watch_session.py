@@ -28,14 +28,14 @@ from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from .arguments import member, members, several
-from .building import building
 from .documents import Scope, is_known
 from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
 from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, Reset, Status, Synced, WatchEvent, WatchMode
 from .history import HistoryEntry, HistoryGap
+from .message_errors import errors_as_invalid_argument
 from .names import namespace_of
-from .patience import seconds_of
-from .retries import WATCH_PAUSES, RetryPolicy, passing_limit
+from .retries import WATCH_PAUSES, RetryPolicy, is_retryable_limit
+from .timeouts import seconds_of
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
 
@@ -56,16 +56,16 @@ _NOT_COVERED = "the token does not cover this namespace"
 
 
 @dataclass(slots=True)
-class _Place:
+class _NamespaceProgress:
     """The state of one namespace of a watch."""
 
     token: WatchToken | None = None
     """The place of the watch; None: in or before the snapshot."""
     resumed: WatchToken | None = None
     """The token that the open stream was resumed from, until the stream has caught up."""
-    told: bool = False
+    delivered: bool = False
     """Whether the caller may hold documents of an earlier stream."""
-    restart: str = _BROKEN_SNAPSHOT
+    restart_reason: str = _BROKEN_SNAPSHOT
     """Why the snapshot begins again when the next stream is opened."""
     recent: dict[tuple[str, int], str] = field(default_factory=dict)
     """The versions of documents that were yielded since the last bookmark, by topic and scope."""
@@ -99,7 +99,7 @@ class WatchSession:
         Raises:
             InvalidArgument: no topic and no namespace was named, or an argument has a wrong type or value.
         """
-        with building():
+        with errors_as_invalid_argument():
             self._request = service_pb2.WatchPoliciesRequest(
                 topics=several(topics, "topics"),
                 namespaces=several(namespaces, "namespaces"),
@@ -114,12 +114,12 @@ class WatchSession:
             selected = [*map(namespace_of, self._request.topics), *self._request.namespaces]
             if not selected:
                 raise invalid("NOTHING_SELECTED", Violation("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch."))
-            self._places: dict[str, _Place] = {name: _Place() for name in selected}
+            self._progress: dict[str, _NamespaceProgress] = {name: _NamespaceProgress() for name in selected}
             if token is not None:
-                for name, place in self._places.items():
-                    place.told = True
-                    place.token = token.namespaces.get(name)
-                    place.restart = _NOT_COVERED
+                for name, progress in self._progress.items():
+                    progress.delivered = True
+                    progress.token = token.namespaces.get(name)
+                    progress.restart_reason = _NOT_COVERED
         self._from_beginning = from_beginning
         self._policy = policy or WATCH_PAUSES
         self._patience = seconds_of(patience, math.inf, "patience")
@@ -133,12 +133,12 @@ class WatchSession:
     @property
     def namespaces(self) -> tuple[str, ...]:
         """The namespaces that are watched, and those of watched topics."""
-        return tuple(self._places)
+        return tuple(self._progress)
 
     @property
     def token(self) -> ResumeToken:
         """The place of the watch behind all events that were taken."""
-        return ResumeToken({name: place.token for name, place in self._places.items() if place.token is not None})
+        return ResumeToken({name: progress.token for name, progress in self._progress.items() if progress.token is not None})
 
     def connect(self, now: float) -> service_pb2.WatchPoliciesRequest:
         """Begins a stream, and returns its request. All events of the stream before must have been taken."""
@@ -146,16 +146,16 @@ class WatchSession:
             self._quiet_since = now
         request = service_pb2.WatchPoliciesRequest()
         request.CopyFrom(self._request)
-        for name, place in self._places.items():
-            place.resumed = place.token
-            if place.token is not None:
-                request.resume[name].CopyFrom(place.token.message())
+        for name, progress in self._progress.items():
+            progress.resumed = progress.token
+            if progress.token is not None:
+                request.resume[name].CopyFrom(progress.token.message())
                 continue
-            place.recent.clear()
-            if place.told:
-                place.told = False
-                self._before.append(Reset(name, "", f"The namespace {name} begins again: {place.restart}."))
-            place.restart = _BROKEN_SNAPSHOT
+            progress.recent.clear()
+            if progress.delivered:
+                progress.delivered = False
+                self._before.append(Reset(name, "", f"The namespace {name} begins again: {progress.restart_reason}."))
+            progress.restart_reason = _BROKEN_SNAPSHOT
         return request
 
     def received(self, response: service_pb2.WatchPoliciesResponse, now: float) -> None:
@@ -187,7 +187,7 @@ class WatchSession:
         Raises:
             TopicPoliciesError: see ``broke``.
         """
-        if self._request.end_when_synced and all(place.token is not None for place in self._places.values()):
+        if self._request.end_when_synced and all(progress.token is not None for progress in self._progress.values()):
             return None
         return self.broke(stream_ended(), now, chance)
 
@@ -206,7 +206,7 @@ class WatchSession:
             TopicPoliciesError: the watch gives up: another stream is pointless, or patience is over. It is ``error``.
         """
         self._failed += 1
-        crowded = error.code is StatusCode.RESOURCE_EXHAUSTED and not passing_limit(error)
+        crowded = error.code is StatusCode.RESOURCE_EXHAUSTED and not is_retryable_limit(error)
         delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
         delay += error.retry_seconds or 0.0
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
@@ -219,66 +219,66 @@ class WatchSession:
     def _read(self, event: service_pb2.WatchEvent) -> WatchEvent | None:
         """Reads an event; None: it was yielded before, or is of a kind that this client does not know, from a newer service."""
         name = event.namespace
-        place = self._places.get(name)
-        if place is None:
+        progress = self._progress.get(name)
+        if progress is None:
             return None
         content = event.WhichOneof("content")
         if content == "change":  # nearly all are
-            return self._change(name, place, event.change)
+            return self._change(name, progress, event.change)
         match content:
             case "entry":
-                return self._entry(name, place, event.entry)
+                return self._entry(name, progress, event.entry)
             case "bookmark":
-                return self._bookmark(name, place, event.bookmark)
+                return self._bookmark(name, progress, event.bookmark)
             case "status":
                 status = event.status
                 return Status(name, NamespaceState(status.state), reason_name(status.reason), status.message)
             case "reset":
-                place.token = place.resumed = None
-                place.recent.clear()
+                progress.token = progress.resumed = None
+                progress.recent.clear()
                 return Reset(name, reason_name(event.reset.reason), event.reset.message)
             case "gap":
                 return Gap(name, HistoryGap.of(event.gap))
         return None
 
-    def _change(self, name: str, place: _Place, change: service_pb2.PolicyChange) -> WatchEvent | None:
+    def _change(self, name: str, progress: _NamespaceProgress, change: service_pb2.PolicyChange) -> WatchEvent | None:
         document, snapshot = change.document, False
-        if place.token is None:
+        if progress.token is None:
             snapshot = not self._from_beginning
         else:
             key, version = (document.topic, document.scope), document.version
-            known = place.recent.get(key)
-            if (known is not None and version <= known) or place.repeats(change.partition, change.position):
+            known = progress.recent.get(key)
+            if (known is not None and version <= known) or progress.repeats(change.partition, change.position):
                 return None
-            place.recent[key] = version
-            place.token = place.token.folded(change.partition, change.position)
+            progress.recent[key] = version
+            progress.token = progress.token.folded(change.partition, change.position)
         if not is_known(document):
             return None
-        place.told = True
+        progress.delivered = True
         return Changed.of(name, change, snapshot)
 
-    def _entry(self, name: str, place: _Place, message: service_pb2.HistoryEntry) -> WatchEvent | None:
-        if place.token is not None:
-            if place.repeats(message.partition, message.position):
+    def _entry(self, name: str, progress: _NamespaceProgress, message: service_pb2.HistoryEntry) -> WatchEvent | None:
+        if progress.token is not None:
+            if progress.repeats(message.partition, message.position):
                 return None
-            place.token = place.token.folded(message.partition, message.position)
-        place.told = True
+            progress.token = progress.token.folded(message.partition, message.position)
+        progress.delivered = True
         entry = HistoryEntry.of(message)
         return None if entry is None else Entry(name, entry)
 
-    def _bookmark(self, name: str, place: _Place, bookmark: service_pb2.Bookmark) -> WatchEvent | None:
+    def _bookmark(self, name: str, progress: _NamespaceProgress, bookmark: service_pb2.Bookmark) -> WatchEvent | None:
         synced = bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
-        if place.token is None and not synced and self._request.mode != service_pb2.WATCH_MODE_ENTRIES:
+        if progress.token is None and not synced and self._request.mode != service_pb2.WATCH_MODE_ENTRIES:
             return None  # in the middle of a snapshot there is no place to resume from
         token, confirmed = WatchToken.of(bookmark.token), bookmark.confirmed_time.ToDatetime(UTC)
-        place.token = token
-        if place.resumed is not None and place.resumed.log != token.log:
-            place.resumed = None  # positions of another log follow
-        place.told = True
-        place.recent.clear()
+        progress.token = token
+        if progress.resumed is not None and progress.resumed.log != token.log:
+            progress.resumed = None  # positions of another log follow
+        progress.delivered = True
+        progress.recent.clear()
         if not synced:
             return Bookmark(name, token, confirmed)
-        place.resumed = None
+        progress.resumed = None
         self._failed = 0
         return Synced(name, token, confirmed)
 

@@ -11,11 +11,11 @@ import grpc
 from grpc import aio
 
 from .clocks import AsyncClock, Clock
-from .ending import stop
-from .errors import TopicPoliciesError, closed, from_rpc_error, left
+from .errors import TopicPoliciesError, client_closed, connection_evicted, from_rpc_error
 from .routes import MOST_CONNECTIONS, Routes
-from .serving import ServingThreads
-from .stubs import Metadata, TellingChannel
+from .stream_threads import StreamThreads
+from .stubs import ChannelWithMetadata, Metadata
+from .tasks import cancel_and_wait
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Response = TypeVar("_Response")
 
 
-class Line:
+class Connections:
     """The connections of a ``Client``: one to each address in use, opened by the first call to it."""
 
     def __init__(self, connect: Callable[[str], grpc.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: Clock) -> None:
@@ -37,7 +37,7 @@ class Line:
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[grpc.Channel, TopicPoliciesServiceStub]] = {}
-        self._threads = ServingThreads()
+        self._threads = StreamThreads()
         self._lock = threading.Lock()
 
     def stub(self, address: str) -> TopicPoliciesServiceStub:
@@ -48,12 +48,12 @@ class Line:
         """
         with self._lock:
             if self.closed.is_set():
-                raise closed()
+                raise client_closed()
             if address not in self._channels:
-                self._make_room()
+                self._evict_if_full()
                 channel = self._connect(address)
-                telling = cast("grpc.Channel", TellingChannel(channel, self._metadata))
-                self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+                with_metadata = cast("grpc.Channel", ChannelWithMetadata(channel, self._metadata))
+                self._channels[address] = (channel, TopicPoliciesServiceStub(with_metadata))
             return self._channels[address][1]
 
     def call(
@@ -69,7 +69,7 @@ class Line:
             return method(self.stub(address))(request, **options)
         except ValueError as error:  # gRPC raises it for a call over a channel that was closed meanwhile
             if self.closed.is_set() and not isinstance(error, TopicPoliciesError):
-                raise closed() from error
+                raise client_closed() from error
             raise
 
     def stream(
@@ -90,7 +90,7 @@ class Line:
         Raises:
             TopicPoliciesError: the client was closed.
         """
-        if not self.routes.follows:  # the channel was given to the client: it stays open, so its threads are not waited for
+        if not self.routes.follows_leaders:  # the channel was given to the client: it stays open, so its threads are not waited for
             return self.call(address, method, request)
         if not isinstance(request, Iterator):
             call = self.call(address, method, request)
@@ -109,7 +109,7 @@ class Line:
     def ended(self, error: grpc.RpcError) -> TopicPoliciesError:
         """Returns the exception for a call that failed: gRPC's error, or that of a closed client if closing it cancelled the call."""
         failure = from_rpc_error(error)
-        return closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
+        return client_closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
 
     def close(self) -> None:
         """Closes the connections, and waits for the threads that serve their streams."""
@@ -118,7 +118,7 @@ class Line:
                 channel.close()
         self._threads.wait()
 
-    def _make_room(self) -> None:
+    def _evict_if_full(self) -> None:
         others = [address for address in self._channels if address not in self.routes.addresses]
         if len(others) >= MOST_CONNECTIONS:
             self._channels.pop(others[0])[0].close()
@@ -130,10 +130,10 @@ class Line:
             TopicPoliciesError: the client was closed meanwhile.
         """
         if self.clock.wait(self.closed, seconds):
-            raise closed()
+            raise client_closed()
 
 
-class AsyncLine:
+class AsyncConnections:
     """The connections of an ``AsyncClient``: one to each address in use, opened by the first call to it."""
 
     def __init__(self, connect: Callable[[str], aio.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: AsyncClock) -> None:
@@ -144,8 +144,8 @@ class AsyncLine:
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[aio.Channel, TopicPoliciesServiceAsyncStub]] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
-        """The tasks that close the connections of ``_make_room``."""
+        self._evicted: set[asyncio.Task[None]] = set()
+        """The tasks that close the connections of ``_evict_if_full``."""
 
     def stub(self, address: str) -> TopicPoliciesServiceAsyncStub:
         """Returns the stub for an address, whose calls carry the client's metadata.
@@ -154,12 +154,12 @@ class AsyncLine:
             TopicPoliciesError: the client was closed.
         """
         if self.closed.is_set():
-            raise closed()
+            raise client_closed()
         if address not in self._channels:
-            self._make_room()
+            self._evict_if_full()
             channel = self._connect(address)
-            telling = cast("aio.Channel", TellingChannel(channel, self._metadata))
-            self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+            with_metadata = cast("aio.Channel", ChannelWithMetadata(channel, self._metadata))
+            self._channels[address] = (channel, TopicPoliciesServiceStub(with_metadata))
         return self._channels[address][1]
 
     async def wait(self, seconds: float) -> bool:
@@ -169,7 +169,7 @@ class AsyncLine:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
-                await stop(task)
+                await cancel_and_wait(task)
         return self.closed.is_set()
 
     def cut_off(self) -> TopicPoliciesError | None:
@@ -177,15 +177,15 @@ class AsyncLine:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return None
-        return closed() if self.closed.is_set() else left()
+        return client_closed() if self.closed.is_set() else connection_evicted()
 
     async def close(self) -> None:
         """Closes the connections."""
-        await asyncio.gather(*(channel.close() for channel, _ in self._channels.values()), *self._leaving)
+        await asyncio.gather(*(channel.close() for channel, _ in self._channels.values()), *self._evicted)
 
-    def _make_room(self) -> None:
+    def _evict_if_full(self) -> None:
         others = [address for address in self._channels if address not in self.routes.addresses]
         if len(others) >= MOST_CONNECTIONS:
             task = asyncio.ensure_future(self._channels.pop(others[0])[0].close())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._evicted.add(task)
+            task.add_done_callback(self._evicted.discard)

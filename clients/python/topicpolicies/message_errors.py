@@ -9,7 +9,7 @@ from .errors import TopicPoliciesError, Violation, invalid
 
 
 @contextmanager
-def building() -> Iterator[None]:
+def errors_as_invalid_argument() -> Iterator[None]:
     """Turns what Python and protobuf raise for wrong types, texts that are no Unicode and times out of range into ``InvalidArgument``.
 
     It is a context manager and a decorator.

@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 
 _Request = TypeVar("_Request")
 
-LEAVING_SECONDS = 5.0
+JOIN_SECONDS = 5.0
 """How many seconds to wait for threads whose streams were ended. They need only a moment, unless the machine is overloaded."""
 
 
-class ServingThreads:
+class StreamThreads:
     """The threads that serve a client's streams. gRPC does not expose them, so each registers itself when it calls the client's code."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._expected = 0
         """How many threads have yet to call the client's code."""
-        self._met: set[threading.Thread] = set()
+        self._registered: set[threading.Thread] = set()
         """The threads that have called it, and may still be running."""
 
     def sending(self, requests: Iterator[_Request]) -> Iterator[_Request]:
@@ -33,7 +33,7 @@ class ServingThreads:
         self._expect(1)
 
         def taken() -> Iterator[_Request]:
-            self._meet()
+            self._register()
             yield from requests
 
         return taken()
@@ -45,16 +45,16 @@ class ServingThreads:
     def began(self, call: Any) -> None:
         """Takes note that a stream has begun. The thread that handles its end registers then."""
         self._expect(1)
-        if not call.add_callback(self._meet):  # it has ended already
+        if not call.add_callback(self._register):  # it has ended already
             self._expect(-1)
 
-    def wait(self, seconds: float = LEAVING_SECONDS) -> None:
+    def wait(self, seconds: float = JOIN_SECONDS) -> None:
         """Waits at most ``seconds`` until all threads have ended. Every stream must have been ended, and its connection closed."""
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: self._expected <= 0, seconds)
-            met = self._met - {threading.current_thread()}
-        for each in met:
+            registered = self._registered - {threading.current_thread()}
+        for each in registered:
             each.join(max(until - time.monotonic(), 0))
 
     def _expect(self, number: int) -> None:
@@ -62,9 +62,9 @@ class ServingThreads:
             self._expected += number
             self._changed.notify_all()
 
-    def _meet(self) -> None:
+    def _register(self) -> None:
         """Registers the current thread."""
         with self._changed:
             self._expected -= 1
-            self._met = {each for each in self._met if each.is_alive()} | {threading.current_thread()}
+            self._registered = {each for each in self._registered if each.is_alive()} | {threading.current_thread()}
             self._changed.notify_all()

@@ -43,16 +43,16 @@ def limit_of(seconds: float) -> float | None:
 class Watchdog:
     """Calls a function if a wait takes too long. Its thread starts with the first wait that has a limit, and sleeps between the limits."""
 
-    def __init__(self, late: Callable[[], object]) -> None:
-        """``late``: the function; it is called at most once, by another thread, and must not block."""
-        self._late = late
+    def __init__(self, on_expiry: Callable[[], object]) -> None:
+        """``on_expiry``: the function; it is called at most once, by another thread, and must not block."""
+        self._on_expiry = on_expiry
         self._changed = threading.Condition()
         self._until = math.inf
         """When the current wait becomes too long, by ``time.monotonic``; infinite between waits."""
         self._wakes = -math.inf
         """When the thread wakes next; -infinite while there is no thread."""
         self._closed = False
-        self.barked = False
+        self.expired = False
         """Whether a wait took too long."""
 
     def begin(self, seconds: float) -> None:
@@ -84,8 +84,8 @@ class Watchdog:
             while not self._closed:
                 left = self._until - time.monotonic()
                 if left <= 0:
-                    self.barked = True
-                    self._late()
+                    self.expired = True
+                    self._on_expiry()
                     return
                 self._wakes = self._until
                 self._changed.wait(limit_of(left))

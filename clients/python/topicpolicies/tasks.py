@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 
-async def stop(task: asyncio.Task[Any] | None) -> None:
+async def cancel_and_wait(task: asyncio.Task[Any] | None) -> None:
     """Cancels a task and waits until it has ended. What the task raises is dropped."""
     if task is not None:
         task.cancel()
