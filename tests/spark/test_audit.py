@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topicpolicies_spark.audit.attribution import changed, who
-from topicpolicies_spark.audit.churn import fights, restless
+from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.drift import declared, drift, undeclared
 from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.state import before, since, state
@@ -126,9 +126,13 @@ def test_churn_names_restless_topics_and_fights_but_no_teamwork(spark: SparkSess
     teamwork = [change(30 + number, "shared", {"max_producer_per_topic": number + 1}, actor=f"bot-{number % 2}") for number in range(8)]
     alone = [change(50 + number, "alone", {"max_producer_per_topic": 5 + number % 2}, actor="one") for number in range(8)]
     rows = frame(spark, [*fight, *teamwork, *alone])
-    assert {row.topic.rpartition("/")[2]: row.changes for row in restless(rows, 5).collect()} == {"fought": 8, "shared": 8, "alone": 8}
-    assert restless(rows, 9).count() == 0
-    (found,) = fights(rows, 2).collect()
+    assert {row.topic.rpartition("/")[2]: row.changes for row in frequently_changed(rows, 5).collect()} == {
+        "fought": 8,
+        "shared": 8,
+        "alone": 8,
+    }
+    assert frequently_changed(rows, 9).count() == 0
+    (found,) = reverted_fields(rows, 2).collect()
     assert (found.topic.rpartition("/")[2], found.field, found.times_undone, found.actors) == (
         "fought",
         "max_producer_per_topic",

@@ -10,7 +10,7 @@
 - ``brokers``: finds the logs, their ends and their ledgers through the admin API. ``offsets``: how far a stream has read the logs.
   ``admission``: where the next batch of a stream ends.
 - ``reading``: reads one range of one log. ``rows``, ``documents``: events as rows, and documents as nested values.
-- ``sidecars``, ``copying``, ``history``, ``recorded``: reads a sidecar's history instead, in batch and as a stream.
+- ``sidecars``, ``copying``, ``history``, ``history_stream``: reads a sidecar's history instead, in batch and as a stream.
 - ``plots``: plots in SVG. ``audit``: reports about the changes, with a command line of its own.
 
 Every executor needs the package with its extra, ``pip install 'topicpolicies[spark]'``, and must reach the brokers or the sidecar.

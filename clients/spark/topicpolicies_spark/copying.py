@@ -57,7 +57,7 @@ class Copy(Iterator[HistoryEntry]):
         self.synced = False
         """Whether the copy has reached the end of the history."""
         self._until = until
-        self._patience: threading.Timer | None = None
+        self._wait_limit: threading.Timer | None = None
         """Closes the watch when patience is over; None: the sidecar can read the namespace's log."""
         self._problem = ""
         """Why the sidecar could not read the namespace's log, by its last report."""
@@ -73,7 +73,7 @@ class Copy(Iterator[HistoryEntry]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._be_patient(None)
+        self._limit_wait(None)
         self._watch.close()
 
     def __next__(self) -> HistoryEntry:
@@ -89,28 +89,28 @@ class Copy(Iterator[HistoryEntry]):
                 case None:
                     raise Unavailable(self._problem or "The sidecar ended the stream.", code=StatusCode.UNAVAILABLE)
                 case Entry(entry=entry):
-                    if self._is_asked_for(entry):
-                        self._stand_at(self.place.folded(entry.partition, entry.position) if self.place is not None else None)
+                    if self._is_before_end(entry):
+                        self._advance_to(self.place.folded(entry.partition, entry.position) if self.place is not None else None)
                         return entry
                 case Gap(gap=gap):
                     self.gaps.append(gap)
                 case Synced(token=token):
-                    self._stand_at(token)
+                    self._advance_to(token)
                     self.synced = True
                 case Bookmark(token=token):
-                    self._stand_at(token)
+                    self._advance_to(token)
                 case Status():
-                    self._be_patient(event)
+                    self._limit_wait(event)
                 case Reset():
                     raise OutOfRange(f"The history is another one: {event.message}", code=StatusCode.OUT_OF_RANGE, reason=event.reason)
         raise StopIteration
 
-    def _is_asked_for(self, entry: HistoryEntry) -> bool:
+    def _is_before_end(self, entry: HistoryEntry) -> bool:
         """Returns whether an event is not behind ``until``."""
         until = self._until
         return until is None or self.place is None or self.place.log != until.log or entry.position <= until.at(entry.partition)
 
-    def _stand_at(self, place: WatchToken | None) -> None:
+    def _advance_to(self, place: WatchToken | None) -> None:
         """Takes note that all events up to a place were returned, except those behind ``until``: moves on at most to there."""
         until, before = self._until, self.place
         if until is not None and place is not None:
@@ -121,19 +121,19 @@ class Copy(Iterator[HistoryEntry]):
                 place, self.reached = until, True
         self.place = place
 
-    def _be_patient(self, status: Status | None) -> None:
+    def _limit_wait(self, status: Status | None) -> None:
         """Starts to wait for a namespace whose log the sidecar can't read, for a bounded time. None or READY: ends the wait."""
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._wait_limit is not None:
+            self._wait_limit.cancel()
+            self._wait_limit = None
         if status is not None and status.state is not NamespaceState.READY:
             self._problem = status.message
-            self._patience = threading.Timer(PATIENCE_SECONDS, self._watch.close)
-            self._patience.daemon = True
-            self._patience.start()
+            self._wait_limit = threading.Timer(PATIENCE_SECONDS, self._watch.close)
+            self._wait_limit.daemon = True
+            self._wait_limit.start()
 
 
-def present(client: Client, namespace: str) -> WatchToken | None:
+def current_end(client: Client, namespace: str) -> WatchToken | None:
     """Returns the place where the log of a namespace ends now; None: nothing was written to it.
 
     Raises:

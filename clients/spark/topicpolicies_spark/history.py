@@ -28,20 +28,20 @@ def read_history(options: Options, namespace: str) -> Iterator[Change]:
     """
     with connected(options) as client, Copy(client, namespace, None) as copy:
         for entry in copy:
-            if asked_for(options, entry):
+            if selects_entry(options, entry):
                 yield change_of(namespace, entry)
         for gap in dict.fromkeys(copy.gaps):
-            if concerns(options, gap):
+            if selects_gap(options, gap):
                 yield gap_of(namespace, gap)
 
 
-def asked_for(options: Options, entry: HistoryEntry) -> bool:
+def selects_entry(options: Options, entry: HistoryEntry) -> bool:
     """Returns whether the options select an entry."""
     topic = entry.document.topic if entry.document is not None else ""
     return options.published(microseconds(entry.time)) and (not options.topics or topic in options.topics)
 
 
-def concerns(options: Options, gap: HistoryGap) -> bool:
+def selects_gap(options: Options, gap: HistoryGap) -> bool:
     """Returns whether events that the options select may be missing in a gap."""
     if options.since is not None and microseconds(gap.end) <= options.since:
         return False

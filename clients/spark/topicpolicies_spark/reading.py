@@ -43,7 +43,7 @@ class ReadStalled(Exception):
     """The broker reports that it has more messages, and does not send them. Spark runs the task again."""
 
 
-class Seen:
+class EntryIntervals:
     """The set of the entries that were read, kept as intervals of consecutive entries."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Seen:
         at = bisect_right(self._firsts, place) - 1
         return at >= 0 and place <= self._lasts[at]
 
-    def all_of(self, start: Place | None, end: Place) -> bool:
+    def covers(self, start: Place | None, end: Place) -> bool:
         """Returns whether it is certain that no entry of a range is missing."""
         if start is None or len(self._lasts) != 1:
             return False
@@ -111,12 +111,12 @@ def _client(pulsar: Any, options: Options) -> Any:
 
 
 def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[MessageId, Any]]:
-    seen = Seen()
+    seen = EntryIntervals()
     if not options.compacted:
         for at, message in _drain(pulsar, client, brokers, part, compacted=False):
             seen.add(_entry(at))
             yield at, message
-        if seen.all_of(part.start, part.end):
+        if seen.covers(part.start, part.end):
             return
         ledgers = brokers.ledgers(part.log)
         if ledgers is None or not ledgers.compacted or ledgers.horizon is None:

@@ -30,12 +30,12 @@ from .offsets import DataLossError, Range, missing, offset_of, places_of, ranges
 from .options import Options, microseconds, read_options
 
 
-class Part(InputPartition):
+class RangePartition(InputPartition):
     """One range, which one task reads."""
 
     def __init__(self, part: Range) -> None:
         super().__init__(part)
-        self.part = part
+        self.range = part
 
 
 class TopicPolicyChanges(DataSource):
@@ -61,7 +61,7 @@ class TopicPolicyChanges(DataSource):
         """Returns the reader of a streaming query."""
         options = read_options(self.options)
         if options.address:
-            from .recorded import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
+            from .history_stream import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
 
             return HistoryStreamReader(options)
         return StreamReader(options)
@@ -77,7 +77,7 @@ class BatchReader(DataSourceReader):
         """Returns one task for each log."""
         found = _held(self.options)
         ends = {log.name: ledgers.end for log, ledgers in found.items()}
-        return [Part(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
+        return [RangePartition(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one log."""
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Brokers(self.options) as brokers:
             logs = brokers.logs()
         self._fail_if_missing({log.name for log in logs}, first, last)
-        return [Part(part) for part in ranges(logs, first, last)]
+        return [RangePartition(part) for part in ranges(logs, first, last)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one range."""
@@ -195,8 +195,8 @@ def _held(options: Options) -> dict[Log, Ledgers]:
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     from .reading import read  # noqa: PLC0415 - what reads is needed where it is read
 
-    assert isinstance(partition, Part)
-    return rows.batches(read(options, partition.part))
+    assert isinstance(partition, RangePartition)
+    return rows.batches(read(options, partition.range))
 
 
 def _narrowed(options: Options, each: Filter) -> Options | None:

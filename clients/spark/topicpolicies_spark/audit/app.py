@@ -20,7 +20,7 @@ from rich.table import Table
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
 from .attribution import changed, who
-from .churn import fights, restless
+from .churn import frequently_changed, reverted_fields
 from .drift import declared, drift, undeclared
 from .report import report
 from .session import session
@@ -178,8 +178,8 @@ def show_churn(
     _check(since_time, until_time)
     with _changes(archive) as changes:
         within = _period(changes, since_time, until_time)
-        _show(restless(within, at_least), limit, output, "Restless topics")
-        _show(fights(within, fights_at_least), limit, output, "Fields that are fought over")
+        _show(frequently_changed(within, at_least), limit, output, "Restless topics")
+        _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are fought over")
 
 
 @app.command()

@@ -10,7 +10,7 @@ from .differences import FIELDS, comparable
 from .state import KEY
 
 
-def restless(changes: DataFrame, at_least: int) -> DataFrame:
+def frequently_changed(changes: DataFrame, at_least: int) -> DataFrame:
     """Returns the documents with ``at_least`` changes or more, those with the most first."""
     counted = (
         changed(changes)
@@ -25,7 +25,7 @@ def restless(changes: DataFrame, at_least: int) -> DataFrame:
     return counted.filter(F.col("changes") >= at_least).orderBy(F.col("changes").desc(), *KEY)
 
 
-def fights(changes: DataFrame, at_least: int) -> DataFrame:
+def reverted_fields(changes: DataFrame, at_least: int) -> DataFrame:
     """Returns the fields that one actor changed back to the value from before another actor's change, ``at_least`` times or more.
 
     Two automations that want different values for a field show up here: each undoes the other's change, again and again.

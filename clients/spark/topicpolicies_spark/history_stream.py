@@ -19,8 +19,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from topicpolicies import Client, HistoryGap, HistoryGapReason, Unavailable, WatchToken
 
 from . import rows
-from .copying import Copy, present
-from .history import asked_for, change_of, concerns, gap_of
+from .copying import Copy, current_end
+from .history import change_of, gap_of, selects_entry, selects_gap
 from .options import Options, microseconds
 from .rows import Change
 from .sidecars import connected, namespaces_of
@@ -29,7 +29,7 @@ FORMAT = 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Found(NamedTuple):
+class ScanResult(NamedTuple):
     """The result of scanning a namespace's history behind a place, to plan a batch."""
 
     rows: int
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     """Whether the scan reached the present end of the history."""
 
 
-class Place(NamedTuple):
+class HistoryPlace(NamedTuple):
     """How far the history of one namespace was taken: its part of an offset."""
 
     token: WatchToken | None = None
@@ -50,15 +50,15 @@ class Place(NamedTuple):
     gaps: tuple[str, ...] = ()
     """The gaps that were reported, of those that the sidecar may send again behind the token."""
 
-    def after(self, found: Found) -> Place:
+    def after(self, found: ScanResult) -> HistoryPlace:
         """Returns the place behind what a scan found. Without rows the token stays, and only gaps are added."""
         together = tuple(dict.fromkeys(self.gaps + found.gaps))
         if not found.rows:
-            return Place(self.token, together)
-        return Place(found.token, found.gaps if found.whole else together)
+            return HistoryPlace(self.token, together)
+        return HistoryPlace(found.token, found.gaps if found.whole else together)
 
 
-class Stretch(NamedTuple):
+class HistoryRange(NamedTuple):
     """The events and the gaps of a namespace between two places."""
 
     namespace: str
@@ -70,25 +70,25 @@ class Stretch(NamedTuple):
     """The gaps that were reported before."""
 
 
-class Part(InputPartition):
-    """One stretch, which one task reads."""
+class HistoryPartition(InputPartition):
+    """One range, which one task reads."""
 
-    def __init__(self, stretch: Stretch) -> None:
-        super().__init__(stretch)
-        self.stretch = stretch
+    def __init__(self, part: HistoryRange) -> None:
+        super().__init__(part)
+        self.range = part
 
 
-def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
+def offset_of(places: Mapping[str, HistoryPlace]) -> dict[str, Any]:
     """Returns an offset in the form in which Spark stores it."""
-    return {"format": FORMAT, "history": {name: _told(place) for name, place in sorted(places.items())}}
+    return {"format": FORMAT, "history": {name: _json_of(place) for name, place in sorted(places.items())}}
 
 
-def _told(place: Place) -> dict[str, Any]:
+def _json_of(place: HistoryPlace) -> dict[str, Any]:
     token = {"log": place.token.log, "positions": list(place.token.positions)} if place.token is not None else None
     return {"token": token, "gaps": list(place.gaps)}
 
 
-def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
+def places_of(offset: Mapping[str, Any]) -> dict[str, HistoryPlace]:
     """Returns the places of an offset.
 
     Raises:
@@ -96,22 +96,22 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
     """
     if offset.get("format") != FORMAT or "history" not in offset:
         raise ValueError(f"not an offset of a stream over a sidecar's history: {offset}")
-    return {name: _place(told) for name, told in offset["history"].items()}
+    return {name: _place_of_json(stored) for name, stored in offset["history"].items()}
 
 
-def _place(told: Mapping[str, Any]) -> Place:
-    token = told["token"]
-    return Place(WatchToken(token["log"], tuple(token["positions"])) if token is not None else None, tuple(told["gaps"]))
+def _place_of_json(stored: Mapping[str, Any]) -> HistoryPlace:
+    token = stored["token"]
+    return HistoryPlace(WatchToken(token["log"], tuple(token["positions"])) if token is not None else None, tuple(stored["gaps"]))
 
 
-def stretches(start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Stretch]:
-    """Returns the stretches between two offsets."""
+def ranges_between(start: Mapping[str, HistoryPlace], end: Mapping[str, HistoryPlace]) -> list[HistoryRange]:
+    """Returns the ranges between two offsets."""
     found = []
     for name, last in end.items():
-        first = start.get(name, Place())
+        first = start.get(name, HistoryPlace())
         if first != last:
             new = tuple(gap for gap in last.gaps if gap not in first.gaps)
-            found.append(Stretch(name, first.token, last.token, new, first.gaps))
+            found.append(HistoryRange(name, first.token, last.token, new, first.gaps))
     return found
 
 
@@ -129,7 +129,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the offset where a new stream begins."""
         if not self.options.from_latest:
             return offset_of({})
-        return offset_of({name: Place(token) for name, token in self._present().items()})
+        return offset_of({name: HistoryPlace(token) for name, token in self._current_ends().items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
@@ -144,8 +144,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name in namespaces_of(self.options):
                 if self._target is not None and name not in self._target:
                     continue
-                place = places.get(name, Place())
-                found = self._look(client, name, place, 1 if most is not None else None)
+                place = places.get(name, HistoryPlace())
+                found = self._scan(client, name, place, 1 if most is not None else None)
                 if found.rows:
                     waiting.append(name)
                 elif found.whole:
@@ -154,63 +154,63 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     places[name] = place.after(found)
             if most is not None:
                 for name in waiting:
-                    place = places.get(name, Place())
-                    places[name] = place.after(self._look(client, name, place, max(1, most // len(waiting))))
-        return offset_of({name: place for name, place in places.items() if place != Place()})
+                    place = places.get(name, HistoryPlace())
+                    places[name] = place.after(self._scan(client, name, place, max(1, most // len(waiting))))
+        return offset_of({name: place for name, place in places.items() if place != HistoryPlace()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Makes the present ends of the histories the end of the query."""
-        self._target = self._present()
+        self._target = self._current_ends()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns one task for each namespace that has something new."""
-        return [Part(stretch) for stretch in stretches(places_of(start), places_of(end)) if stretch.start != stretch.end or stretch.gaps]
+        return [HistoryPartition(part) for part in ranges_between(places_of(start), places_of(end)) if part.start != part.end or part.gaps]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one stretch."""
-        assert isinstance(partition, Part)
-        return rows.batches(read_stretch(self.options, partition.stretch))
+        """Reads one range."""
+        assert isinstance(partition, HistoryPartition)
+        return rows.batches(read_range(self.options, partition.range))
 
-    def _present(self) -> dict[str, WatchToken]:
+    def _current_ends(self) -> dict[str, WatchToken]:
         with connected(self.options) as client:
-            tokens = {name: present(client, name) for name in namespaces_of(self.options)}
+            tokens = {name: current_end(client, name) for name in namespaces_of(self.options)}
         return {name: token for name, token in tokens.items() if token is not None}
 
-    def _look(self, client: Client, name: str, place: Place, most: int | None) -> Found:
+    def _scan(self, client: Client, name: str, place: HistoryPlace, most: int | None) -> ScanResult:
         """Scans the history behind a place, at most to the query's end. ``most``: stops after so many rows; None: does not stop."""
         start, ahead = self._ahead.get(name, (None, None))
         behind = ahead if start == place.token and ahead is not None else place.token
         with Copy(client, name, behind, (self._target or {}).get(name)) as copy:
             taken = 0
             for entry in copy:
-                taken += asked_for(self.options, entry)
+                taken += selects_entry(self.options, entry)
                 if taken == most:
                     break
-            gaps = tuple(dict.fromkeys(_kept(gap) for gap in copy.gaps if concerns(self.options, gap)))
-            return Found(taken, copy.place, gaps, copy.synced)
+            gaps = tuple(dict.fromkeys(_kept(gap) for gap in copy.gaps if selects_gap(self.options, gap)))
+            return ScanResult(taken, copy.place, gaps, copy.synced)
 
 
-def read_stretch(options: Options, stretch: Stretch) -> Iterator[Change]:
-    """Yields the rows of a stretch; the rows of gaps come last.
+def read_range(options: Options, part: HistoryRange) -> Iterator[Change]:
+    """Yields the rows of a range; the rows of gaps come last.
 
     Raises:
         OutOfRange: the sidecar's history does not know the log of the tokens.
-        TopicPoliciesError: the sidecar can't be reached, refuses the call, or has a history that ends before the stretch does.
+        TopicPoliciesError: the sidecar can't be reached, refuses the call, or has a history that ends before the range does.
     """
-    gaps = stretch.gaps
-    if stretch.start != stretch.end:
-        with connected(options) as client, Copy(client, stretch.namespace, stretch.start, stretch.end) as copy:
+    gaps = part.gaps
+    if part.start != part.end:
+        with connected(options) as client, Copy(client, part.namespace, part.start, part.end) as copy:
             for entry in copy:
-                if asked_for(options, entry):
-                    yield change_of(stretch.namespace, entry)
+                if selects_entry(options, entry):
+                    yield change_of(part.namespace, entry)
             if not copy.reached:
-                problem = f"The sidecar's history of {stretch.namespace} ends before what was to be read of it."
+                problem = f"The sidecar's history of {part.namespace} ends before what was to be read of it."
                 raise Unavailable(problem, code=StatusCode.UNAVAILABLE)
             # Events that the history has dropped since the batch was planned are reported as gaps too.
-            dropped = (_kept(gap) for gap in copy.gaps if gap.reason is HistoryGapReason.TRIMMED and concerns(options, gap))
-            gaps = tuple(dict.fromkeys((*gaps, *(gap for gap in dropped if gap not in stretch.known))))
-    for told in gaps:
-        yield gap_of(stretch.namespace, _gap(told))
+            dropped = (_kept(gap) for gap in copy.gaps if gap.reason is HistoryGapReason.TRIMMED and selects_gap(options, gap))
+            gaps = tuple(dict.fromkeys((*gaps, *(gap for gap in dropped if gap not in part.known))))
+    for stored in gaps:
+        yield gap_of(part.namespace, _gap(stored))
 
 
 def _kept(gap: HistoryGap) -> str:
@@ -219,8 +219,8 @@ def _kept(gap: HistoryGap) -> str:
     return f"{gap.reason.value}:{begin}:{_milliseconds(gap.end)}"
 
 
-def _gap(told: str) -> HistoryGap:
-    reason, begin, end = told.split(":")
+def _gap(stored: str) -> HistoryGap:
+    reason, begin, end = stored.split(":")
     start = _EPOCH + timedelta(milliseconds=int(begin)) if begin else None
     return HistoryGap(start, _EPOCH + timedelta(milliseconds=int(end)), HistoryGapReason(int(reason)))
 
