@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import Calls, Sample, closed_loop
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import OwnBroker
 from tests.plugin.pair import KEEP_TOPICS, Pair
@@ -155,7 +155,7 @@ def main() -> int:
         console = Console()
         show(rows, console)
         target = f"sets of one topic with {HOT.in_flight} clients, against a stock broker"
-        tell(console, target, ratio, f">= {_REACH:.0f}", reached=ratio >= _REACH)
+        print_verdict(console, target, ratio, f">= {_REACH:.0f}", reached=ratio >= _REACH)
     return 0 if ratio >= _REACH else 1
 
 

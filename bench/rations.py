@@ -162,7 +162,7 @@ def server(options: tuple[str, ...]) -> Iterator[Program]:
             yield target.program
 
 
-class Beside(NamedTuple):
+class Observation(NamedTuple):
     """What was seen of a time in which another one called."""
 
     took: list[float]
@@ -171,14 +171,14 @@ class Beside(NamedTuple):
     others: float
 
 
-def measured(seen: Sequence[Beside]) -> Measured:
+def measured(seen: Sequence[Observation]) -> Measured:
     """Of several such times as if they were one."""
     took = sorted(each for part in seen for each in part.took)
     used, others = sum(each.processor_seconds for each in seen), statistics.mean(each.others for each in seen)
     return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, others)
 
 
-def beside(program: Program, how: str, seconds: float) -> Beside:
+def observe(program: Program, how: str, seconds: float) -> Observation:
     """The polite one's times, once another one has called for a moment."""
     before_that = min(1.0, seconds)
     all_seconds = seconds + before_that
@@ -194,14 +194,14 @@ def beside(program: Program, how: str, seconds: float) -> Beside:
         took = asyncio.run(polite(program.address, seconds))
         used = program.processor_seconds - used
         made = int(other.communicate()[0]) / all_seconds if other is not None else 0.0
-    return Beside(took, used, made)
+    return Observation(took, used, made)
 
 
 def measure(kind: str, seconds: float) -> Measured:
     """One run, with a server of its own."""
     options, how = KINDS[kind]
     with server(options) as program:
-        return measured([beside(program, how, seconds)])
+        return measured([observe(program, how, seconds)])
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from bench.embedded_log import NAMESPACE, Waiting, updates
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import running
 from bench.harness.watching import METHOD as WATCH_POLICIES
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from topicpolicies import AsyncClient, Changed, Client
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
@@ -147,7 +147,7 @@ def show(rows: list[Row], documents: int, console: Console) -> bool:
         table.add_row(row.name, f"{statistics.median(row.per_second):,.0f}", f"{gain:.2f}")
     console.print(table)
     gain = gains[0]
-    tell(console, f"{rows[0].name}, against one document a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
+    print_verdict(console, f"{rows[0].name}, against one document a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     console.print(f"Against the {BEFORE:,.0f} documents a second of before: {statistics.median(rows[0].per_second) / BEFORE:.2f}")
     return gain >= _REACH
 

@@ -28,7 +28,7 @@ from rich.table import Table
 from bench.echo import STREAM
 from bench.framing import records
 from bench.harness.targets import Program, running, sqlite
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -169,7 +169,7 @@ def show(found: dict[int, list[Round]], console: Console) -> bool:
         )
     console.print(table)
     size, gain = max(gains.items(), key=lambda each: each[1])
-    tell(console, f"{size} updates a message, against one a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
+    print_verdict(console, f"{size} updates a message, against one a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     return gain >= _REACH
 
 

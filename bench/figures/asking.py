@@ -12,7 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench.telemetry import Server, scrape, serving, ways
+from bench.telemetry import Server, scrape, serving, variants
 from tests.telemetry.collector import Collector
 
 from .figure import Figure, Measured, Want
@@ -36,7 +36,7 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
 
 
 async def _measure(directory: Path, endpoint: str, scale: Scale, say: Say) -> dict[str, Measured]:
-    off, *_, on = ways(directory, endpoint)
+    off, *_, on = variants(directory, endpoint)
     found: dict[str, tuple[list[float], list[float]]] = {figure.name: ([], []) for figure in FIGURES}
     turns = max(1, round(scale.seconds * _TURNS_PER_SECOND))
     async with serving(directory, (on, off)) as servers:

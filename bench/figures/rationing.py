@@ -31,13 +31,13 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     with rations.server(rations.LIMIT) as program:
         for number in range(scale.rounds):
             say(f"round {number + 1} of {scale.rounds}")
-            seen: dict[str, list[rations.Beside]] = {rations.WAITS: [], rations.MODEST: []}
+            seen: dict[str, list[rations.Observation]] = {rations.WAITS: [], rations.MODEST: []}
             for turn in range(_TURNS):
                 for kind in seen if (number + turn) % 2 else reversed(seen):
-                    seen[kind].append(rations.beside(program, rations.KINDS[kind][1], seconds))
+                    seen[kind].append(rations.observe(program, rations.KINDS[kind][1], seconds))
             ours.append(rations.measured(seen[rations.WAITS]))
             limit.append(rations.measured(seen[rations.MODEST]))
-            alone.append(rations.measured([rations.beside(program, "", seconds)]))
+            alone.append(rations.measured([rations.observe(program, "", seconds)]))
     p50, p99 = (statistics.median(each) for each in zip(*((each.p50_ms, each.p99_ms) for each in alone), strict=True))
     note = f"beside nobody p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     return {

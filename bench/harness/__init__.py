@@ -4,6 +4,7 @@
 
 - ``scenarios``: what is done. ``traffic``: which request comes next. ``plan``: what an executor is told.
 - ``calls``, ``streams``, ``watching``: requests, streamed requests and watches on one event loop. ``worker``: all of them together.
+  ``sidecar_history``: every change as the sidecar's history has it, if a watch may have missed some.
 - ``records``: what is recorded, in Arrow and Parquet. ``progress``: how far everybody is.
 - ``targets``: the services that are measured. ``limits``: what the machine could do at best, measured in the same run.
 - ``session``, ``run``: Spark, and one run from its beginning to its end.

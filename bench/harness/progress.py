@@ -10,7 +10,7 @@ from collections.abc import Callable
 _EVERY_SECONDS = 0.5
 
 
-class Teller:
+class ProgressSender:
     """A worker's side. Telling costs a comparison most of the time."""
 
     def __init__(self, worker: int, to: tuple[str, int] | None) -> None:
@@ -38,7 +38,7 @@ class Teller:
         self._socket.close()
 
 
-class Listener:
+class ProgressReceiver:
     """The driver's side: calls ``show`` with the sum of what the workers have told, from a thread of its own."""
 
     def __init__(self, host: str, show: Callable[[int], None]) -> None:

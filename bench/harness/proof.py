@@ -21,7 +21,7 @@ from .records import SCHEMA, rows
 
 _CALLS = ("update", "delete", "read")
 _WATCHES = ("watch", "change", "bookmark", "status")
-_RECALLED = ("head",)
+_FROM_HISTORY = ("head",)
 _EXAMPLES = 5
 """Of each promise and shard; the rest is counted."""
 _VERDICTS = pa.schema(
@@ -73,7 +73,7 @@ def prove(records: DataFrame, shards: int, skew: float = 0.0) -> Proof:
     """
     everywhere = F.sequence(F.lit(0), F.lit(shards - 1))
     shard = F.when(F.col("topic").isNull(), everywhere).otherwise(F.array(F.pmod(F.hash("topic"), F.lit(shards))))
-    dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES, *_RECALLED)).select("*", F.explode(shard).alias("shard"))
+    dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES, *_FROM_HISTORY)).select("*", F.explode(shard).alias("shard"))
 
     def judge(table: pa.Table) -> pa.Table:
         return judge_shard(table, skew)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from . import figures
 from .limits import Limit, broadcast_limit, log_limit
 from .plan import Plan
-from .progress import Listener
+from .progress import ProgressReceiver
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Scenario
@@ -77,14 +77,14 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
     """
     began = time.monotonic()
     shutil.rmtree(options.directory / "records", ignore_errors=True)
-    listener_show = _Shown(show)
-    with contextlib.closing(Listener(options.driver_host, listener_show.tell)) as listener:
+    receiver_show = _Shown(show)
+    with contextlib.closing(ProgressReceiver(options.driver_host, receiver_show.tell)) as receiver:
         limits: list[Limit] = []
         echo_total: list[figures.Total] = []
         if options.limits:
             with running("-m", "bench.echo", "PORT") as echo:
-                plan = _echo(options, echo.address, listener.address)
-                records = _drive(spark, plan, options, listener, listener_show, "the empty echo")
+                plan = _echo(options, echo.address, receiver.address)
+                records = _drive(spark, plan, options, receiver, receiver_show, "the empty echo")
                 echo_total = figures.totals(records.filter("phase = 'steady'"))
             limits = [
                 Limit("echo", each["per_second"], f"empty calls, {options.scenario.clients} in flight a worker") for each in echo_total
@@ -96,8 +96,8 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
             elif target.service_url:
                 limits.append(log_limit(target))
         load: DataFrame | None = None
-        for plan, name in _stages(target, options, listener.address):
-            made = _drive(spark, plan, options, listener, listener_show, name)
+        for plan, name in _stages(target, options, receiver.address):
+            made = _drive(spark, plan, options, receiver, receiver_show, name)
             load = made if load is None else load.unionByName(made)
     assert load is not None, "there is at least one stage"
     load = load.cache()
@@ -154,9 +154,9 @@ def _echo(options: Options, address: str, progress: tuple[str, int]) -> Plan:
     )
 
 
-def _drive(spark: SparkSession, plan: Plan, options: Options, listener: Listener, shown: _Shown, name: str) -> DataFrame:
+def _drive(spark: SparkSession, plan: Plan, options: Options, receiver: ProgressReceiver, shown: _Shown, name: str) -> DataFrame:
     """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    listener.reset()
+    receiver.reset()
     shown.stage(name, plan.scenario.topics if plan.fill else plan.scenario.operations)
     path = str(options.directory / "records" / f"{plan.target}-{plan.phase or 'load'}")
     parts = spark.range(0, plan.workers, 1, plan.workers)
