@@ -1,10 +1,10 @@
-"""What authentication, authorization, metrics and traces cost a server, each and all together, in its processor time for an update.
+"""What authentication, authorization, metrics and traces cost a server, separately and together, in processor time per update.
 
 python -m bench.telemetry [ROUNDS]
 
-All servers run at the same time, and are asked in turn, a little each, in another order each round: what else the machine does hits all of
-them alike. Shown is the lower quartile of the rounds, because others only ever make processor time longer, and how many percent more that
-is than with all of it off.
+All servers run at the same time, and are called in turn, a little each, in another order each round, so that other work on the machine
+affects all of them alike. The output has the lower quartile of the rounds, because other work only ever makes processor time longer, and
+the difference in percent from the server with all of it off.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Variant:
     streamed: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
     loop: list[float] = field(default_factory=list)
-    """Of a single update, what the event loop's thread takes."""
+    """The time of the event loop's thread per single update."""
 
 
 def variants(directory: Path, endpoint: str) -> list[Variant]:
@@ -79,18 +79,18 @@ def scrape(variant: Variant) -> None:
 
 
 class Server(NamedTuple):
-    """One that runs, and who calls it."""
+    """A running server, and its caller."""
 
     variant: Variant
     process: ServerProcess
     caller: Caller
 
     async def streamed(self, count: int) -> float:
-        """Microseconds for a streamed change; so many are made."""
+        """Makes this many streamed changes. Returns the microseconds per change."""
         return (await self._taken(self.caller.stream, count))[0]
 
     async def single(self, count: int, at_once: int = AT_ONCE) -> tuple[float, float]:
-        """The same for a single update; and what the loop's thread takes of that."""
+        """Makes this many single updates. Returns the microseconds per update, and those of the event loop's thread."""
         return await self._taken(lambda number: self.caller.update(number, at_once), count)
 
     async def _taken(self, make: Callable[[int], Awaitable[None]], count: int) -> tuple[float, float]:
@@ -118,7 +118,7 @@ async def serving(directory: Path, asked: Sequence[Variant]) -> AsyncIterator[li
 
 
 async def measure(servers: Sequence[Server], rounds: int) -> None:
-    """Asks each in turn."""
+    """Calls each server in turn."""
     order = list(servers)
     for number in range(-1, rounds):
         random.shuffle(order)
@@ -132,7 +132,7 @@ async def measure(servers: Sequence[Server], rounds: int) -> None:
 
 
 async def main(rounds: int) -> None:
-    """Measures, and shows it."""
+    """Measures all configurations, and prints tables."""
     with tempfile.TemporaryDirectory() as place, Collector() as collector:
         directory = Path(place)
         async with serving(directory, variants(directory, collector.endpoint)) as servers:
@@ -148,19 +148,19 @@ class Taken(NamedTuple):
     """Microseconds of processor time."""
 
     all: float
-    """Of all threads of a process that live."""
+    """Of all live threads of a process."""
     loop: float
-    """Of its first one, which has the event loop. gRPC's, and the one that writes the log, are others."""
+    """Of its first thread, which runs the event loop. gRPC's threads, and the one that writes the log, are others."""
 
 
 def processor_microseconds(pid: int) -> Taken:
-    """What a process' threads have used so far, finer than in ticks."""
+    """Returns the time that a process's threads have used so far, with a finer resolution than clock ticks."""
     used = {task.parent.name: int(task.read_text().split()[0]) / 1_000 for task in Path(f"/proc/{pid}/task").glob("*/schedstat")}
     return Taken(sum(used.values()), used[str(pid)])
 
 
 def shown(values: list[float], off: list[float]) -> str:
-    """The lower quartile, and the difference."""
+    """Returns the lower quartile and the difference, as text."""
     value, other = (statistics.quantiles(each, n=4)[0] for each in (values, off))
     return f"{value:10.1f}{100 * (value / other - 1):+7.1f}%"
 

@@ -1,4 +1,4 @@
-"""How it is told whether a target was reached."""
+"""Prints whether a target was reached."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The delay of a caller's changes beside another one who asks for all it can get, at its limit, beside one who asks for no more than that.
+"""The delay of a caller's changes beside another caller that requests as much as it can, at its limit.
 
-What the other one may do costs what it costs; what it asks for beyond that is to cost others nothing. Both others call several times in a
-round, in turn, and what is seen of each is taken together: the 99th percentile of one such time is its third-longest delay.
+The limit of this figure is the delay beside a caller that requests no more than its limit: allowed changes cost others what they cost, and
+requests beyond that are to cost others nothing. Both others call several times in a round, in turn, and the delays beside each are taken
+together: the 99th percentile of a single turn is its third-longest delay.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ FIGURES = (
     Figure("rations-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
 )
 _TURNS = 4
-"""Of each other one in a round."""
+"""Turns of each of the other callers per round."""
 _TIMES = 2
-"""As long as other loads, so that a round has 800 changes of the polite one beside each."""
+"""How many times as long as other loads a turn takes, so that a round has 800 changes of the polite caller beside each."""
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both others in turn, and nobody else, on one server."""
+    """Measures beside both others in turn, and without another caller, on one server."""
     ours, limit, alone = list[rations.Measured](), list[rations.Measured](), list[rations.Measured]()
     seconds = _TIMES * scale.seconds
     with rations.server(rations.LIMIT) as program:

@@ -22,7 +22,7 @@ from .traffic import Draft, Traffic, edit_json
 
 _TIMEOUT = 60.0
 _IMPATIENT = (0.0005, 0.004)
-"""How long a caller waits who wants to know nothing."""
+"""The range of timeouts of an impatient caller, in seconds: too short to learn the outcome."""
 _SETTLING = 20
 """How often a request is repeated before its outcome counts as unsettled."""
 _REST_NAMES = {
@@ -34,7 +34,7 @@ _REST_NAMES = {
     "compaction_threshold": "compactionThreshold",
     "deduplication_snapshot_interval_seconds": "deduplicationSnapshotInterval",
 }
-"""What the admin API calls the plain settings that can be compared."""
+"""The names in the admin API of the plain settings that can be compared."""
 
 
 @dataclass(slots=True)
@@ -51,25 +51,25 @@ class WorkerContext:
 
 @dataclass(slots=True)
 class Wish:
-    """An update, to be sent as often as it takes."""
+    """An update, which is sent until its outcome is known."""
 
     topic: str
     draft: Draft
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def update(self) -> service_pb2.UpdatePolicyRequest:
-        """As a request."""
+        """The update as a request."""
         request = service_pb2.UpdatePolicyRequest(topic=self.topic, policies=self.draft.policies, request_id=self.request_id)
         request.update_mask.paths.extend(self.draft.mask)
         return request
 
     def delete(self) -> service_pb2.DeletePolicyRequest:
-        """As the deletion of the LOCAL document."""
+        """The request that deletes the LOCAL document."""
         return service_pb2.DeletePolicyRequest(topic=self.topic, request_id=self.request_id)
 
 
 class Caller:
-    """One client: one request at a time."""
+    """One client, which makes one request at a time."""
 
     def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, traffic: Traffic, chance: random.Random) -> None:
         self._context = context
@@ -91,7 +91,7 @@ class Caller:
             await self._settle(wish)
 
     async def _settle(self, wish: Wish) -> None:
-        """Repeats an update until somebody says what became of it."""
+        """Repeats an update until an answer says what became of it."""
         for _ in range(_SETTLING):
             if await self.send(wish, "settle", _TIMEOUT):
                 return
@@ -138,13 +138,13 @@ class Caller:
 
 
 def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
-    """A call that ended with an error; one that the service did not answer has no end."""
+    """Returns the record of a call that ended with an error; it has no ``end`` if the service did not answer."""
     said = from_rpc_error(error)
     return record._replace(end=now if said.reason else None, code=error.code().name, reason=said.reason)
 
 
 def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, now: float) -> Record:
-    """An update that was answered."""
+    """Returns the record of an update that was answered."""
     return record._replace(
         end=now,
         version=answer.version,
@@ -156,7 +156,7 @@ def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, no
 
 
 def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, now: float) -> Record:
-    """A deletion that was answered."""
+    """Returns the record of a deletion that was answered."""
     applied = answer.outcome == service_pb2.DELETE_OUTCOME_DELETED
     outcome = service_pb2.UPDATE_OUTCOME_APPLIED if applied else service_pb2.UPDATE_OUTCOME_UNCHANGED
     return record._replace(
@@ -165,12 +165,12 @@ def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, no
 
 
 def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:
-    """A document's policies as they are recorded; None if it has none."""
+    """Returns a document's policies as they are recorded; None if it has none."""
     return document.policies.SerializeToString() if document.HasField("policies") else None
 
 
 class EchoCaller:
-    """A client of the empty echo: the limit of every unary call."""
+    """A client of the empty echo, which is the limit of every unary call."""
 
     def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str) -> None:
         self._context = context

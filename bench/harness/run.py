@@ -29,29 +29,29 @@ if TYPE_CHECKING:
 ECHO_CALLS = 6_000
 BROADCAST_DELIVERIES = 40_000
 Show = Callable[[str, int, int], None]
-"""Told of a stage: its name, how many operations are done, of how many."""
+"""Called with the name of a stage, the number of operations that are done, and their total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a run is made."""
+    """The settings of a run."""
 
     scenario: Scenario
     workers: int
     directory: Path
-    """Where records go: ``directory/records``. Executors of other machines must reach it too."""
+    """Records are written to ``directory/records``. Executors on other machines must be able to reach it."""
     seed: int = 1
     skew: float = 0.0
     """How many seconds the clocks of the workers' machines may be apart."""
     limits: bool = True
     driver_host: str = "127.0.0.1"
-    """Where workers can tell the driver how far they are."""
+    """The driver's address, to which workers report their progress."""
     prefix: str = "load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that a run came to."""
+    """The results of a run."""
 
     target: str
     scenario: Scenario
@@ -61,9 +61,9 @@ class Report:
     fan_out: figures.FanOut | None
     limits: list[Limit]
     proof: Proof | None
-    """None: the target's answers carry nothing to prove with."""
+    """None: the target's answers carry nothing that can be proven."""
     loading_seconds: float | None
-    """From the first read of a namespace that nobody had loaded to its answer."""
+    """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
 
 
@@ -117,7 +117,7 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
 
 
 def _stages(target: Target, options: Options, progress: tuple[str, int]) -> Iterator[tuple[Plan, str]]:
-    """What is driven, one after the other; between two stages of a cold start the service is started anew."""
+    """Yields the stages of the load; between the two stages of a cold start the service is restarted."""
     plan = Plan(
         target=target.kind,
         address=target.address,
@@ -165,7 +165,7 @@ def _drive(spark: SparkSession, plan: Plan, options: Options, receiver: Progress
 
 
 def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
-    """One worker's task; gRPC is imported and used in its process only."""
+    """Runs one worker's task; only its process imports and uses gRPC."""
     from pyspark import BarrierTaskContext  # noqa: PLC0415
 
     from .worker import work  # noqa: PLC0415
@@ -180,7 +180,7 @@ def _loading(records: DataFrame) -> float | None:
 
 
 class _Shown:
-    """Passes on how far the present stage is."""
+    """Passes on the progress of the present stage."""
 
     def __init__(self, show: Show) -> None:
         self._show = show

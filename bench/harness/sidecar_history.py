@@ -1,8 +1,8 @@
-"""What an auditor missed, from the sidecar's own history.
+"""Restores, from the sidecar's own history, the changes that an auditor missed.
 
-A watch in mode EVERY goes on from the history wherever it is behind. If it is reset all the same, it gets a snapshot, and the changes
-between are known to nobody but the history, if that has every event. The streams are judged as they were; this only completes what
-everything else is held against.
+A watch in mode EVERY continues from the history if it is behind. If it is reset all the same, it receives a snapshot, and only the history
+knows the changes between, if it has every event. The streams are judged as they were; this only completes the list of changes with which
+everything else is compared.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ async def record_history(context: WorkerContext, channel: grpc.aio.Channel, name
     Args:
         context: takes the records, of the kind ``head``.
         channel: to the sidecar.
-        name: whose they are.
+        name: the client to which the records are attributed.
 
     Raises:
-        RuntimeError: the history could not take everything either.
-        grpc.aio.AioRpcError: the sidecar keeps none, or does not answer.
+        RuntimeError: the history lacks events, too.
+        grpc.aio.AioRpcError: the sidecar keeps no history, or does not answer.
     """
     plan = context.plan
     stub = TopicPoliciesServiceStub(channel)

@@ -1,4 +1,4 @@
-"""Updates over UpdatePolicies: one stream a client, a window of changes on it, and what there is room for in one message."""
+"""Updates over UpdatePolicies: one stream per client, with a window of changes, and as many changes per message as the window allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .records import Record
 from .traffic import edit_json
 
 WINDOW = 256
-"""Changes of one stream that wait for their results."""
+"""Changes of one stream that may wait for their results."""
 
 
 async def pipeline(

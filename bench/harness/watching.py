@@ -1,7 +1,7 @@
 """Watches of a worker: every event becomes a record.
 
 The service sends all watchers the same bytes for a change, so each event is parsed once for all of them: a thousand watchers must not cost
-the machine a thousand times the parsing. How events are spread over messages differs.
+the machine a thousand times the parsing. The distribution of events over messages differs between watchers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .calls import WorkerContext, policies_of
 from .records import Record
 
 AUDITOR = "auditor"
-"""Who follows every change: what it is told is the history that everything else is held against."""
+"""The client that follows every change: its events are the history with which everything else is compared."""
 METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _PATIENCE_SECONDS = 60.0
 
 
 def events_of(message: bytes) -> Iterator[bytes]:
-    """The events of a ``WatchPoliciesResponse``, serialized: it is nothing but records of its only field."""
+    """Yields the serialized events of a ``WatchPoliciesResponse``, which consists only of records of its one field."""
     return (message[begin:end] for begin, end in records(message))
 
 
 @lru_cache(maxsize=4096)
 def _parsed(message: bytes) -> Record:
-    """An event as a record that lacks only who got it and when."""
+    """Returns an event as a record that lacks only its receiver and the time."""
     event = service_pb2.WatchEvent.FromString(message)
     content = event.WhichOneof("content")
     if content == "change":
@@ -58,13 +58,13 @@ def _parsed(message: bytes) -> Record:
 
 
 class Token(NamedTuple):
-    """Where a watcher stands."""
+    """The place from which a watcher can resume."""
 
     log: str
     positions: tuple[str, ...]
 
     def folded(self, change: Record) -> Token:
-        """With a change that was delivered after SYNCED."""
+        """Returns the token after a change that was delivered after SYNCED."""
         if not change.position or change.partition is None:
             return self
         positions = [*self.positions, *[""] * (change.partition + 1 - len(self.positions))]
@@ -73,7 +73,7 @@ class Token(NamedTuple):
 
 
 class Watcher:
-    """Keeps one watch open until everything has come to rest, and resumes it when it ends before."""
+    """Keeps one watch open until the load has ended, and resumes it if it ends before."""
 
     def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, phase: str, chance: random.Random | None) -> None:
         """``chance``: decides when it cancels and resumes; None: never."""
@@ -85,7 +85,7 @@ class Watcher:
         self._token: Token | None = None
         self._streams = 0
         self._stream: Record | None = None
-        """The stream that is open. After a reset it counts as another one, that began with a snapshot."""
+        """The open stream. After a reset it counts as another stream, which began with a snapshot."""
         self._told = 0
         """Events of it."""
         self._draining_since = 0.0
@@ -110,7 +110,7 @@ class Watcher:
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> bool:
-        """One stream; whether it was open to the end."""
+        """Follows one stream. Returns whether it was open to the end."""
         self._begin()
         call = self._open(self._request().SerializeToString())
         drained = False

@@ -1,7 +1,7 @@
 """One worker: one process, one event loop, one connection, its clients and its watchers.
 
-All workers begin together and end together (``barrier``), so that what is measured is everybody's load, and what comes last has really come
-to rest.
+All workers begin together and end together (``barrier``), so that the measurement is of the load of all workers, and the final reads come
+after all updates have ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[Record]
     """Does a worker's share of a stage.
 
     Args:
-        plan: what is to be done.
+        plan: the stage.
         worker: this worker's number.
         barrier: returns when every worker has called it.
     """
@@ -85,7 +85,7 @@ async def _sidecar(
     async with asyncio.TaskGroup() as group:
         for watcher in watchers:
             group.create_task(watcher.run())
-        # A namespace that nobody has loaded is asked for by everybody at once; otherwise all watchers are there when the load begins.
+        # In a cold start all clients call a namespace that is not loaded at once; otherwise all watchers are there when the load begins.
         if not plan.scenario.cold or plan.fill:
             await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
         await together()
@@ -106,7 +106,7 @@ async def _sidecar(
 
 
 def _watchers(plan: Plan, worker: int) -> Iterator[tuple[str, str, random.Random | None]]:
-    """The watchers of a worker: name, phase, and what makes it restless."""
+    """Yields the watchers of a worker: name, phase, and the generator of a restless one."""
     phase = plan.phase or "load"
     if plan.audited and worker == 0:
         yield AUDITOR, phase, None
