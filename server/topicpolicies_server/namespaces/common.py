@@ -18,7 +18,7 @@ from .capacity import Capacity
 from .complaints import Complaints
 from .gate import Gate
 from .listeners import Record
-from .rate import Rate
+from .rate import Turns
 
 
 @dataclass(slots=True)

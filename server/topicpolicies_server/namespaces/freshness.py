@@ -1,10 +1,11 @@
-"""As of when a namespace's view is known to be complete: watchers are sent that time, and reckon staleness from it.
+"""As of when a namespace is known to be told of completely: for watchers, who count staleness from there.
 
-If no other process writes the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time as
-long as the namespace is watched; once the view has come to there, it is complete as of the time of the question. A log that gives no answer
-is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``tasks.Kept``).
+A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
+somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
+its connection looks like. A question that fails in any other way is told, and asked again (``tasks.Kept``).
 
-All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
+All namespaces together ask so many times in a second (``max_confirmations_per_second``): where more are watched, each is asked more rarely.
+One that nobody watches any more when its turn comes is not asked, and takes nobody's turn.
 """
 
 from __future__ import annotations
@@ -17,82 +18,82 @@ from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
 from ..tasks import Kept
-from .rate import Rate
+from .rate import Turns
 
 _LOG = logging.getLogger(__name__)
 
 
 class Freshness:
-    """Finds out as of when the view of one namespace is complete."""
+    """The questions of one namespace."""
 
-    def __init__(self, now: Callable[[], int], seconds: float, rate: Rate, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self, now: Callable[[], int], seconds: float, turns: Turns, shared: Callable[[], bool], wanted: Callable[[], bool]
+    ) -> None:
         """Asks nothing before a log serves.
 
         Args:
             now: milliseconds since 1970.
             seconds: the least time between two questions, and how long one may take.
-            rate: bounds the questions of all namespaces.
+            turns: of the questions of all namespaces.
             shared: whether others may write the log.
-            wanted: whether the namespace is watched.
+            wanted: whether anybody watches.
         """
         self._now = now
         self._seconds = seconds
-        self._rate = rate
+        self._turns = turns
         self._shared = shared
         self._wanted = wanted
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self._ahead: list[tuple[int, list[Position]]] = []
-        """Ends of the log that the view has not come to, and when each was requested: the oldest and the newest."""
+        self._told: tuple[int, list[Position]] | None = None
+        """Where the log ended, and when that was asked; None: the view has come to there."""
         self._confirmed = 0
         self._asking: Kept | None = None
 
     @property
     def confirmed_ms(self) -> int:
-        """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
+        """As of when, in milliseconds since 1970; 0: never."""
         if self._log is not None and not self._shared():
             self._confirmed = max(self._confirmed, self._now())
         return self._confirmed
 
     def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
-        """Begins with a log that serves, and was read to where it ended at ``as_of``; the view has come to ``here``."""
+        """A log serves, which was read to where it ended at a time; the view has come to ``here``."""
         self.stop()
         self._log, self._here = log, here
         self._confirmed = max(self._confirmed, as_of)
         self.watched()
 
     def watched(self) -> None:
-        """Begins to ask, if the namespace is watched and a log serves."""
+        """Somebody watches."""
         if self._asking is None and self._log is not None and self._wanted():
             log = self._log
             self._asking = Kept("asking how fresh a change log is", lambda: self._ask_on(log), longest_seconds=self._seconds)
             self._asking.start()
 
     def stop(self) -> None:
-        """Ends asking: no log serves."""
+        """No log serves: nothing is confirmed."""
         if self._asking is not None:
             self._asking.cancel()
-        self._log = self._asking = None
-        self._ahead = []
+        self._log = self._told = self._asking = None
 
     def moved(self, here: Sequence[Position]) -> None:
-        """Notes how far the view has come."""
+        """The view has come further."""
         self._here = here
-        if self._ahead and (reached := [asked_at for asked_at, ends in self._ahead if _come_to(here, ends)]):
-            self._confirmed = max(self._confirmed, reached[-1])
-            self._ahead = [(asked_at, ends) for asked_at, ends in self._ahead if asked_at > reached[-1]]
+        if self._told is not None and all(mine >= end for mine, end in zip(here, self._told[1], strict=True)):
+            self._confirmed = max(self._confirmed, self._told[0])
+            self._told = None
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
             if self._shared():
+                if not await self._turns.come(log.partitions, self._wanted):
+                    continue
                 await self._ask(log)
             await asyncio.sleep(self._seconds)
         self._asking = None
 
     async def _ask(self, log: NamespaceLog) -> None:
-        pause = max(self._rate.take(asyncio.get_running_loop().time()) for _ in range(log.partitions))
-        if pause:
-            await asyncio.sleep(pause)
         asked_at = self._now()
         try:
             async with asyncio.timeout(self._seconds):
@@ -100,11 +101,5 @@ class Freshness:
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
         else:
-            # The oldest stays: a view that is always behind comes to it, and might never come to one that moves.
-            self._ahead[1:] = [(asked_at, ends)]
+            self._told = asked_at, ends
             self.moved(self._here)
-
-
-def _come_to(here: Sequence[Position], ends: Sequence[Position]) -> bool:
-    """Whether a view that stands ``here`` has come to all ends, by partition."""
-    return all(mine >= end for mine, end in zip(here, ends, strict=True))

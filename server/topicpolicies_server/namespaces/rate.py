@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
 BURST_SECONDS = 1.0
 """The burst after a quiet time, in seconds' worth of the rate."""
 
@@ -25,3 +29,49 @@ class Rate:
         early = self.early(now)
         self._next = max(self._next, now) + self._interval
         return max(early, 0.0)
+
+
+class Turns:
+    """Lets each do something in its turn, so many times a second in all. Who has nothing to do any more takes nobody's turn."""
+
+    def __init__(self, per_second: float) -> None:
+        """``per_second``: the most in a second, on average."""
+        self._rate = Rate(per_second)
+        self._waiting: OrderedDict[asyncio.Future[bool], tuple[int, Callable[[], bool]]] = OrderedDict()  # a dict is slow to find its first
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def come(self, times: int, wanted: Callable[[], bool]) -> bool:
+        """Returns when it is the turn of who calls, behind those who came before.
+
+        Args:
+            times: how often it is done then.
+            wanted: whether it still is to be done.
+
+        Returns:
+            Whether it is.
+        """
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = times, wanted
+        self._admit()
+        try:
+            return await turn
+        finally:
+            self._waiting.pop(turn, None)
+
+    def _admit(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting and self._timer is None:
+            turn, (times, wanted) = next(iter(self._waiting.items()))
+            now, asked = loop.time(), not turn.done() and wanted()
+            if asked and (early := self._rate.early(now)) > 1e-9:
+                self._timer = loop.call_later(early, self._on_time)
+                return
+            del self._waiting[turn]
+            if not turn.done():
+                turn.set_result(asked)
+            for _ in range(times if asked else 0):
+                self._rate.take(now)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._admit()
