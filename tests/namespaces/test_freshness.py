@@ -86,3 +86,49 @@ def test_namespaces_that_nobody_watches_any_more_take_nobodys_turn(closed: bool)
 
     loop.run(watch())
     assert sum(number >= 0 for _, number in asked) <= 10 * 102, "what nobody watches is not asked about"
+
+
+class Growing(Log):
+    """One that is written all the time."""
+
+    async def end(self, _: int) -> Position:
+        return f"{self._loop.milliseconds():020}"
+
+
+def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_where_it_has_come_to() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def watch() -> None:
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh.serve(cast("NamespaceLog", Growing(loop, [], 0)), [""], 0)
+        behind = 2 * SECONDS + 1.0
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            fresh.moved([f"{loop.milliseconds() - int(1_000 * behind):020}"])
+        late = loop.milliseconds() - fresh.confirmed_ms
+        assert 1_000 * behind <= late <= 1_000 * (2 * behind + SECONDS)
+        fresh.stop()
+
+    loop.run(watch())
+
+
+def test_where_a_log_turns_out_to_end_sooner_the_view_need_not_come_further() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    class Shrinking(Log):
+        partitions = 2
+
+        async def end(self, partition: int) -> Position:
+            return "ba"[partition] if loop.time() < SECONDS else "ab"[partition]
+
+    async def watch() -> None:
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh.serve(cast("NamespaceLog", Shrinking(loop, [], 0)), ["a", "a"], 0)
+        await asyncio.sleep(SECONDS / 2)
+        assert fresh.confirmed_ms == 0
+        await asyncio.sleep(SECONDS)
+        fresh.moved(["a", "b"])
+        assert loop.milliseconds() - fresh.confirmed_ms <= 1_000 * SECONDS
+        fresh.stop()
+
+    loop.run(watch())

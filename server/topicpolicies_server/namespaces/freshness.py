@@ -45,8 +45,8 @@ class Freshness:
         self._wanted = wanted
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self._told: tuple[int, list[Position]] | None = None
-        """Where the log ended, and when that was asked; None: the view has come to there."""
+        self._told: list[tuple[int, list[Position]]] = []
+        """When it was asked where the log ends, and where it did, if the view has not come to there: the first such time, and the last."""
         self._confirmed = 0
         self._asking: Kept | None = None
 
@@ -75,14 +75,15 @@ class Freshness:
         """No log serves: nothing is confirmed."""
         if self._asking is not None:
             self._asking.cancel()
-        self._log = self._told = self._asking = None
+        self._log = self._asking = None
+        self._told = []
 
     def moved(self, here: Sequence[Position]) -> None:
         """The view has come further."""
         self._here = here
-        if self._told is not None and all(mine >= end for mine, end in zip(here, self._told[1], strict=True)):
-            self._confirmed = max(self._confirmed, self._told[0])
-            self._told = None
+        if reached := [asked_at for asked_at, end in self._told if _reaches(here, end)]:
+            self._confirmed = max(self._confirmed, *reached)
+            self._told = [told for told in self._told if told[0] > self._confirmed]
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
@@ -101,5 +102,10 @@ class Freshness:
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
         else:
-            self._told = asked_at, ends
+            earlier = [told for told in self._told if not _reaches(told[1], ends)]  # others may wait for what does not come
+            self._told = [*earlier[:1], (asked_at, ends)]
             self.moved(self._here)
+
+
+def _reaches(here: Sequence[Position], end: Sequence[Position]) -> bool:
+    return all(mine >= its for mine, its in zip(here, end, strict=True))
