@@ -124,6 +124,11 @@ class Watcher(ABC):
         """While the feed has owed changes: the greatest number of a change that is not owed."""
 
     @property
+    def has_all(self) -> bool:
+        """Whether all that there is was taken."""
+        return self._state is _State.FOLLOWING and not self._is_owed
+
+    @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while the snapshot is not complete."""
         if self._state is _State.FOLLOWING and not self._is_owed:

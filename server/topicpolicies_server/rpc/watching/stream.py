@@ -143,7 +143,6 @@ class WatchStream:
         slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
             while True:
-                due = self._bookmark_due  # one that falls due meanwhile is told when all parts were looked at again
                 more = await self._take(message)
                 if self._stops and not more:
                     await self._mark(message, Part.parting)
@@ -151,7 +150,7 @@ class WatchStream:
                     raise PolicyError(
                         Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
                     )
-                if due:
+                if self._bookmark_due:
                     self._bookmark_due = False
                     await self._mark(message, Part.bookmark)
                     slot = self._bookmarks.expect(self._is_due, self._interval)
