@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
+from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import NOBODY, Caller, Permission
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -213,3 +215,41 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
             await stream.close()
 
     simulate(scenario)
+
+
+def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    done: Counter[tuple[str, int]] = Counter()
+    running = vars(SimulatedLoop)["_run_once"]
+
+    def run_once(loop: SimulatedLoop) -> None:
+        nonlocal turns
+        turns += 1
+        running(loop)
+
+    monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
+    for name in ("begin", "take", "bookmark", "parting", "close"):
+
+        def count(part: Part, name: str = name, does: Callable[[Part], object] = vars(Part)[name]) -> object:
+            done[name, turns] += 1
+            return does(part)
+
+        monkeypatch.setattr(Part, name, count)
+
+    async def scenario(bench: Bench) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+
+        async def write(_: bytes) -> None:
+            """Has room at once."""
+
+        task = bench.loop.create_task(stream.tell(write))
+        await asyncio.sleep(60)
+        stream.stop()
+        with pytest.raises(PolicyError):
+            await task
+        await stream.close()
+
+    simulate(scenario)
+    assert {name for name, _ in done} == {"begin", "take", "bookmark", "parting", "close"}
+    assert max(done.values()) <= streams.TURN

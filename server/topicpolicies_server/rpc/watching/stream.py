@@ -56,6 +56,12 @@ class _Message:
         if pieces:
             await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
+    async def pause(self, looked_at: int) -> None:
+        """Lets others have their turn, if it is time: what is in it is sent before, for who may see it may change meanwhile."""
+        if not looked_at % TURN:
+            await self.send()
+            await asyncio.sleep(0)
+
 
 class WatchStream:
     """Sends the messages of one WatchPolicies stream."""
@@ -135,13 +141,10 @@ class WatchStream:
                 request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
-        self._parts = [self._part(name, warrants.get(name)) for name in self._watch.topics]
-        for part in self._parts:
-            part.begin()
-        self.stir()
         message = _Message(write)
         slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
+            await self._begin(warrants)
             while True:
                 more = await self._take(message)
                 if self._stops and not more:
@@ -164,6 +167,15 @@ class WatchStream:
             self._bookmarks.forget(self._is_due, slot)
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
+
+    async def _begin(self, warrants: Mapping[str, Warrant]) -> None:
+        for number, name in enumerate(self._watch.topics, 1):
+            part = self._part(name, warrants.get(name))
+            self._parts.append(part)
+            part.begin()
+            if not number % TURN:
+                await asyncio.sleep(0)
+        self.stir()
 
     def _part(self, name: str, warrant: Warrant | None) -> Part:
         def wake() -> None:
@@ -210,7 +222,7 @@ class WatchStream:
         """
         more = False
         stirred, self._stirred = self._stirred, {}
-        for part in stirred:
+        for number, part in enumerate(stirred, 1):
             wire = part.warrant.wire
             for piece in part.take():
                 if not message.has_room(piece):
@@ -220,17 +232,19 @@ class WatchStream:
             if part.more:
                 more = True
                 self._stirred[part] = None
+            await message.pause(number)
         return more
 
     async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
         """Puts the bookmarks of all parts that have one into messages, as above."""
-        for part in self._parts:
+        for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
             if mark is not None and not message.has_room(mark):
                 await message.send()
                 mark = bookmark(part)  # it may have none any more
             if mark is not None:
                 message.add(mark)
+            await message.pause(number)
 
     async def _something(self) -> None:
         """Returns when a part has signalled, or ``stir`` was called."""
