@@ -253,3 +253,71 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
     simulate(scenario)
     assert {name for name, _ in done} == {"begin", "take", "bookmark", "parting", "close"}
     assert max(done.values()) <= streams.TURN
+
+
+class Disabled:
+    """Has a namespace with a topic that says nothing, and others whose policies are disabled."""
+
+    problem = None
+    switched: tuple[str, ...] = ()
+
+    def join(self, *_: object) -> Disabled:
+        return self
+
+    def leave(self, *_: object) -> None:
+        """Nothing."""
+
+    async def look(self, _: object) -> None:
+        """Knows."""
+
+    def knows(self, _: str) -> bool:
+        return True
+
+    def disabled(self, topic: str) -> bool:
+        return topic != KEY.topic
+
+    def everything(self, _: object) -> bool:
+        return False
+
+    def mark(self, _: object) -> str:
+        return "others"
+
+    def concerns(self, *_: object) -> bool:
+        return False
+
+
+def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    taken: Counter[int] = Counter()
+    running, taking = vars(SimulatedLoop)["_run_once"], Part.take
+
+    def run_once(loop: SimulatedLoop) -> None:
+        nonlocal turns
+        turns += 1
+        running(loop)
+
+    def take(part: Part) -> list[bytes]:
+        taken[turns] += 1
+        return taking(part)
+
+    monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
+    monkeypatch.setattr(Part, "take", take)
+    monkeypatch.setattr("topicpolicies_server.rpc.watching.taking.TURN", 4)
+
+    async def scenario(bench: Bench) -> None:
+        for number in range(100):
+            await bench.set(1, key=PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL))
+        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
+        desk = Desk(bench.registry, documents.wire, cast("Any", Disabled()))
+        stream = WatchStream(desk, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        told: list[service_pb2.WatchEvent] = []
+
+        async def write(message: bytes) -> None:
+            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+
+        await stream.tell(write)
+        await stream.close()
+        assert not any(event.HasField("change") for event in told)
+
+    simulate(scenario)
+    assert sum(taken.values()) > 25 and max(taken.values()) <= 2

@@ -161,7 +161,9 @@ class WatchStream:
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
                     return
-                if not self._stirred:
+                if self._stirred:
+                    await asyncio.sleep(0)  # others have their turn, also where nothing of what was taken is told
+                else:
                     await self._something()
         finally:
             self._bookmarks.forget(self._is_due, slot)
