@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
@@ -17,6 +17,8 @@ from topicpolicies_server.access import NOBODY, Caller, Permission
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.reading.cells import Cells
+from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
@@ -261,14 +263,17 @@ class Disabled:
     problem = None
     switched: tuple[str, ...] = ()
 
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
     def join(self, *_: object) -> Disabled:
         return self
 
     def leave(self, *_: object) -> None:
         """Nothing."""
 
-    async def look(self, _: object) -> None:
-        """Knows."""
+    async def look(self, topics: Iterable[str]) -> None:
+        self.asked |= set(topics)
 
     def knows(self, _: str) -> bool:
         return True
@@ -321,3 +326,31 @@ def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch
 
     simulate(scenario)
     assert sum(taken.values()) > 25 and max(taken.values()) <= 2
+
+
+def test_to_learn_which_topics_are_left_out_a_watch_looks_at_names_and_at_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    head_of = Cells.head_of
+
+    def counted(cells: Cells, name: str, kept: Any) -> Head | None:
+        looked.append(name)
+        return head_of(cells, name, kept)
+
+    async def scenario(bench: Bench) -> None:
+        keys = [PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL) for number in range(500)]
+        for key in keys:
+            await bench.set(1, key=key)
+        monkeypatch.setattr(Cells, "head_of", counted)
+        disabled = Disabled()
+        watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True), 10, 10.0)
+        stream = WatchStream(Desk(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
+
+        async def write(_: bytes) -> None:
+            """Has room at once."""
+
+        await stream.tell(write)
+        await stream.close()
+        assert disabled.asked == {key.topic for key in keys}
+        assert len(looked) == len(keys), "once, to be told of"
+
+    simulate(scenario)
