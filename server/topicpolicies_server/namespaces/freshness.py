@@ -1,11 +1,11 @@
-"""As of when a namespace is known to be told of completely: for watchers, who count staleness from there.
+"""As of when a namespace's view is known to be complete: watchers are sent that time, and reckon staleness from it.
 
-A log that nobody else writes is complete whenever it is open. Of another one it is asked where it ends, from time to time as long as
-somebody watches; once the view has come to there, it is complete as of the asking. A log that gives no answer is not confirmed, whatever
-its connection looks like. A question that fails in any other way is told, and asked again (``tasks.Kept``).
+If no other process writes the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time as
+long as the namespace is watched; once the view has come to there, it is complete as of the time of the question. A log that gives no answer
+is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``tasks.Kept``).
 
-All namespaces together ask so many times in a second (``max_confirmations_per_second``): where more are watched, each is asked more rarely.
-One that nobody watches any more when its turn comes is not asked, and takes nobody's turn.
+All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
+They wait for it in turn; a namespace that is not watched any more when its turn comes is passed over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Freshness:
-    """The questions of one namespace."""
+    """Finds out as of when the view of one namespace is complete."""
 
     def __init__(
         self, now: Callable[[], int], seconds: float, turns: Turns, shared: Callable[[], bool], wanted: Callable[[], bool]
@@ -34,9 +34,9 @@ class Freshness:
         Args:
             now: milliseconds since 1970.
             seconds: the least time between two questions, and how long one may take.
-            turns: of the questions of all namespaces.
+            turns: bounds the rate of the questions of all namespaces.
             shared: whether others may write the log.
-            wanted: whether anybody watches.
+            wanted: whether the namespace is watched.
         """
         self._now = now
         self._seconds = seconds
@@ -45,45 +45,45 @@ class Freshness:
         self._wanted = wanted
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self._told: list[tuple[int, list[Position]]] = []
-        """When it was asked where the log ends, and where it did, if the view has not come to there: the first such time, and the last."""
+        self._ahead: list[tuple[int, list[Position]]] = []
+        """Ends of the log that the view has not come to, and when each was requested: the oldest and the newest."""
         self._confirmed = 0
         self._asking: Kept | None = None
 
     @property
     def confirmed_ms(self) -> int:
-        """As of when, in milliseconds since 1970; 0: never."""
+        """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
         if self._log is not None and not self._shared():
             self._confirmed = max(self._confirmed, self._now())
         return self._confirmed
 
     def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
-        """A log serves, which was read to where it ended at a time; the view has come to ``here``."""
+        """Begins with a log that serves, and was read to where it ended at ``as_of``; the view has come to ``here``."""
         self.stop()
         self._log, self._here = log, here
         self._confirmed = max(self._confirmed, as_of)
         self.watched()
 
     def watched(self) -> None:
-        """Somebody watches."""
+        """Begins to ask, if the namespace is watched and a log serves."""
         if self._asking is None and self._log is not None and self._wanted():
             log = self._log
             self._asking = Kept("asking how fresh a change log is", lambda: self._ask_on(log), longest_seconds=self._seconds)
             self._asking.start()
 
     def stop(self) -> None:
-        """No log serves: nothing is confirmed."""
+        """Ends asking: no log serves."""
         if self._asking is not None:
             self._asking.cancel()
         self._log = self._asking = None
-        self._told = []
+        self._ahead = []
 
     def moved(self, here: Sequence[Position]) -> None:
-        """The view has come further."""
+        """Notes how far the view has come."""
         self._here = here
-        if reached := [asked_at for asked_at, end in self._told if _reaches(here, end)]:
+        if self._ahead and (reached := [asked_at for asked_at, ends in self._ahead if _come_to(here, ends)]):
             self._confirmed = max(self._confirmed, *reached)
-            self._told = [told for told in self._told if told[0] > self._confirmed]
+            self._ahead = [(asked_at, ends) for asked_at, ends in self._ahead if asked_at > self._confirmed]
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
@@ -102,10 +102,13 @@ class Freshness:
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
         else:
-            earlier = [told for told in self._told if not _reaches(told[1], ends)]  # others may wait for what does not come
-            self._told = [*earlier[:1], (asked_at, ends)]
+            # The oldest stays: a view that is always behind comes to it, and might never come to one that moves. But one that is not before
+            # the new end goes: the log may have found out that there is nothing left to be read before it.
+            older = [ahead for ahead in self._ahead if not _come_to(ahead[1], ends)]
+            self._ahead = [*older[:1], (asked_at, ends)]
             self.moved(self._here)
 
 
-def _reaches(here: Sequence[Position], end: Sequence[Position]) -> bool:
-    return all(mine >= its for mine, its in zip(here, end, strict=True))
+def _come_to(here: Sequence[Position], ends: Sequence[Position]) -> bool:
+    """Whether a view that stands ``here`` has come to all ends, by partition."""
+    return all(mine >= end for mine, end in zip(here, ends, strict=True))

@@ -32,23 +32,24 @@ class Rate:
 
 
 class Turns:
-    """Lets each do something in its turn, so many times a second in all. Who has nothing to do any more takes nobody's turn."""
+    """Grants turns in the order of arrival, at a limited rate. A caller that does not need its turn any more uses up nothing of the rate."""
 
     def __init__(self, per_second: float) -> None:
-        """``per_second``: the most in a second, on average."""
+        """``per_second``: the most actions in a second, on average."""
         self._rate = Rate(per_second)
-        self._waiting: OrderedDict[asyncio.Future[bool], tuple[int, Callable[[], bool]]] = OrderedDict()  # a dict is slow to find its first
+        self._waiting: OrderedDict[asyncio.Future[bool], tuple[int, Callable[[], bool]]] = OrderedDict()
+        """By the future of a turn, in order: how many actions it is for, and whether it is still needed."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def come(self, times: int, wanted: Callable[[], bool]) -> bool:
-        """Returns when it is the turn of who calls, behind those who came before.
+        """Waits for the caller's turn.
 
         Args:
-            times: how often it is done then.
-            wanted: whether it still is to be done.
+            times: how many actions the turn is for.
+            wanted: returns whether the turn is still needed.
 
         Returns:
-            Whether it is.
+            Whether the turn was still needed, and so counts.
         """
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = times, wanted

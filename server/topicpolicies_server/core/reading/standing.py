@@ -125,13 +125,13 @@ class Watcher(ABC):
 
     @property
     def has_all(self) -> bool:
-        """Whether all that there is was taken."""
+        """Whether every change that the hub has was taken."""
         return self._state is _State.FOLLOWING and not self._is_owed
 
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while the snapshot is not complete."""
-        if self._state is _State.FOLLOWING and not self._is_owed:
+        if self.has_all:
             return self._hub.token if self._floor is None else self._hub.token.furthest(self._floor)
         return self._stands
 

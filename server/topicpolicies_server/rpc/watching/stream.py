@@ -21,6 +21,8 @@ from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
+TURN = 50
+"""How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 NO_WARRANTS: Mapping[str, Warrant] = {}
@@ -57,7 +59,7 @@ class _Message:
             await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     async def pause(self, looked_at: int) -> None:
-        """Lets others have their turn, if it is time: what is in it is sent before, for who may see it may change meanwhile."""
+        """Gives other tasks their turn after every ``TURN`` parts. The message is sent first, because permissions may change meanwhile."""
         if not looked_at % TURN:
             await self.send()
             await asyncio.sleep(0)
@@ -162,7 +164,7 @@ class WatchStream:
                 if self._ends and not more and self._all_synced():
                     return
                 if self._stirred:
-                    await asyncio.sleep(0)  # others have their turn, also where nothing of what was taken is told
+                    await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
                     await self._something()
         finally:
@@ -212,7 +214,8 @@ class WatchStream:
 
     async def close(self) -> None:
         """Closes all parts: gives back their watchers and namespaces."""
-        await asyncio.gather(*(part.close() for part in self._parts))
+        for begin in range(0, len(self._parts), TURN):
+            await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]))
 
     async def _take(self, message: _Message) -> bool:
         """Takes records from the parts that have signalled, and adds them to ``message``; full messages are sent on the way.
@@ -238,12 +241,12 @@ class WatchStream:
         return more
 
     async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
-        """Puts the bookmarks of all parts that have one into messages, as above."""
+        """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
         for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
             if mark is not None and not message.has_room(mark):
                 await message.send()
-                mark = bookmark(part)  # it may have none any more
+                mark = bookmark(part)  # the part may have none any more
             if mark is not None:
                 message.add(mark)
             await message.pause(number)

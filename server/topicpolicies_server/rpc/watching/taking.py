@@ -42,8 +42,7 @@ class Taking:
         """Done when nothing more can be taken; its result says why."""
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
-        self.confirmed_ms = namespace.confirmed_ms
-        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
+        self._confirmed_ms = namespace.confirmed_ms
         self._namespace = namespace
         self._watcher = watcher
         self._board = board
@@ -77,7 +76,7 @@ class Taking:
 
     @property
     def confirmed_ms(self) -> int:
-        """As of when everything was taken, in milliseconds since 1970: at first, with what the watcher begins with."""
+        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
         if self._held is None and self._watcher.has_all:
             self._confirmed_ms = self._namespace.confirmed_ms
         return self._confirmed_ms
