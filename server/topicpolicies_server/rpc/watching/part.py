@@ -17,7 +17,6 @@ from topicpolicies.v1 import service_pb2
 
 from ...cluster.board import Board
 from ...core.errors import PolicyError
-from ...core.names import Scope
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
@@ -212,8 +211,7 @@ class Part:
         await namespace.ready()
         self._failure = None
         if self._board is not None and topics is None:
-            heads, _, _ = await namespace.page(frozenset(Scope), None, namespace.documents)
-            await self._board.look({head.key.topic for head in heads})
+            await self._board.look(await namespace.topics())
             return self._look_away()
         return False
 
