@@ -230,7 +230,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
         running(loop)
 
     monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
-    for name in ("begin", "take", "bookmark", "parting", "close"):
+    for name in ("begin", "take", "bookmark", "last_bookmark", "close"):
 
         def count(part: Part, name: str = name, does: Callable[[Part], object] = vars(Part)[name]) -> object:
             done[name, turns] += 1
@@ -253,7 +253,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
         await stream.close()
 
     simulate(scenario)
-    assert {name for name, _ in done} == {"begin", "take", "bookmark", "parting", "close"}
+    assert {name for name, _ in done} == {"begin", "take", "bookmark", "last_bookmark", "close"}
     assert max(done.values()) <= streams.TURN
 
 
