@@ -126,9 +126,7 @@ class Part:
         if self._copying is not None:
             self._copying.look()
         if self._taking is not None:
-            batch = self._taking.take()
-            if batch is not None:
-                self._add_batch(batch, taken)
+            taken += self._taking.pieces(self._add_batch)
         return taken
 
     async def close(self) -> None:
@@ -188,6 +186,8 @@ class Part:
             self._fault = self._failure
             self._go(StageEvent.ENDS)
         else:
+            if self.outbox.token is None:  # the snapshot was not sent completely
+                self.outbox.reset(self._failure.reason, self._failure.message)
             self._go(StageEvent.FAILED)
 
     async def _load(self) -> bool:
@@ -249,9 +249,11 @@ class Part:
         watcher = await self._watcher_of(namespace, mark)
         self._taking = taking = Taking(namespace, watcher, self._board, self._selection, self._switches, self._wake)
         self._go(StageEvent.PLACED)
-        why = await taking.interrupted
-        outbox.token = self._place()
-        self._leave()
+        try:
+            why = await taking.interrupted
+        finally:
+            outbox.token = self._place()
+            self._leave()
         self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:
             outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
@@ -305,10 +307,10 @@ class Part:
                 taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if board.disabled(change.key.topic)]
             outbox.counts = outbox.counts or len(taken) > before
         if batch.synced and not outbox.synced:
-            outbox.synced = outbox.counts = True
             token = self._place()
             assert token is not None, "synced"
             taken.append(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms()))
+            outbox.synced = outbox.counts = True
         self.more = batch.more
 
     def _problem(self) -> PolicyError | None:

@@ -39,10 +39,12 @@ class Taking:
             wake: called when there is something to take.
         """
         self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
-        """Done when nothing more can be taken; its result says why."""
+        """Done when nothing more can be taken: its result says why; an exception, if what was taken could not be serialized."""
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
         self._confirmed_ms = namespace.confirmed_ms
+        self._stood: Token | None = None
+        """The token before the batch that could not be serialized."""
         self._namespace = namespace
         self._watcher = watcher
         self._board = board
@@ -57,8 +59,23 @@ class Taking:
         self._looking: Kept | None = None
         """The task that has the board look at unknown topics; None: there was none so far."""
 
-    def take(self) -> Batch | None:
+    def pieces(self, add: Callable[[Batch, list[bytes]], None]) -> list[bytes]:
+        """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back."""
+        stood, pieces = self.token, list[bytes]()
+        try:
+            batch = self._take()
+            if batch is not None:
+                add(batch, pieces)
+        except Exception as error:  # noqa: BLE001 (whoever awaits it has it)
+            self._stood = stood
+            self.interrupted.set_exception(error)
+            return []
+        return pieces
+
+    def _take(self) -> Batch | None:
         """Takes the next batch. None: a batch is held back, or nothing more can be taken and ``interrupted`` says why."""
+        if self.interrupted.done():
+            return None
         if self._namespace.phase is Phase.CLOSED:
             why = Interruption.CLOSED
         elif self._board is not None and self._board.concerns(self._switches, self._selection.topics):
@@ -70,20 +87,21 @@ class Taking:
                 why = Interruption.BEHIND
             except Replaced:
                 why = Interruption.REPLACED
-        if not self.interrupted.done():
-            self.interrupted.set_result(why)
+        self.interrupted.set_result(why)
         return None
 
     @property
     def confirmed_ms(self) -> int:
         """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
-        if self._held is None and self._watcher.has_all:
+        if self._held is None and self._watcher.has_all and not self._broken:
             self._confirmed_ms = self._namespace.confirmed_ms
         return self._confirmed_ms
 
     @property
     def token(self) -> Token | None:
         """The token of what was taken; None during a snapshot, and while a batch is held back."""
+        if self._broken:
+            return self._stood
         token = self._watcher.token if self._held is None else None
         if token is None or self._board is None:
             return token
@@ -95,6 +113,11 @@ class Taking:
             self._looking.cancel()
         self._held = None
         self._namespace.unwatch(self._watcher)
+
+    @property
+    def _broken(self) -> bool:
+        """Whether a batch could not be serialized."""
+        return self.interrupted.done() and not self.interrupted.cancelled() and self.interrupted.exception() is not None
 
     def _taken(self) -> Batch | None:
         if self._unknown:
