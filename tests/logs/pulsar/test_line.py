@@ -6,6 +6,7 @@ The others wait in their order.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,3 +132,65 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
     tasks[20].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert had == [number for number in range(50) if number != 20]
+
+
+async def _let_go(count: int) -> float:
+    """So many that wait go away, the last first: the processor time that one takes."""
+    line, over = QuestionLine(1), asyncio.Event()
+
+    async def wait() -> None:
+        async with line.place(60.0):
+            await over.wait()
+
+    first, *others = [asyncio.create_task(wait()) for _ in range(count)]
+    await asyncio.sleep(0)
+    began = time.process_time()
+    for task in reversed(others):
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    took = time.process_time() - began
+    over.set()
+    await first
+    return took / count
+
+
+async def test_who_goes_away_is_let_go_as_fast_from_a_long_line_as_from_a_short_one() -> None:
+    few = min([await _let_go(1_000) for _ in range(3)])
+    many = min([await _let_go(15_000) for _ in range(2)])
+    assert many < 3 * few
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(seed: int) -> None:
+    chance, line = random.Random(seed), QuestionLine(3)
+    had = most = 0
+
+    async def ask() -> None:
+        nonlocal had, most
+        try:
+            async with line.place(chance.choice((0.0, 0.001, 0.002, 10.0))):
+                had += 1
+                most = max(most, had)
+                try:
+                    await asyncio.sleep(0.001 * chance.randrange(3))
+                finally:
+                    had -= 1
+        except NoPlaceError:
+            pass
+
+    tasks = []
+    for _ in range(200):
+        tasks.append(asyncio.create_task(ask()))
+        if chance.random() < 0.3:
+            chance.choice(tasks).cancel()
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+        if chance.random() < 0.1:
+            await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert most == 3
+    async with line.place(0.0), line.place(0.0), line.place(0.0):
+        with pytest.raises(NoPlaceError):
+            async with line.place(0.0):
+                pass

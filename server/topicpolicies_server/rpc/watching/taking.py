@@ -61,13 +61,13 @@ class Taking:
 
     def pieces(self, add: Callable[[Batch, list[bytes]], None]) -> list[bytes]:
         """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back."""
-        stood, pieces = self.token, list[bytes]()
+        stood, pieces = self._watcher_token, list[bytes]()
         try:
             batch = self._take()
             if batch is not None:
                 add(batch, pieces)
         except Exception as error:  # noqa: BLE001 (whoever awaits it has it)
-            self._stood = stood
+            self._stood = self._marked(stood)
             self.interrupted.set_exception(error)
             return []
         return pieces
@@ -102,10 +102,7 @@ class Taking:
         """The token of what was taken; None during a snapshot, and while a batch is held back."""
         if self._broken:
             return self._stood
-        token = self._watcher.token if self._held is None else None
-        if token is None or self._board is None:
-            return token
-        return token._replace(left_out=self._board.mark(self._selection.topics))
+        return self._marked(self._watcher_token)
 
     def close(self) -> None:
         """Gives the watcher back, and ends the task that looks at topics."""
@@ -113,6 +110,14 @@ class Taking:
             self._looking.cancel()
         self._held = None
         self._namespace.unwatch(self._watcher)
+
+    @property
+    def _watcher_token(self) -> Token | None:
+        return self._watcher.token if self._held is None else None
+
+    def _marked(self, token: Token | None) -> Token | None:
+        """Returns the token with the topics that are left out."""
+        return token if token is None or self._board is None else token._replace(left_out=self._board.mark(self._selection.topics))
 
     @property
     def _broken(self) -> bool:
