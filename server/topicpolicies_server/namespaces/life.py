@@ -211,9 +211,10 @@ def after(state: State, event: Happening) -> State:
 class Life:
     """The life of one namespace: its state, and the view that answers."""
 
-    def __init__(self, asked: Callable[[], None]) -> None:
-        """Begins in Loading. ``asked``: called when the first caller waits for the next attempt."""
+    def __init__(self, asked: Callable[[], None], changed: Callable[[], None] = lambda: None) -> None:
+        """Begins in Loading. ``asked``: called when the first caller waits for the next attempt; ``changed``: after each change of state."""
         self._asked = asked
+        self._changed = changed
         self._state: State = Loading(_fresh())
         self.served: Follower | None = None
         """The follower whose view answers, or answered last; None: none has, or the namespace has ended."""
@@ -306,7 +307,7 @@ class Life:
 
     def last(self) -> Life:
         """Returns what replaces this object when the namespace has ended: the last state, hub and view, without reference cycles."""
-        left = Life(self._asked)
+        left = Life(self._asked, self._changed)
         left._state, left.hub, left._last = self._state, self.hub, self.view
         if self.served is not None:
             self.served.let_go()
@@ -316,6 +317,7 @@ class Life:
     def _go(self, event: Happening) -> None:
         before, self._state = self._state, after(self._state, event)
         now = self._state
+        self._changed()
         left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
         if left is not None and left is not self.reading:
             if left.continues:

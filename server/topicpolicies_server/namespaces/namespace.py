@@ -65,7 +65,7 @@ class Namespace:
         limits = common.limits
         self._usage = Usage(loop)
         pauses = Pauses(limits.load_retry_seconds, chance)
-        self._life = Life(pauses.ask)
+        self._life = Life(pauses.ask, self._usage.wake)
         self._updates = Updates(name, common, self._life, self._usage, chance)
         self._restating = Restating(name, common, self._life, self._updates, chance)
         seconds = limits.bookmark_interval_seconds / 2
@@ -184,14 +184,17 @@ class Namespace:
         if self._life.hub is not None:
             self._life.hub.unsubscribe(watcher)
 
-    def observe(self, observer: object) -> None:
-        """Keeps the namespace loaded, and its freshness confirmed (``freshness``), until ``unobserve``."""
-        self._usage.watching.add(observer)
+    def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
+        """Keeps the namespace loaded, and its freshness confirmed (``freshness``), until ``unobserve``.
+
+        ``wake`` is called when the phase of the namespace may have changed.
+        """
+        self._usage.watching[observer] = wake
         self._freshness.watched()
 
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
-        self._usage.watching.discard(observer)
+        self._usage.watching.pop(observer, None)
         self._usage.used()
 
     def hold(self, holder: object) -> None:

@@ -55,7 +55,7 @@ class Copying:
             PolicyError: the history can't be read, or the namespace can't be loaded.
         """
         history, name = histories.of(self._resources.registry), self._outbox.name
-        self.namespace.observe(self)
+        self.namespace.observe(self, self._wake)
         history.listen(name, self._signal)
         try:
             await self._copy()
@@ -101,7 +101,7 @@ class Copying:
             await outbox.emptied()
             if self.namespace.phase is Phase.CLOSED:
                 self.namespace = self._resources.registry.get(outbox.name)
-                self.namespace.observe(self)
+                self.namespace.observe(self, self._wake)
             if not stretch.more:
                 await self._new_entries()
 
