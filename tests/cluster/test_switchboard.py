@@ -193,7 +193,7 @@ def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(coun
     run(scenario)
 
 
-@pytest.mark.parametrize(("about", "asked"), [(ONE, "said"), (NAMESPACE, "namespace_disabled")])
+@pytest.mark.parametrize(("about", "asked"), [(ONE, "said"), (NAMESPACE, "namespace_said")])
 def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
     about: str, asked: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,3 +247,21 @@ def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, 
 def _problem(board: Board) -> Reason | None:
     """Why it can't be looked at."""
     return board.problem.reason if board.problem is not None else None
+
+
+def test_of_very_many_watched_namespaces_so_many_are_asked_about_in_a_second_and_each_in_turn() -> None:
+    async def scenario(bench: Bench, _: Board) -> None:
+        names = [f"acme/{number}" for number in range(1_000)]
+        boards = {name: bench.switchboard.join(name, bench, bench._wake) for name in names}
+        await asyncio.gather(*(board.look(()) for board in boards.values()))
+        await asyncio.sleep(30)
+        bench.source.asked.clear()
+        bench.source.properties[names[500]] = OFF
+        await asyncio.sleep(60)
+        asked = [bench.source.asked[name] for name in names]
+        assert sum(asked) <= 61 * 50 and min(asked) >= 2 and max(asked) <= 4
+        assert [name for name, board in boards.items() if board.switched] == [names[500]]
+        for name in names:
+            bench.switchboard.leave(name, bench)
+
+    run(scenario)

@@ -135,7 +135,7 @@ class Board:
     async def ask_namespace(self) -> None:
         """Looks up the namespace, like ``ask``."""
         try:
-            self._say_all(await self._attempt(self.namespace, self._admission.namespace_disabled(self.namespace), self._disabled))
+            self._say_all(await self._attempt(self.namespace, self._admission.namespace_said(self.namespace), self._disabled))
             if self._may_say is not None and asyncio.get_running_loop().time() >= self._list_at:
                 await self._list()
         except Exception as error:  # noqa: BLE001 (as above)

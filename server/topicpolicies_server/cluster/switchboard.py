@@ -4,7 +4,7 @@ What a watch has sent of a namespace is valid for one set of disabled topics. Wh
 of the topic's namespace, and a snapshot; and tokens name the set (``Board.mark``), so that no watch resumes where another set was valid.
 
 Pulsar does not notify anyone when the property changes, so it is looked up again and again while its namespace is watched: as often as its
-facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together.
+facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together, and at most as many namespaces, in turn.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Switchboard:
         self._soon: deque[tuple[Board, str]] = deque()
         self._later: deque[_Due] = deque()
         """Lookups in the order of their times: all wait equally long."""
+        self._next = 0
+        """The index of the board whose turn is next."""
         self._looking = Kept("the looking for disabled topics", self._look, failed=self._failed)
 
     def join(self, namespace: str, watcher: object, wake: Callable[[], None]) -> Board:
@@ -71,8 +73,10 @@ class Switchboard:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             boards = list(self._boards.values())
-            turn = [board.ask_namespace() for board in boards]
-            most = len(turn) + int(_PER_SECOND * _TICK_SECONDS)
+            most = int(_PER_SECOND * _TICK_SECONDS)
+            first = self._next % len(boards) if boards else 0
+            turn = [board.ask_namespace() for board in [*boards[first:], *boards[:first]][:most]]
+            self._next, most = first + most, len(turn) + most
             while len(turn) < most:
                 if self._soon:
                     board, topic = self._soon.popleft()

@@ -14,7 +14,7 @@ class Usage:
         """Begins unused. ``loop``: the event loop, whose clock counts."""
         self._loop = loop
         self.watching: dict[object, Callable[[], None] | None] = {}
-        """Watchers and observers, and how to wake those that are told of its state."""
+        """Watchers and observers, with what wakes those that follow the state of the namespace."""
         self.holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self.pending = 0
@@ -32,7 +32,7 @@ class Usage:
         return bool(self.watching)
 
     def wake(self) -> None:
-        """Its state may be another one."""
+        """Wakes the observers that follow the state of the namespace: it may have changed."""
         for wake in filter(None, self.watching.values()):
             wake()
 
