@@ -98,7 +98,7 @@ async def test_in_every_mode_it_is_told_at_once_that_a_log_is_lost_and_that_it_i
     history = open_history(tmp_path / "history.db", Bounds(1e9, 1 << 30))
     registry = Registry(log, Limits(load_retry_seconds=0.5), FoldContext(window_ms=30_000, sole_writer=True), history=history)
     request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
-    stream = WatchStream(Desk(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
+    stream = WatchStream(WatchResources(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
     told: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
 
     async def write(message: bytes) -> None:
@@ -110,7 +110,7 @@ async def test_in_every_mode_it_is_told_at_once_that_a_log_is_lost_and_that_it_i
             while (await told.get()).status.state != wanted:
                 pass
 
-    task = loop.create_task(stream.tell(write))
+    task = loop.create_task(stream.run(write))
     try:
         async with asyncio.timeout(10):
             while (await told.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:

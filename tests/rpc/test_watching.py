@@ -31,7 +31,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap, GapReason, Stream
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.watching import telling
+from topicpolicies_server.rpc.watching import serializing
 from topicpolicies_server.rpc.watching.part import Part
 
 from .conftest import TOPIC, Refusal
@@ -361,12 +361,12 @@ async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_says_so_and_go
 async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes_on_where_it_stood(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, mode: service_pb2.WatchMode.ValueType
 ) -> None:
-    tell = telling.told
+    serialize = serializing.change_pieces
 
     def fail(name: str, *rest: Any, **more: Any) -> Sequence[bytes]:
         if name == NAMESPACE:
             raise LookupError
-        return tell(name, *rest, **more)
+        return serialize(name, *rest, **more)
 
     other = "persistent://public/other/orders"
     told = Told(stub, namespaces=[NAMESPACE, "public/other"], mode=mode, bookmark_interval=Duration(seconds=1))
@@ -375,7 +375,7 @@ async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes
     await update(stub, 1)
     await told.change()
     with monkeypatch.context() as planted:
-        planted.setattr("topicpolicies_server.rpc.watching.part.told", fail)
+        planted.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
         begun = Told(stub, namespaces=[NAMESPACE, "public/other"], mode=mode)
         await update(stub, 2)
         failed = (await told.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1]
@@ -394,16 +394,16 @@ async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes
 async def test_a_snapshot_of_which_something_can_not_be_told_is_told_anew(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         await update(stub, number, f"{TOPIC}-{number}")
-    tell, told_of = telling.told, 0
+    serialize, calls = serializing.change_pieces, 0
 
     def fail(*some: Any, **more: Any) -> Sequence[bytes]:
-        nonlocal told_of
-        told_of += 1
-        if told_of == 2:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             raise LookupError
-        return tell(*some, **more)
+        return serialize(*some, **more)
 
-    monkeypatch.setattr("topicpolicies_server.rpc.watching.part.told", fail)
+    monkeypatch.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
     told = Told(stub, namespaces=[NAMESPACE], end_when_synced=True)
     events = await told.rest()
     at = kinds(events).index("reset")

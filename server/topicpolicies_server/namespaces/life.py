@@ -212,7 +212,7 @@ class Life:
     """The life of one namespace: its state, and the view that answers."""
 
     def __init__(self, asked: Callable[[], None], changed: Callable[[], None] = lambda: None) -> None:
-        """Begins in Loading. ``asked``: called when the first caller waits for the next attempt; ``changed``: after each change of state."""
+        """Begins in Loading. ``asked``: called when a caller first waits for the next attempt; ``changed``: after a change of state."""
         self._asked = asked
         self._changed = changed
         self._state: State = Loading(_fresh())

@@ -185,10 +185,7 @@ class Namespace:
             self._life.hub.unsubscribe(watcher)
 
     def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
-        """Keeps the namespace loaded, and its freshness confirmed (``freshness``), until ``unobserve``.
-
-        ``wake`` is called when the phase of the namespace may have changed.
-        """
+        """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``wake``: called when the phase may have changed."""
         self._usage.watching[observer] = wake
         self._freshness.watched()
 
