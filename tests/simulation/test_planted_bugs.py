@@ -18,7 +18,7 @@ from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
 from topicpolicies_server.core.chains.chain import Chain
-from topicpolicies_server.core.chains.ground import Ground
+from topicpolicies_server.core.chains.context import ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
@@ -112,7 +112,7 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
     original = Chain._again
 
     def planted(self: Chain, request: Request, error: PolicyError) -> None:
-        request.followed = False
+        request.overtaken_in_stream = False
         original(self, request, error)
 
     patch.setattr(Chain, "_again", planted)
@@ -132,7 +132,7 @@ def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     """Nobody remembers requests."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
-    patch.setattr(Ground, "known", lambda self, request, state: None)
+    patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def deletions_forget(patch: pytest.MonkeyPatch) -> None:
     """Of a deleted key nobody remembers requests, although the log still tells of them."""
     original = KeyState.remembers
     patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
-    patch.setattr(Ground, "known", lambda self, request, state: None)
+    patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -299,7 +299,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
 
 def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
     """What writes nothing is answered from the view as it is, however far it is behind."""
-    patch.setattr(Ground, "doubts", lambda self, request, version: False)
+    patch.setattr(ChainContext, "require_confirmation", lambda self, request, version: False)
 
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
