@@ -168,7 +168,7 @@ def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
         if number == len(before) + 1:
             for view in (eager, lazy):
                 view.loaded()
-                assert view.sight(JOINED_AT + 1) is None
+                assert view.check_all_seen(JOINED_AT + 1) is None
         if moves_on and number == len(before) // 2 + 1:
             for view in (eager, lazy):
                 view.complete_behind((position(complete + 3),))

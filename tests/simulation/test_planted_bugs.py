@@ -321,7 +321,7 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
     original = fold.fold
 
     def planted(state: KeyState, placed: Placed, context: FoldContext, computed_on: Settings | None = None) -> Folded:
-        if state.newest is not None and state.sighted(placed.published_at, context.window_ms):
+        if state.newest is not None and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
         return original(state, placed, context, computed_on)
 

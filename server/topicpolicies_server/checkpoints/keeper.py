@@ -319,8 +319,8 @@ class Keeper:
 
     def _take(self, name: str) -> None:
         assert self._kept is not None, "kept"
-        held = self._kept.view.held(name)
-        row = None if held is None else row_of(held)
+        cell = self._kept.view.key_cell(name)
+        row = None if cell is None else row_of(cell)
         self._copied.append((name, row))
         if row is not None:
             self._bytes += len(row.cell)

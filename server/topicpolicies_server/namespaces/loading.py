@@ -114,10 +114,10 @@ class Loader:
             self._read.set_result(None)
             self._patient_until = self._loop.time() + self._common.limits.join_patience_seconds
         now = self._common.now()
-        sighted_at = follower.view.sight(now)
+        all_seen_at = follower.view.check_all_seen(now)
         patience = self._patient_until - self._loop.time()
-        if sighted_at is not None and patience > 0:
-            self._loop.call_later(min(max(sighted_at - now, 1) / 1000, patience), follower.settled)
+        if all_seen_at is not None and patience > 0:
+            self._loop.call_later(min(max(all_seen_at - now, 1) / 1000, patience), follower.settled)
             return False
         return True
 

@@ -80,7 +80,7 @@ class Unfolding:
         self.size = 0
         self._until = (context.joined_at or 0) - context.window_ms
         """Entries published after this, in milliseconds since 1970, are folded at once: brokers may still compute from them, so their keys
-        are checked as soon as the log has been read (``View.sight``)."""
+        are checked as soon as the log has been read (``View.check_all_seen``)."""
         self._fold = fold
         self._tell = tell
         self._records = records

@@ -97,7 +97,7 @@ class RecentRequests:
         found.reverse()
         return found
 
-    def go_on(self, kept: Sequence[Texts]) -> None:
+    def restore(self, kept: Sequence[Texts]) -> None:
         """Adds requests that another process kept, oldest first, as newer than those here. If one is known already, the last answer stays.
 
         Raises:

@@ -17,9 +17,9 @@ KEPT     the same, but an entry can't be opened               KEPT     the error
 
 A topic without kept entries is FOLDED. A method that reads all keys first folds all topics; a caller that can wait folds them beforehand,
 some at a time. Three things are as if each entry had been folded when it was read: the requests that were applied lately (``fold/recent``);
-what the keys' states have dropped by the time of the last ``sight``; and that no key becomes idle (``lately``) while entries of it are
-kept, though other topics that are folded have advanced further. But changes are numbered, and cells are ordered, in the order in which
-events are folded; so only changes made when all is folded stand in the order of the log.
+what the keys' states have dropped by the time of the last ``check_all_seen``; and that no key becomes idle (``recent_cells``) while entries
+of it are kept, though other topics that are folded have advanced further. But changes are numbered, and cells are ordered, in the order in
+which events are folded; so only changes made when all is folded stand in the order of the log.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
-from ..fold.fold import FoldContext, Folded, KeyState, sight
+from ..fold.fold import FoldContext, Folded, KeyState, check_all_seen
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import Placed, Position
 from .cells import Trace
-from .lately import Lately
+from .recent_cells import RecentCells
 from .snapshot import Snapshot
 from .view import Head, View
 
@@ -99,7 +99,7 @@ class Late(Protocol):
 class Unfolded(View):
     """A view that may keep entries undecoded."""
 
-    __slots__ = ("_folding", "_kept", "_late", "_lines", "_numbers", "_sighted_at")
+    __slots__ = ("_all_seen_checked_at", "_folding", "_kept", "_late", "_lines", "_numbers")
 
     def __init__(
         self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, late: Late | None = None
@@ -111,11 +111,11 @@ class Unfolded(View):
         """The newest kept entry of each topic; ``Sealed.before`` leads to the others."""
         self._lines: dict[str, list[Sealed]] = {}
         """Of each topic of which some events are folded already, the kept entries, newest first, but for those kept since."""
-        self._cells.lately.default_factory = partial(Lately, context.window_ms, self._kept)
+        self._cells.recent_cells.default_factory = partial(RecentCells, context.window_ms, self._kept)
         self._folding: str | None = None
         """The topic whose entries are being folded; None: none is."""
         self._numbers = count(1)
-        self._sighted_at: int | None = None
+        self._all_seen_checked_at: int | None = None
 
     @property
     def unfolded(self) -> int:
@@ -123,12 +123,12 @@ class Unfolded(View):
         return len(self._kept)
 
     def keep(self, entry: Sealed) -> None:
-        """Keeps the next entry of the log. The entry must be so old that no broker computes from its document any more (``sight``)."""
+        """Keeps the next entry of the log. It must be so old that no broker computes from its document any more (``check_all_seen``)."""
         entry.context, entry.complete = self._context, self._complete
         entry.number = next(self._numbers)
         entry.before = self._kept.get(entry.topic)
         if entry.before is None and self._cells.has(entry.topic):
-            self._lines.setdefault(entry.topic, [])  # some events are folded already: ``sight`` must open this topic
+            self._lines.setdefault(entry.topic, [])  # some events are folded already: ``check_all_seen`` must open this topic
         self._kept[entry.topic] = entry
 
     def leave(self) -> None:
@@ -197,11 +197,11 @@ class Unfolded(View):
 
     def _folded(self, topic: str) -> None:
         """Is called when all kept entries of a topic are folded."""
-        if self._sighted_at is not None:
+        if self._all_seen_checked_at is not None:
             for scope in Scope:
                 state = super().state(PolicyKey(topic, scope))
                 if state is not None:
-                    sight(state, self._sighted_at, self._context.window_ms)
+                    check_all_seen(state, self._all_seen_checked_at, self._context.window_ms)
         if self._late is not None:
             self._late.unsealed(topic)
 
@@ -230,15 +230,15 @@ class Unfolded(View):
             self.open(placed.event.key.topic)
         return super().take(placed, computed_on)
 
-    def sight(self, now: int) -> int | None:
-        """Looks for keys with documents that were not seen (``View.sight``); first folds the topics of which some events are folded.
+    def check_all_seen(self, now: int) -> int | None:
+        """Looks for keys with documents that were not seen (``View``); first folds the topics of which some events are folded.
 
         Topics of which all entries are kept need not be folded for this: kept entries are old enough that nothing is missing.
         """
         for topic in list(self._lines):
             self.open(topic)
-        self._sighted_at = now
-        return super().sight(now)
+        self._all_seen_checked_at = now
+        return super().check_all_seen(now)
 
     # --- View: methods that read all keys first fold all topics, but for ``states`` and ``due``, which read folded keys only
 
