@@ -117,7 +117,7 @@ class Beginnings:
 
 
 def _behind(older: Follower, recorder: Recorder | None) -> Beginning:
-    place = older.keeper.place if older.keeper is not None and older.trusted and not older.unfolds else None
+    place = older.keeper.place if older.keeper is not None and older.trusted and not older.has_late_entries else None
     if place is None or (recorder is not None and not recorder.knows(place.start.identity, place.events)):
         return Beginning()
     return Beginning(place.start)

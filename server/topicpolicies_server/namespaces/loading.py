@@ -20,10 +20,10 @@ from ..tasks import Kept, Owned, asked_to_end
 from .beginning import Beginning, Beginnings
 from .common import Common, unavailable
 from .follower import Follower
+from .late_folding import LateFolder
 from .life import Closed, Failed, Life, Loading, Serving
 from .listeners import Owner
 from .retrying import Pauses
-from .unfolding import Unfolder
 
 _LOG = logging.getLogger(__name__)
 _LOSSES = 5
@@ -80,7 +80,7 @@ class Loader:
         """How often in a row the log was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
-        self.unfolder = Unfolder(name)
+        self.late_folder = LateFolder(name)
         """Folds, while the view answers, what was read and not folded before."""
         self._beginnings = Beginnings(name, common)
         self._closings = Owned(name)
@@ -99,7 +99,7 @@ class Loader:
     async def stop(self) -> None:
         """Ends the attempt that is under way; returns when no log is open but the one that serves."""
         await self._task.stop()
-        await self.unfolder.close()
+        await self.late_folder.close()
         await self._closings.close(cancel=False)
         self._owner, self._dismiss = None, _never
 

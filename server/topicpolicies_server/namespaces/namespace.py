@@ -155,7 +155,7 @@ class Namespace:
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
-        serving = await self._loader.unfolder.folded(self._ready)
+        serving = await self._loader.late_folder.folded(self._ready)
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
         return changes, more, serving.hub.token
 
@@ -170,7 +170,7 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        watcher = (await self._loader.unfolder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
+        watcher = (await self._loader.late_folder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
 
@@ -257,7 +257,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0 or self._loader.unfolder.busy
+        unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0 or self._loader.late_folder.busy
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:

@@ -123,7 +123,7 @@ class Reports:
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older_keeper)
-        self._loader.unfolder.serve(follower, self._all_folded)
+        self._loader.late_folder.serve(follower, self._all_folded)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()

@@ -10,7 +10,7 @@
 - ``pages``: the keys with a document, in order, for pages
 - ``snapshot``: heads as they stood at one moment
 - ``view``: the heads of one namespace; built from the modules above
-- ``unfolded``: a view that keeps log entries undecoded and folds them when their topic is needed
+- ``lazy_view``: a view that keeps log entries undecoded and folds them when their topic is needed
 - ``succession``: how a view's heads compare with those of the view that it replaces
 - ``restorable``: what of a view is kept for another process, and how that continues it
 - ``horizon``: from which places a watcher can resume with the heads alone

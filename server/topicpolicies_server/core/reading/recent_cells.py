@@ -23,7 +23,7 @@ CLAIMED  further ahead otherwise                                        CLAIMED 
 
 So events with times in the future make no cell idle too early, however many one producer writes. Nor do they keep other cells from becoming
 idle: a cell whose last event is in the future goes to the end of the line until its time comes. So does a cell whose next events are kept
-already and will be folded later than those of other cells (``unfolded``): when they are folded, the documents that they were computed from
+already and will be folded later than those of other cells (``lazy_view``): when they are folded, the documents that they were computed from
 may be old, but they were recent when the events were published.
 """
 
@@ -111,7 +111,7 @@ class RecentCells:
 
         Args:
             window_ms: W, in milliseconds.
-            awaited: topics with entries that are kept and not folded yet (``unfolded``): their cells do not become idle.
+            awaited: topics with entries that are kept and not folded yet (``lazy_view``): their cells do not become idle.
         """
         self._window_ms = window_ms
         self._awaited = awaited

@@ -230,8 +230,8 @@ class View(Restorable):
         missing = (state.joined for state in self._cells.joined(now, window) if not check_all_seen(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
-    def open_all(self) -> None:
-        """Folds all kept entries; a view of this class keeps none (but see ``unfolded``)."""
+    def fold_all(self) -> None:
+        """Folds all kept entries; a view of this class keeps none (but see ``lazy_view``)."""
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
         """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
@@ -250,7 +250,7 @@ class View(Restorable):
         Returns:
             The heads that changed in between: first the keys that vanished, then the others in this view's order.
         """
-        older.open_all()
+        older.fold_all()
         mine, theirs = self._cells, older._cells
         fresh = [
             (name, head)
