@@ -66,9 +66,7 @@ class _Delivery:
 
     __slots__ = ("decoded", "undecoded")
 
-    def __init__(
-        self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Placed | UndecodedEntry]], None] | None
-    ) -> None:
+    def __init__(self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Any]], None] | None) -> None:
         self.decoded = decoded
         self.undecoded = undecoded
         """Takes entries that need not be decoded, during the initial replay; None: ``decoded`` takes all."""
