@@ -32,9 +32,9 @@ from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
-from topicpolicies_server.namespaces.ends import Ends
+from topicpolicies_server.namespaces.confirmations import Confirmations
 from topicpolicies_server.namespaces.namespace import Namespace
-from topicpolicies_server.namespaces.repairs import Repairs
+from topicpolicies_server.namespaces.repair_schedule import RepairSchedule
 from topicpolicies_server.namespaces.versions import Versions
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
@@ -233,7 +233,7 @@ def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
 
 def no_repairs(patch: pytest.MonkeyPatch) -> None:
     """Nothing is ever repaired."""
-    patch.setattr(Repairs, "consider", lambda self, key, state: None)
+    patch.setattr(RepairSchedule, "consider", lambda self, key, state: None)
 
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
@@ -304,16 +304,16 @@ def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes while the log's end is being asked for takes that answer for his own."""
-    original = Ends.ask
+    original = Confirmations.confirm
 
-    def planted(self: Ends, request: Request) -> None:
+    def planted(self: Confirmations, request: Request) -> None:
         asking = self._asking.get(self._log.partition_of(request.key)) if self._log is not None else None
         if asking is not None:
             asking[1].append(request)
         else:
             original(self, request)
 
-    patch.setattr(Ends, "ask", planted)
+    patch.setattr(Confirmations, "confirm", planted)
 
 
 def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:

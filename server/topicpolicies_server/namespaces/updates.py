@@ -37,8 +37,8 @@ from ..core.policies.events import Event, Remembered
 from ..core.reasons import Reason
 from ..logs.change_log import Leadership, LogError, NotLeader
 from .common import Common
+from .confirmations import Confirmations, not_confirmed
 from .deadlines import Deadlines
-from .ends import Ends, not_confirmed
 from .follower import Follower
 from .life import Closed, Life, Serving
 from .refusing import refusal
@@ -81,7 +81,7 @@ class Updates:
         self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
         self.computed_on: Callable[[Event], Settings | None] = self.sequencer.computed_on
         """The document from which an event was computed, if a request waits for that event (``core/fold/fold``)."""
-        self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._confirmation_failed)
+        self._confirmations = Confirmations(name, limits.update_timeout_seconds / 2, self._confirmed, self._confirmation_failed)
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        self._ends.stop()
+        self._confirmations.stop()
         self.leads = False
         left = [request for request in self._deadlines.close() if not request.answered]
         for request in left:
@@ -200,7 +200,7 @@ class Updates:
 
     def moved(self, follower: Follower) -> None:
         """Notes that the view that answers has moved on."""
-        self._ends.moved(follower.positions)
+        self._confirmations.moved(follower.positions)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
@@ -211,13 +211,13 @@ class Updates:
         assert follower.log is not None, "open"
         self.leads = follower.log.leadership.leads
         found, self._found = self._found, {}
-        self._ends.serve(follower.log, follower.positions)
+        self._confirmations.serve(follower.log, follower.positions)
         self._perform(self.sequencer.reopened(found))
         self._admit_arrivals()
 
     def pause(self) -> None:
         """Stops asking where the log ends: no log serves."""
-        self._ends.stop()
+        self._confirmations.stop()
 
     def led(self, follower: Follower) -> None:
         """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
@@ -288,7 +288,7 @@ class Updates:
                 self._stages.appended(effect.event, effect.request)
                 self._append(effect.event, effects)
             else:
-                self._ends.ask(effect.request)
+                self._confirmations.confirm(effect.request)
 
     def _append(self, event: Event, effects: list[Effect]) -> None:
         """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""
