@@ -92,7 +92,8 @@ def test_the_table_of_the_first_page_is_the_one_that_holds() -> None:
         one, two = _opening(), _opening()
         states: list[State] = [Loading(mine), Serving(one, HUB), Failed(LOST), Failed(LOST, mine)]
         happenings: list[Happening] = [
-            Opened(two), Served(two, HUB), Missed(GONE), Lost(GONE, fresh), Asked(fresh), Began(fresh, stays_failed=True), CutOff(GONE, fresh)
+            Opened(two), Served(two, HUB), Missed(GONE), Lost(GONE, fresh), Asked(fresh), Began(fresh, stays_failed=True),
+            CutOff(GONE, fresh),
         ]  # fmt: skip
         assert {type(happening) for happening in happenings} | {Ended} == set(get_args(life_module.Happening))
         holds: dict[tuple[str, str], str] = {("Closed", "all"): "Closed", ("the", "Ended"): "Closed"}

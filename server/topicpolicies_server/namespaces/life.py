@@ -136,18 +136,21 @@ class Lost(NamedTuple):
 
     error: LogError
     next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Asked(NamedTuple):
     """A caller needs the namespace."""
 
     next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Began(NamedTuple):
     """A new attempt to load begins."""
 
     next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
     stays_failed: bool
 
 
@@ -156,6 +159,7 @@ class CutOff(NamedTuple):
 
     error: LogError
     next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Ended(NamedTuple):

@@ -147,7 +147,7 @@ class Watcher(ABC):
         self._owe(change)
         self.signal()
 
-    def owed_from(self, stood: Token, before: int) -> None:
+    def owed_again(self, stood: Token, before: int) -> None:
         """See ``feed.Member``."""
         self._stands, self._before = stood, before
 
