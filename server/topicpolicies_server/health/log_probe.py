@@ -29,8 +29,8 @@ _FIRST_SECONDS = 2.0
 """How long ``start`` waits for the first answer."""
 
 
-class LogWatch:
-    """Watches whether one log can be reached. It belongs to the event loop that starts it."""
+class LogProbe:
+    """Probes whether one log can be reached. It belongs to the event loop that starts it."""
 
     def __init__(self, log: ChangeLog, patience_seconds: float) -> None:
         """Asks nothing yet.
