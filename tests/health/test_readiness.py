@@ -20,7 +20,7 @@ class Told:
     def __init__(self, *, known: bool = False) -> None:
         self.readiness = Readiness(3.0, known=known)
         self.transitions: list[Transition] = []
-        self.readiness.tell(self.transitions.append)
+        self.readiness.add_listener(self.transitions.append)
 
     def fail(self, *times: float, error: LogError = GONE) -> None:
         """Questions at these times have no answer, and it takes half a second to know that."""

@@ -17,7 +17,6 @@ _BOTH = "the same thing of two logs, or of two files: each has its own, and nobo
 
 ALLOWED = {
     "About": _APART,
-    "Beginning": "where a log is read from, and how a namespace's opening begins: the latter hands the former on and never sees it",
     "Certificates": "of clients: those that are read, and the files that this server shows",
     "Check": _APART,
     "Compaction": _BOTH,

@@ -39,7 +39,7 @@ class About(NamedTuple):
     number: int
     """The number of the last change."""
     times: Mapping[int, int]
-    """The time of each partition by its events, in milliseconds since 1970 (``core/reading/lately``)."""
+    """The time of each partition by its events, in milliseconds since 1970 (``core/reading/recent_cells``)."""
     context: FoldContext
     """What the fold knew besides the log."""
     size: int

@@ -23,12 +23,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.reading.resumed import Helds
+from ..core.reading.restorable import KeyCells
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
 from .about import About
-from .cells import helds_of
+from .cells import key_cells_of
 from .file import Counted, NamespaceRow, Row
 from .place import FilePlace, Whose
 
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
     about: About
-    cells: Iterator[Helds]
+    cells: Iterator[KeyCells]
     """All keys, in the order of their names. Iterating raises ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
     """The numbers and contents of the rows of requests, the oldest first."""
@@ -256,7 +256,7 @@ class Store:
             self._connection = None
 
 
-def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Helds]:
+def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[KeyCells]:
     rows = total = 0
     last = ""
     for page in file.cells(connection, row.id, PAGE):
@@ -268,7 +268,7 @@ def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iter
         last = names[-1]
         rows += len(page)
         total += sum(sums)
-        yield helds_of(names, kinds, cells)
+        yield key_cells_of(names, kinds, cells)
     if Counted(rows, total) != row.cells:
         raise Damaged(f"of {name} there are {rows} cells, where {row.cells.rows} others were written")
 

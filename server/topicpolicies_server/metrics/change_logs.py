@@ -29,7 +29,7 @@ class ChangeLogMetrics:
         self._registry = registry
         self._readiness = registry.common.readiness
         self._transitions: Counter[str] = Counter()
-        self._readiness.tell(self._count)
+        self._readiness.add_listener(self._count)
 
     def _count(self, transition: Transition) -> None:
         self._transitions[transition.after.value] += 1

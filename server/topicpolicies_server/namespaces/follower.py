@@ -17,19 +17,19 @@ from ..checkpoints import Keeper, Restored
 from ..core.fold.fold import FoldContext
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
+from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.unfolded import Sealed
 from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity, Share
+from .late_folding import LateEntries, LateFolding, Step, complete_after
 from .listeners import Owner, Recorder, Taken
-from .unfolding import Keeping, Step, Unfolding, complete_after
 
 _LOG = logging.getLogger(__name__)
 
 
-class Follower(Keeping):
+class Follower(LateFolding):
     """A ``LogSink`` that keeps a view."""
 
     def __init__(
@@ -115,8 +115,9 @@ class Follower(Keeping):
         else:
             self._restored = None
             if self._first and self._context.joined_at is not None:
-                self._unfolding = Unfolding(self._context, complete, self._fold_late, self._tell_late, records=self._recorder is not None)
-            self.view = View(self._context, complete) if self._unfolding is None else self._unfolding.view
+                records = self._recorder is not None
+                self._late_entries = LateEntries(self._context, complete, self._fold_one_late, self._tell_late, records=records)
+            self.view = View(self._context, complete) if self._late_entries is None else self._late_entries.view
             self.readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
@@ -149,10 +150,10 @@ class Follower(Keeping):
         self.forget()
         if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
             return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        if self._unfolding is not None:
-            self._unfolding.close()
+        if self._late_entries is not None:
+            self._late_entries.close()
         self.view = View(self._context)
-        self.log = self.keeper = self.readback = self._unfolding = self._restored = None
+        self.log = self.keeper = self.readback = self._late_entries = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -167,17 +168,17 @@ class Follower(Keeping):
                 self.view.complete_behind(complete_after(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
-    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
         """Takes entries that the log's reader delivered, decoded or not."""
         readback, log = self.readback, self.log
         if readback is None or log is None:
-            self._wait(self.read_unopened, entries)
-        elif self._unfolding is None or not readback.undisputed:
-            self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
+            self._wait(self.read_undecoded, entries)
+        elif self._late_entries is None or not readback.undisputed:
+            self.read([entry.decode() if isinstance(entry, UndecodedEntry) else entry for entry in entries])
         else:
-            unfolding = self._unfolding
+            late = self._late_entries
             self.view.complete_behind(complete_after(log))
-            self._report(lambda owner: self._take_unopened(owner, unfolding, readback.skim(entries)))
+            self._report(lambda owner: self._take_undecoded(owner, late, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""
@@ -228,7 +229,7 @@ class Follower(Keeping):
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Returns whether a new opening of the log may continue this view: nothing that the view has not seen was compacted away."""
-        if not (self.trusted and not self.unfolds and identity == self.identity and len(complete) == len(self.positions)):
+        if not (self.trusted and not self.has_late_entries and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
@@ -245,10 +246,10 @@ class Follower(Keeping):
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        if self._unfolding is None:
+        if self._late_entries is None:
             self._record(lambda recorder: recorder.caught_up())
         else:
-            self._unfold(owner, self._unfolding.in_doubt())
+            self._record_late(owner, self._late_entries.fold_rest_if_crowded())
         owner.loaded(self)
 
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
@@ -318,7 +319,7 @@ class Follower(Keeping):
     def _note(self) -> None:
         """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
-        if folded and not (self._unfolding is not None and self._unfolding.queue(folded)):
+        if folded and not (self._late_entries is not None and self._late_entries.queue(folded)):
             self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:

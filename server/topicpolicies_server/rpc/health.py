@@ -77,7 +77,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._of_all = ("", "readiness", service)
         self._watches: dict[Call, _Watch] = {}
         """The open watches by call, the oldest first."""
-        readiness.tell(self._wake)
+        readiness.add_listener(self._wake)
 
     @property
     def watches(self) -> int:

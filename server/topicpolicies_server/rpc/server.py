@@ -22,7 +22,7 @@ from ..cluster.opening import open_admission
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
-from ..health import LogWatch, Pulse, Readiness, report
+from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, open_history
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
 from ..metrics.server import CacheSizes
@@ -66,7 +66,7 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._watch: LogWatch | None = None
+        self._probe: LogProbe | None = None
         self._journal: Journal | None = None
         self._trusted: Callable[[bytes], None] | None = None
         """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
@@ -88,8 +88,8 @@ class Server:
     @property
     def readiness(self) -> Readiness:
         """Whether the server is ready: the change log can be reached, and the server does not stop."""
-        assert self._watch is not None, "started"
-        return self._watch.readiness
+        assert self._probe is not None, "started"
+        return self._probe.readiness
 
     @property
     def authorizations(self) -> Authorizations | None:
@@ -114,9 +114,9 @@ class Server:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self._registry, self._watch = registry, watch = await self._open_namespaces(parts)
+        self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
-        refuses = watch.readiness.refuses_waiting
+        refuses = probe.readiness.refuses_waiting
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
         if admission is not None:
             parts.push_async_callback(admission.close)
@@ -141,7 +141,7 @@ class Server:
         server = listening.server
         server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
         others = LibraryServices(server, calls, limits.max_message_bytes)
-        health = HealthService(watch.readiness, registry, SERVICE, limits.max_health_watches, permitting)
+        health = HealthService(probe.readiness, registry, SERVICE, limits.max_health_watches, permitting)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
@@ -149,8 +149,8 @@ class Server:
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
-        parts.push_async_callback(watch.stop)
-        await watch.start()
+        parts.push_async_callback(probe.stop)
+        await probe.start()
         await listening.start()
         unread = Unread(calls)
         parts.push_async_callback(unread.close)
@@ -162,8 +162,8 @@ class Server:
 
         A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
         """
-        if self._watch is not None:
-            self._watch.readiness.drained(time.monotonic())
+        if self._probe is not None:
+            self._probe.readiness.drained(time.monotonic())
         async with self._turn:
             await self._parts.aclose()
 
@@ -174,7 +174,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogWatch]:
+    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogProbe]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         log = await open_log(config.log, limits, lambda: config.advertise or self.address)
@@ -186,14 +186,14 @@ class Server:
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
         pauses = config.pause_repairs
         registry = Registry(log, limits, context, read_only=config.read_only, pause_repairs=pauses, history=history)
-        watch = LogWatch(log, limits.log_patience_seconds)
-        registry.heed(watch.readiness)
+        probe = LogProbe(log, limits.log_patience_seconds)
+        registry.heed(probe.readiness)
         kept = config.checkpoints
         if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.default_path)) is not None:
             parts.push_async_callback(checkpoints.close)
             registry.keep_checkpoints(checkpoints)
         parts.push_async_callback(registry.close)
-        return registry, watch
+        return registry, probe
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
         """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""

@@ -24,7 +24,7 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
-from ..core.traces import Trail
+from ..core.traces import StageTimes
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
@@ -218,7 +218,7 @@ class Servicer:
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request
         if context.span is not None:
-            request.trail = Trail(context.started, context.span)
+            request.stage_times = StageTimes(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)

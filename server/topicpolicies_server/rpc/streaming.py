@@ -142,7 +142,7 @@ class UpdateStream:
                 namespace.give_up(request)
             for request in left:
                 for tell in self.observers:
-                    tell(request, None, self._now() - request.came)
+                    tell(request, None, self._now() - request.arrived_at)
 
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -217,9 +217,9 @@ class UpdateStream:
             request: Request | None = None
             try:
                 where, request = requests.read_change(change, self._author, index)
-                request.sequence, request.stream, request.came = change.sequence, self._order, came
+                request.sequence, request.stream, request.arrived_at = change.sequence, self._order, came
                 if self.span is not None:
-                    request.trail = self.span.follows(perf_counter())
+                    request.stage_times = self.span.follows(perf_counter())
                 if self._turns is not None:
                     wire = wholes[where] if where in wholes else wholes.setdefault(where, self._whole(where))
                     if wire is None:
@@ -331,7 +331,7 @@ class UpdateStream:
             self._ready.set()
         self._results.append((sequence, request, answer))
         for tell in self.observers:
-            tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
+            tell(request, answer, self._now() - request.arrived_at if request is not None and request.arrived_at else 0.0)
 
     def _add_failure(self, sequence: int, request: Request | None, error: BaseException) -> None:
         """Gives a change the result INTERNAL because of an unforeseen error, which is logged."""

@@ -14,7 +14,7 @@ from pulsar import Result
 from tests.logs.recorder import Recorder
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.health import watch
+from topicpolicies_server.health import log_probe
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError, Reached
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
@@ -203,7 +203,7 @@ async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_wai
     with monkeypatch.context() as patched, pytest.raises(LogError, match="No reader"):
         patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
         await reach.ask()
-    assert time.monotonic() - began < watch._ANSWER_SECONDS
+    assert time.monotonic() - began < log_probe._ANSWER_SECONDS
     assert len(asked) == 4, "side by side"
     await admin.close()
     await cluster.shut()

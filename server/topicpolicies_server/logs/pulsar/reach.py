@@ -24,7 +24,7 @@ from .contacts import Contacts
 _SECONDS = 3.0
 """How long one answer may take."""
 _TOTAL_SECONDS = 3.5
-"""How long all answers of brokers may take together: less than the caller waits (``health/watch``)."""
+"""How long all answers of brokers may take together: less than the caller waits (``health/log_probe``)."""
 _ASKED = 4
 """How many logs are checked at once. Those that turn out to be gone do not count any more, so the next call checks others."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}

@@ -34,9 +34,9 @@ def change_pieces(
     if run is None:
         return _made(name, batch.changes, wire, board, with_before=with_before, own=own)
     way = (wire, with_before, board, len(board.switched) if board is not None else 0)
-    pieces = run.told.get(way)
+    pieces = run.serialized.get(way)
     if pieces is None:
-        pieces = run.told[way] = _made(name, batch.changes, wire, board, with_before=with_before, own=own)
+        pieces = run.serialized[way] = _made(name, batch.changes, wire, board, with_before=with_before, own=own)
     return pieces
 
 

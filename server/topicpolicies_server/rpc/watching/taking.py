@@ -168,9 +168,9 @@ class Taking:
 def _unknown(batch: Batch, board: Board | None) -> frozenset[str]:
     """Returns the topics of a batch that the board does not know. A run of known topics only is marked, for other watchers that take it."""
     run = batch.run
-    if board is None or (run is not None and board in run.known_to):
+    if board is None or (run is not None and board in run.checked_by):
         return frozenset()
     unknown = frozenset(change.key.topic for change in batch.changes if not board.knows(change.key.topic))
     if run is not None and not unknown:
-        run.known_to.add(board)
+        run.checked_by.add(board)
     return unknown

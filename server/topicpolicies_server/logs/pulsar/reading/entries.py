@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ....core.names import Scope
 from ....core.policies.events import Event, Placed, Position
-from ....core.reading.unfolded import Sealed
+from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
@@ -87,7 +87,7 @@ class Entries:
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
         return self._decoded(place, message, *self._at_hand)
 
-    def sealed(self, place: MessageId, message: Any) -> Placed | Sealed | None:
+    def undecoded(self, place: MessageId, message: Any) -> Placed | UndecodedEntry | None:
         """Does the same as ``entry``, but leaves the message encoded if that can wait; of such an entry only the topic is known."""
         codec, version = self._at_hand
         topic = None if message is None or codec is None else codec.topic(message.partition_key())
@@ -96,7 +96,7 @@ class Entries:
         self.last = place
         self.newest_schema = max(self.newest_schema, version)
         self._published = message.publish_timestamp()
-        return SealedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
+        return UndecodedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
 
     def ready(self, message: Any) -> bool:
         """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
@@ -163,8 +163,8 @@ class Entries:
         return Placed(self._partition, position, event, published, producer, problem)
 
 
-class SealedMessage(Sealed):
-    """An entry that keeps the library's message and decodes it only when it is opened."""
+class UndecodedMessage(UndecodedEntry):
+    """An entry that keeps the library's message and decodes it only when ``decode`` is called."""
 
     __slots__ = ("_codec", "_message", "_read")
 
@@ -194,6 +194,6 @@ class SealedMessage(Sealed):
         """The size of the message's payload in bytes."""
         return int(self._message.length())
 
-    def opened(self) -> Placed:
+    def decode(self) -> Placed:
         """Returns the decoded entry."""
         return self._read(self.position, self.published_at, self._message, self._codec)

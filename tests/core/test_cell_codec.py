@@ -17,9 +17,9 @@ from tests.core.test_frozen import DOCUMENTS, IDS, KEY, NAMES, POSITIONS, TEXTS,
 from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.keystate import Joined, KeyState, Noted
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.reading.cell_codec import Unreadable, from_bytes, to_bytes
 from topicpolicies_server.core.reading.cells import name_of
 from topicpolicies_server.core.reading.heads import Cell
-from topicpolicies_server.core.reading.whole import Unreadable, from_bytes, to_bytes
 
 
 @st.composite

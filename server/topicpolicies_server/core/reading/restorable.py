@@ -27,7 +27,7 @@ _THERE = 3 << SHOWN
 """The flags of which any says that there is a document."""
 
 
-class Held(NamedTuple):
+class KeyCell(NamedTuple):
     """One key with its cell."""
 
     name: str
@@ -35,10 +35,10 @@ class Held(NamedTuple):
     kept: Kept
     """The key's cell as it is, frozen or live."""
     lately: bool
-    """Whether the key had events lately (``lately``)."""
+    """Whether the key had events lately (``recent_cells``)."""
 
 
-class Helds(NamedTuple):
+class KeyCells(NamedTuple):
     """Some keys with their cells, in columns: for a million keys, making a tuple each takes longer than all the rest."""
 
     names: Sequence[str]
@@ -47,13 +47,13 @@ class Helds(NamedTuple):
     """The names of the keys that had events lately."""
 
     @classmethod
-    def of(cls, keys: Iterable[Held]) -> Helds:
+    def of(cls, keys: Iterable[KeyCell]) -> KeyCells:
         """Returns some keys in columns, in the order of their names."""
-        found = sorted(keys, key=lambda held: held.name)
-        return cls([held.name for held in found], [held.kept for held in found], [held.name for held in found if held.lately])
+        found = sorted(keys, key=lambda cell: cell.name)
+        return cls([cell.name for cell in found], [cell.kept for cell in found], [cell.name for cell in found if cell.lately])
 
 
-class Resumed:
+class Restorable:
     """The part of ``View`` that copies its content to another process and back."""
 
     __slots__ = ("_absent", "_cells", "_complete", "_forgotten", "_heads", "_number", "_pages", "gone")
@@ -76,22 +76,22 @@ class Resumed:
     @property
     def times(self) -> dict[int, int]:
         """The time of each partition by its events, in milliseconds since 1970."""
-        return {partition: lately.now for partition, lately in self._cells.lately.items() if lately.now is not None}
+        return {partition: lately.now for partition, lately in self._cells.recent_cells.items() if lately.now is not None}
 
     def names(self) -> list[str]:
         """Returns the names of all keys, as of now."""
         return [name for name, _ in self._cells.items()]
 
     def topics(self) -> set[str]:
-        """The topics that have a document, as of now: nothing but names is looked at."""
+        """Returns the topics that have a document, as of now: reads the names of keys only."""
         return {key_of(name).topic for scope in Scope for name in self._pages.after(frozenset((scope,)), None)}
 
-    def held(self, name: str) -> Held | None:
+    def key_cell(self, name: str) -> KeyCell | None:
         """Returns a key with its cell, to be read only; None: there is none."""
         kept = self._cells.kept(name)
-        return None if kept is None else Held(name, kept, any(name in lately for lately in self._cells.lately.values()))
+        return None if kept is None else KeyCell(name, kept, any(name in lately for lately in self._cells.recent_cells.values()))
 
-    def go_on(self, pages: Iterable[Helds], *, number: int, forgotten: Mapping[int, Position], times: Mapping[int, int]) -> None:
+    def restore(self, pages: Iterable[KeyCells], *, number: int, forgotten: Mapping[int, Position], times: Mapping[int, int]) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
 
         Args:
@@ -101,7 +101,7 @@ class Resumed:
             times: the time of each partition by its events, in milliseconds since 1970.
         """
         self._number, self._forgotten = number, dict(forgotten)
-        found: list[tuple[list[int], Helds]] = []
+        found: list[tuple[list[int], KeyCells]] = []
         lately: list[str] = []
         for page in pages:
             told = [_BEGINNING(kept) if isinstance(kept, bytes) else _beginning(kept) for kept in page.kept]
@@ -113,7 +113,7 @@ class Resumed:
                 self._absent.update((name, None) for name, (flags, _) in zip(page.names, told, strict=True) if not flags & _THERE)
             lately += page.lately
         for run in _in_order(found):
-            self._cells.go_on(run)
+            self._cells.restore(run)
         for name in sorted(self._absent, key=self._number_of):
             self._absent.move_to_end(name)
         self._begin_times(lately, times)
@@ -133,7 +133,7 @@ class Resumed:
             elif kept is not None:
                 cells[kept.partition].append((name, kept.touched_at))
         for partition, now in times.items():
-            self._cells.lately[partition].begin(sorted(cells[partition], key=_touched_at), now)
+            self._cells.recent_cells[partition].begin(sorted(cells[partition], key=_touched_at), now)
 
 
 def _beginning(cell: Cell) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def _beginning(cell: Cell) -> tuple[int, int]:
     return HEAD | (_THERE if cell.document is not None else 0), cell.head.number
 
 
-def _in_order(found: Sequence[tuple[list[int], Helds]]) -> Iterator[Sequence[tuple[str, Kept]]]:
+def _in_order(found: Sequence[tuple[list[int], KeyCells]]) -> Iterator[Sequence[tuple[str, Kept]]]:
     """Yields names with their cells in the order of the heads' numbers, some at a time.
 
     No sort blocks other threads for long. Usually most numbers are those of some key: then each cell is put in the slot of its number,

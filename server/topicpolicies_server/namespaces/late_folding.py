@@ -1,6 +1,6 @@
 """Entries that were read and are kept unfolded: folded some at a time, while the view answers already.
 
-The kept entries of a topic are folded as soon as a caller needs that topic (``core/reading/unfolded``); a caller that needs all topics
+The kept entries of a topic are folded as soon as a caller needs that topic (``core/reading/lazy_view``); a caller that needs all topics
 waits until all are folded. What follows for a topic from its entries, a repair or a line in the log about an entry that can't be read, is
 done once they are folded.
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 from ..checkpoints import Keeper
 from ..core.fold.fold import FoldContext, Folded
 from ..core.policies.events import Placed, Position
-from ..core.reading.unfolded import Sealed, Unfolded
+from ..core.reading.lazy_view import LazyView, UndecodedEntry
 from ..core.reading.view import Head, View
 from ..logs.change_log import NamespaceLog
 from ..tasks import Owned
@@ -50,8 +50,8 @@ Step: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """A log entry, the head before it, what it did, and the head that it made; None: it made none."""
 
 
-class Unfolding:
-    """The entries that one opening keeps unfolded (``core/reading/unfolded.Late``).
+class LateEntries:
+    """The entries that one opening keeps unfolded (``core/reading/lazy_view.LateSink``).
 
     Attributes:
         view: the view that keeps them.
@@ -76,15 +76,15 @@ class Unfolding:
             tell: called with each topic that is folded, and how many of its entries could not be read.
             records: whether there is a recorder.
         """
-        self.view = Unfolded(context, complete, late=self)
+        self.view = LazyView(context, complete, late=self)
         self.size = 0
         self._until = (context.joined_at or 0) - context.window_ms
         """Entries published after this, in milliseconds since 1970, are folded at once: brokers may still compute from them, so their keys
-        are checked as soon as the log has been read (``View.sight``)."""
+        are checked as soon as the log has been read (``View.check_all_seen``)."""
         self._fold = fold
         self._tell = tell
         self._records = records
-        self._line: deque[Sealed | Taken] = deque()
+        self._line: deque[UndecodedEntry | Taken] = deque()
         self._keeping = True
         self._problems = 0
         """How many entries of the topic that is being folded could not be read."""
@@ -94,15 +94,15 @@ class Unfolding:
         """Whether all entries are folded, and the history has got all events."""
         return not (self.view.unfolded or self._line)
 
-    def take(self, entries: Iterable[Placed | Sealed], decoded: Callable[[Sequence[Placed]], None]) -> None:
+    def take(self, entries: Iterable[Placed | UndecodedEntry], decoded: Callable[[Sequence[Placed]], None]) -> None:
         """Keeps the entries that may be kept; ``decoded`` takes the others, in order."""
         rest: list[Placed] = []
         keep, line = self.view.keep, self._line
         for entry in entries:
-            if not isinstance(entry, Sealed):
+            if not isinstance(entry, UndecodedEntry):
                 rest.append(entry)
             elif not self._keeping or entry.published_at > self._until:
-                rest.append(entry.opened())
+                rest.append(entry.decode())
             else:
                 if rest:
                     decoded(rest)
@@ -120,20 +120,20 @@ class Unfolding:
         self._line.extend(events)
         return True
 
-    def some(self, most: int = AT_A_TIME) -> list[Taken]:
+    def fold_some(self, most: int = AT_A_TIME) -> list[Taken]:
         """Folds some of the kept entries. Returns the events that the history is to get now."""
         if not self._records:
-            self.view.unfold(most)
+            self.view.fold_kept(most)
             return []
         told: list[Taken] = []
         line, left = self._line, most
         while line and len(told) < most:
             first = line[0]
-            if isinstance(first, Sealed):
+            if isinstance(first, UndecodedEntry):
                 if first.noted is None:
                     if left <= 0:
                         break
-                    left -= self.view.open_some(first.topic, left)  # the entry is the oldest of its topic
+                    left -= self.view.fold_some(first.topic, left)  # the entry is the oldest of its topic
                 assert first.noted is not None, "folded"
                 told.append(first.noted)
             else:
@@ -145,50 +145,50 @@ class Unfolding:
         """Ends keeping: there may be no room for all of what is kept, so its real size has to be known."""
         self._keeping = False
 
-    def beside(self, came: int) -> list[Taken]:
+    def fold_alongside(self, came: int) -> list[Taken]:
         """Folds a multiple of what came, if there may be no room for all. Returns the events that the history is to get now."""
-        return [] if self._keeping else self.some(_ROOM * came)
+        return [] if self._keeping else self.fold_some(_ROOM * came)
 
-    def in_doubt(self) -> list[Taken]:
+    def fold_rest_if_crowded(self) -> list[Taken]:
         """Folds the rest, once all has come, if there may be no room for it. Returns the events that the history is to get now."""
         told: list[Taken] = []
         while not self._keeping and not self.over:
-            told += self.some()
+            told += self.fold_some()
         return told
 
     def close(self) -> None:
         """Ends the reports of the view: all is folded, or the view is dropped."""
         self.view.leave()
 
-    def take_late(self, entry: Sealed, placed: Placed) -> None:
-        """Folds an entry that was kept (``Late``)."""
+    def take_late(self, entry: UndecodedEntry, placed: Placed) -> None:
+        """Folds an entry that was kept (``LateSink``)."""
         placed, before, folded, change = self._fold(placed)
         self._problems += placed.problem != ""
         if self._records:
             entry.noted = placed, before, folded, change if change is not None else before
 
-    def unsealed(self, topic: str) -> None:
-        """Reports a topic of which no entry is kept any more (``Late``)."""
+    def topic_folded(self, topic: str) -> None:
+        """Reports a topic of which no entry is kept any more (``LateSink``)."""
         problems, self._problems = self._problems, 0
         self._tell(topic, problems)
 
 
-class Keeping(ABC):
+class LateFolding(ABC):
     """The part of a follower that deals with entries that are kept unfolded."""
 
     view: View
     _owner: Owner | None
     share: Share
     _caught_up: bool
-    _unfolding: Unfolding | None = None
+    _late_entries: LateEntries | None = None
     """What was read and is not folded yet; None: nothing."""
     keeper: Keeper | None
     """Makes checkpoints of the view once all is folded; None: there are none."""
 
     @property
-    def unfolds(self) -> bool:
+    def has_late_entries(self) -> bool:
         """Whether there are entries that are not folded yet, or folded events that the recorder has not got."""
-        return self._unfolding is not None
+        return self._late_entries is not None
 
     @abstractmethod
     def _fold(self, placed: Placed) -> Step: ...
@@ -205,28 +205,28 @@ class Keeping(ABC):
     @abstractmethod
     def _count(self, owner: Owner) -> None: ...
 
-    def _take_unopened(self, owner: Owner, unfolding: Unfolding, entries: Sequence[Placed | Sealed]) -> None:
-        unfolding.take(entries, partial(self._take, owner))
-        if not self.share.has_room_for(len(self.view), unfolding.size):
-            unfolding.stop_keeping()
-        self._unfold(owner, unfolding.beside(len(entries)))
+    def _take_undecoded(self, owner: Owner, late: LateEntries, entries: Sequence[Placed | UndecodedEntry]) -> None:
+        late.take(entries, partial(self._take, owner))
+        if not self.share.has_room_for(len(self.view), late.size):
+            late.stop_keeping()
+        self._record_late(owner, late.fold_alongside(len(entries)))
 
-    def unfold(self) -> bool:
+    def fold_late(self) -> bool:
         """Folds some of the kept entries, as long as there is an owner. Returns whether there are more."""
-        if (unfolding := self._unfolding) is not None:
-            self._report(lambda owner: self._unfold(owner, unfolding.some()))
-        return self._unfolding is not None and self._owner is not None
+        if (late := self._late_entries) is not None:
+            self._report(lambda owner: self._record_late(owner, late.fold_some()))
+        return self._late_entries is not None and self._owner is not None
 
-    def _unfold(self, owner: Owner, told: Sequence[Taken]) -> None:
+    def _record_late(self, owner: Owner, told: Sequence[Taken]) -> None:
         if told:
             self._record(lambda recorder: recorder.noted(told))
         self._count(owner)
-        if self._caught_up and self._unfolding is not None and self._unfolding.over:
-            self._unfolding.close()
-            self._unfolding = None
+        if self._caught_up and self._late_entries is not None and self._late_entries.over:
+            self._late_entries.close()
+            self._late_entries = None
             self._record(lambda recorder: recorder.caught_up())
 
-    def _fold_late(self, placed: Placed) -> Step:
+    def _fold_one_late(self, placed: Placed) -> Step:
         """Folds an entry that was kept."""
         step = self._fold(placed)
         if self.keeper is not None:
@@ -238,29 +238,29 @@ class Keeping(ABC):
             self._owner.folded_late(cast("Follower", self), topic, unreadable)
 
 
-class Folding(Protocol):
-    """A follower, as far as ``Unfolder`` needs it."""
+class FoldsLate(Protocol):
+    """A follower, as far as ``LateFolder`` needs it."""
 
     @property
-    def unfolds(self) -> bool:
+    def has_late_entries(self) -> bool:
         """Whether there are entries that are not folded yet."""
 
-    def unfold(self) -> bool:
+    def fold_late(self) -> bool:
         """Folds some of them. Returns whether there are more."""
 
 
-S = TypeVar("S", bound="ServingFolding")
+S = TypeVar("S", bound="HasFollower")
 
 
-class ServingFolding(Protocol):
-    """A view that answers (``life.Serving``), as far as ``Unfolder`` needs it."""
+class HasFollower(Protocol):
+    """A view that answers (``life.Serving``), as far as ``LateFolder`` needs it."""
 
     @property
-    def follower(self) -> Folding:
+    def follower(self) -> FoldsLate:
         """The follower whose view it is."""
 
 
-class Unfolder:
+class LateFolder:
     """Folds the kept entries of a namespace's view in a task, while the view answers."""
 
     def __init__(self, name: str) -> None:
@@ -275,9 +275,9 @@ class Unfolder:
         """Whether there are entries left to fold."""
         return not self._over.is_set()
 
-    def serve(self, follower: Folding, done: Callable[[], None]) -> None:
+    def serve(self, follower: FoldsLate, done: Callable[[], None]) -> None:
         """Begins to fold for a view that answers. ``done`` is called when all is folded, unless that is so already."""
-        if follower.unfolds:
+        if follower.has_late_entries:
             self._over.clear()
             self._tasks.begin(self._run(follower, done), "folding what was read")
 
@@ -288,7 +288,7 @@ class Unfolder:
             PolicyError: as ``ready`` does.
         """
         serving = await ready()
-        if serving.follower.unfolds or self.busy:  # the task may be yet to call ``done``
+        if serving.follower.has_late_entries or self.busy:  # the task may be yet to call ``done``
             await self._over.wait()
             serving = await ready()
         return serving
@@ -298,11 +298,11 @@ class Unfolder:
         await self._tasks.close(cancel=True)
         self._over.set()
 
-    async def _run(self, follower: Folding, done: Callable[[], None]) -> None:
+    async def _run(self, follower: FoldsLate, done: Callable[[], None]) -> None:
         try:
             more = True
             while more:
-                more = follower.unfold()
+                more = follower.fold_late()
                 await asyncio.sleep(0)
             done()
         finally:

@@ -11,7 +11,7 @@ _MOST = 1_000
 """Namespaces of which the last failure is kept; beyond that the oldest is forgotten, and would be logged again."""
 
 
-class Complaints:
+class LoadFailures:
     """The last failure of each namespace, until it is loaded."""
 
     def __init__(self) -> None:

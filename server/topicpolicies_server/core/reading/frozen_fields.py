@@ -78,8 +78,8 @@ def trimmed(data: bytes, now: int, window_ms: int) -> bytes | None:
     return None if idle is None else data[:end] if idle else data
 
 
-def sighted(data: bytes, now: int, window_ms: int) -> bytes | None:
-    """Returns a frozen key as ``joining.sight`` leaves it, if that returns True; None: it does not, or the key must be thawed for it.
+def once_all_seen(data: bytes, now: int, window_ms: int) -> bytes | None:
+    """Returns a frozen key as ``joining.check_all_seen`` leaves it, if that returns True; None: it does not, or the key must be thawed.
 
     Args:
         data: the frozen key.

@@ -1,4 +1,4 @@
-"""Publishes the repairs of one namespace, one by one, so that brokers show its heads; ``repairs`` decides when."""
+"""Publishes the repairs of one namespace, one by one, so that brokers show its heads; ``repair_schedule`` decides when."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .activity import Repair
 from .common import Common
 from .follower import Follower
 from .life import Life, Serving
-from .repairs import RepairOutcome, Repairs
+from .repair_schedule import RepairOutcome, RepairSchedule
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
 
 
-class Restating:
+class RepairPublisher:
     """The repairs of one namespace, as its log allows them."""
 
     def __init__(self, name: str, common: Common, life: Life, updates: Updates, chance: random.Random) -> None:
@@ -38,7 +38,7 @@ class Restating:
         self._common = common
         self._life = life
         self._updates = updates
-        self._repairs = Repairs(asyncio.get_running_loop(), chance, common.gate, self._publish, self._cancelled)
+        self._repairs = RepairSchedule(asyncio.get_running_loop(), chance, common.gate, self._publish, self._cancelled)
 
     @property
     def due(self) -> int:

@@ -12,7 +12,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, KeyState, repair_du
 from topicpolicies_server.core.fold.keystate import ALONE
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.unfolded import Sealed, Unfolded
+from topicpolicies_server.core.reading.lazy_view import LazyView, UndecodedEntry
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.logs.stamps import from_properties, to_properties
 
@@ -23,8 +23,8 @@ KEYS = [PolicyKey(f"persistent://a/b/topic-{number}", scope) for number in range
 DOCUMENTS: list[dict[str, bytes]] = [{}, {"x": b"1"}, {"x": b"2"}, {"y": b"1"}, {"x": b"1", "y": b"1"}]
 
 
-class Entry(Sealed):
-    """A placed event that counts how often it is opened."""
+class Entry(UndecodedEntry):
+    """A placed event that counts how often it is decoded."""
 
     def __init__(self, placed: Placed, topic: str, *, broken: bool = False) -> None:
         super().__init__(placed.partition, placed.position, topic, placed.published_at)
@@ -40,9 +40,9 @@ class Entry(Sealed):
     def size(self) -> int:
         return 100
 
-    def opened(self) -> Placed:
+    def decode(self) -> Placed:
         if self.broken:
-            raise OSError("it can't be opened")
+            raise OSError("it can't be decoded")
         self.times += 1
         return as_read(self.placed)
 
@@ -134,7 +134,7 @@ def inside(state: KeyState | None) -> Any:
     return parts
 
 
-def same(lazy: Unfolded, eager: View, key: PolicyKey) -> None:
+def same(lazy: LazyView, eager: View, key: PolicyKey) -> None:
     assert told(lazy.head(key)) == told(eager.head(key))
     assert inside(lazy.state(key)) == inside(eager.state(key))
     assert lazy.version(key) == eager.version(key)
@@ -158,17 +158,17 @@ def an_update(key: int = 0, ago: int = 0, *, keeps: bool = False) -> Step:
 def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
     before: list[Step], after: list[Step], complete: int, moves_on: bool
 ) -> None:
-    eager, lazy = View(CONTEXT, (position(complete),)), Unfolded(CONTEXT, (position(complete),))
+    eager, lazy = View(CONTEXT, (position(complete),)), LazyView(CONTEXT, (position(complete),))
     entries: list[Entry] = []
     for number, step in enumerate([*before, *after], 1):
         for look in step.looks:
             same(lazy, eager, KEYS[look])
         if step.unfolds:
-            lazy.unfold(1)
+            lazy.fold_kept(1)
         if number == len(before) + 1:
             for view in (eager, lazy):
                 view.loaded()
-                assert view.sight(JOINED_AT + 1) is None
+                assert view.check_all_seen(JOINED_AT + 1) is None
         if moves_on and number == len(before) // 2 + 1:
             for view in (eager, lazy):
                 view.complete_behind((position(complete + 3),))
@@ -191,9 +191,9 @@ def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
     assert [told(head) for head in lazy.page(scopes, None, 10)[0]] == [told(head) for head in eager.page(scopes, None, 10)[0]]
 
 
-def filled(count: int = 5) -> tuple[Unfolded, list[Entry]]:
+def filled(count: int = 5) -> tuple[LazyView, list[Entry]]:
     """A view that keeps an entry of each of some topics."""
-    view = Unfolded(CONTEXT, ("",))
+    view = LazyView(CONTEXT, ("",))
     entries = []
     for number in range(count):
         key = PolicyKey(f"persistent://a/b/topic-{number}", Scope.LOCAL)
@@ -232,10 +232,10 @@ def test_whoever_looks_at_all_keys_finds_all_folded(look: Any) -> None:
 
 def test_some_are_folded_at_a_time_the_first_that_came_first() -> None:
     view, entries = filled()
-    assert view.unfold(2)
+    assert view.fold_kept(2)
     assert [entry.times for entry in entries] == [1, 1, 0, 0, 0]
-    assert not view.unfold(3)
-    assert not view.unfold(3)
+    assert not view.fold_kept(3)
+    assert not view.fold_kept(3)
 
 
 def test_an_entry_that_cannot_be_opened_is_told_to_whoever_looks_and_nothing_of_its_topic_is_folded() -> None:
@@ -244,7 +244,7 @@ def test_an_entry_that_cannot_be_opened_is_told_to_whoever_looks_and_nothing_of_
     second = entries[1].placed._replace(position=position(8))
     view.keep(Entry(second, topic, broken=True))
     for _ in range(2):
-        with pytest.raises(OSError, match="opened"):
+        with pytest.raises(OSError, match="decoded"):
             view.head(KEYS[2])
     assert view.unfolded == 5
     assert list(view.states()) == []
@@ -257,7 +257,7 @@ def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked
         stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("*",))
         return Placed(0, position(number), Event(key, Action.UPDATE, {"x": b"1"}, stamp), JOINED_AT - 2 * W)
 
-    view = Unfolded(FoldContext(window_ms=W), ("",))
+    view = LazyView(FoldContext(window_ms=W), ("",))
     view.recent.most = 5
     for number in range(1, 9):
         view.keep(Entry(update(number), f"persistent://a/b/topic-{number}"))
@@ -265,7 +265,7 @@ def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked
     for number in (8, 1, 4):
         view.head(key._replace(topic=f"{key.topic}{number}"))
     view.take(update(9))
-    view.open_all()
+    view.fold_all()
     assert len(view.recent) == 5
     found = [view.recent.find(key._replace(topic=f"{key.topic}{number}"), f"request-{number}") for number in range(1, 10)]
     assert [each is not None for each in found] == [False] * 4 + [True] * 5
@@ -276,20 +276,20 @@ def test_a_topic_with_very_many_entries_is_folded_some_at_a_time_in_their_order_
         stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("x",))
         return Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}, stamp), number)
 
-    view, eager = Unfolded(CONTEXT), View(CONTEXT)
+    view, eager = LazyView(CONTEXT), View(CONTEXT)
     entries = [Entry(placed(number), KEYS[0].topic) for number in range(1, 101)]
     for entry in entries[:60]:
         view.keep(entry)
     opened = 0
     while opened < 50:
-        assert view.unfold(7)
+        assert view.fold_kept(7)
         now = sum(entry.times for entry in entries)
         assert opened < now <= opened + 7
         opened = now
-    assert view.open_some(KEYS[0].topic, 1) == 1
+    assert view.fold_some(KEYS[0].topic, 1) == 1
     for entry in entries[60:]:  # the log goes on
         view.keep(entry)
-    assert view.unfold(40) and view.unfolded == 1
+    assert view.fold_kept(40) and view.unfolded == 1
     for entry in entries:
         eager.take(entry.placed)
     assert told(view.head(KEYS[0])) == told(eager.head(KEYS[0]))
@@ -298,16 +298,16 @@ def test_a_topic_with_very_many_entries_is_folded_some_at_a_time_in_their_order_
 
 
 def test_of_a_topic_of_which_some_is_folded_an_entry_that_can_not_be_opened_keeps_what_is_left() -> None:
-    view = Unfolded(CONTEXT)
+    view = LazyView(CONTEXT)
     entries = [
         Entry(Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}), number), KEYS[0].topic, broken=number == 4)
         for number in range(1, 6)
     ]
     for entry in entries:
         view.keep(entry)
-    assert view.unfold(2)
+    assert view.fold_kept(2)
     for _ in range(2):
-        with pytest.raises(OSError, match="can't be opened"):
+        with pytest.raises(OSError, match="can't be decoded"):
             view.head(KEYS[0])
     entries[3].broken = False
     head = view.head(KEYS[0])
@@ -320,12 +320,12 @@ def test_a_topic_of_which_some_is_folded_keeps_what_the_rest_was_computed_from_t
     documents = [{"ttl": b"1"}, {"ttl": b"1", "rate": b"2"}, {"ttl": b"1", "size": b"3"}]
     events = [Placed(0, position(number), Event(hot, Action.UPDATE, each), number) for number, each in enumerate(documents, 1)]
     events += [Placed(0, position(number), Event(other, Action.UPDATE, {"x": b"%d" % number}), number * W // 2) for number in range(4, 24)]
-    eager, lazy = View(CONTEXT, ("",)), Unfolded(CONTEXT, ("",))
+    eager, lazy = View(CONTEXT, ("",)), LazyView(CONTEXT, ("",))
     for placed in events:
         eager.take(placed)
         assert placed.event is not None
         lazy.keep(Entry(placed, placed.event.key.topic))
-    assert lazy.open_some(hot.topic, 2) == 2
+    assert lazy.fold_some(hot.topic, 2) == 2
     assert told(lazy.head(other)) == told(eager.head(other))
     head = lazy.head(hot)
     assert told(head) == told(eager.head(hot))
@@ -366,7 +366,7 @@ class Slow(NamedTuple):
     )
 )
 def test_whatever_is_folded_first_and_however_slowly_the_log_was_written_the_heads_are_the_same(steps: list[Slow]) -> None:
-    eager, lazy = View(CONTEXT, ("",)), Unfolded(CONTEXT, ("",))
+    eager, lazy = View(CONTEXT, ("",)), LazyView(CONTEXT, ("",))
     at = 0
     for number, step in enumerate(steps, 1):
         at += step.pause
@@ -376,7 +376,7 @@ def test_whatever_is_folded_first_and_however_slowly_the_log_was_written_the_hea
         eager.take(placed)
         lazy.keep(Entry(placed, key.topic))
     for step in steps:
-        lazy.open_some(KEYS[step.folded].topic, step.folds)
+        lazy.fold_some(KEYS[step.folded].topic, step.folds)
     for key in KEYS:
         assert told(lazy.head(key)) == told(eager.head(key))
         assert lazy.restatement(key, "repair") == eager.restatement(key, "repair")

@@ -13,7 +13,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces import ends
+from topicpolicies_server.namespaces import confirmations
 
 from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
 
@@ -222,7 +222,7 @@ def test_an_end_that_is_never_read_is_asked_for_again() -> None:
         began = both.mine.loop.time()
         assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
         assert not answers
-        assert both.mine.loop.time() - began >= ends._AGAIN_SECONDS
+        assert both.mine.loop.time() - began >= confirmations._AGAIN_SECONDS
 
     async def patient(unused: Bench) -> None:
         storage = MemoryStorage(now=unused.loop.milliseconds)
@@ -307,7 +307,7 @@ def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_
 
         log.end = end  # type: ignore[method-assign]
         assert unconfirmed(await error_of(both.mine.set(1))), "the end that was told does not come"
-        await asyncio.sleep(3 * ends._AGAIN_SECONDS)
+        await asyncio.sleep(3 * confirmations._AGAIN_SECONDS)
         assert not answers, "the second question was not answered"
         assert not both.mine.namespace.busy
         assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
@@ -322,12 +322,12 @@ def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the
         await both.theirs.set(2)
         given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
         await asyncio.sleep(0.05)
-        told = both.mine.namespace._updates._ends._told
-        assert sum(len(requests) for _, requests in told[0]) == 100, "the case: they wait"
+        ends = both.mine.namespace._updates._confirmations._ends
+        assert sum(len(requests) for _, requests in ends[0]) == 100, "the case: they wait"
         for each in given_up:
             each.cancel()
-        await asyncio.sleep(2 * ends._AGAIN_SECONDS)
-        assert not told.get(0)
+        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
+        assert not ends.get(0)
         both.release()
         assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
 
@@ -348,8 +348,8 @@ def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> No
         await asyncio.sleep(0.05)
         cancelled.cancel()
         assert unconfirmed(await error_of(both.mine.set(1)))
-        await asyncio.sleep(2 * ends._AGAIN_SECONDS)
-        assert not both.mine.namespace.busy and not both.mine.namespace._updates._ends._told
+        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
+        assert not both.mine.namespace.busy and not both.mine.namespace._updates._confirmations._ends
         assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
 
     pair(scenario)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.health import LogWatch, Pulse, State, report
+from topicpolicies_server.health import LogProbe, Pulse, State, report
 from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
 from topicpolicies_server.logs.memory import MemoryLog
@@ -41,23 +41,23 @@ class FakeLog:
         self.cut.append(error)
 
 
-def watch(log: object, patience: float = 0.2) -> LogWatch:
-    return LogWatch(cast("ChangeLog", log), patience)
+def probe(log: object, patience: float = 0.2) -> LogProbe:
+    return LogProbe(cast("ChangeLog", log), patience)
 
 
 async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.health")
     log = FakeLog()
-    watching = watch(log)
-    await watching.start()
-    assert watching.readiness.ready, "a start returns with the first answer"
+    probing = probe(log)
+    await probing.start()
+    assert probing.readiness.ready, "a start returns with the first answer"
     log.error = GONE
-    await eventually(lambda: watching.readiness.cut_off)
+    await eventually(lambda: probing.readiness.cut_off)
     await asyncio.sleep(0.5)
     assert log.cut == [GONE], "the log is told once"
     log.error = None
-    await eventually(lambda: watching.readiness.ready)
-    await watching.stop()
+    await eventually(lambda: probing.readiness.ready)
+    await probing.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
         "not ready: the change log can't be reached: No broker is reached.",
         "ready: the change log is reached again",
@@ -69,11 +69,11 @@ async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(
     caplog.set_level(logging.INFO, "topicpolicies_server.health")
     log = FakeLog()
     log.error = GONE
-    watching = watch(log, 60.0)
-    await watching.start()
+    probing = probe(log, 60.0)
+    await probing.start()
     log.error = None
-    await eventually(lambda: watching.readiness.ready)
-    await watching.stop()
+    await eventually(lambda: probing.readiness.ready)
+    await probing.stop()
     assert [record.getMessage() for record in caplog.records] == ["ready: the change log is reached"]
 
 
@@ -81,45 +81,45 @@ async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(
 async def test_asking_that_fails_in_a_way_that_nobody_foresaw_is_no_answer_and_goes_on(error: BaseException) -> None:
     log = FakeLog()
     log.error = error
-    watching = watch(log)
-    await watching.start()
-    await eventually(lambda: watching.readiness.cut_off)
+    probing = probe(log)
+    await probing.start()
+    await eventually(lambda: probing.readiness.cut_off)
     log.error = None
-    await eventually(lambda: watching.readiness.ready)
-    await watching.stop()
+    await eventually(lambda: probing.readiness.ready)
+    await probing.stop()
 
 
 async def test_a_log_that_hangs_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
-    watching = watch(log)
-    await watching.start()
-    await eventually(lambda: watching.readiness.cut_off)
-    assert watching.readiness.problem is not None and watching.readiness.problem.message == "There was no answer within 0.1 s."
-    await watching.stop()
+    probing = probe(log)
+    await probing.start()
+    await eventually(lambda: probing.readiness.cut_off)
+    assert probing.readiness.problem is not None and probing.readiness.problem.message == "There was no answer within 0.1 s."
+    await probing.stop()
 
 
 async def test_a_process_that_was_stopped_itself_does_not_blame_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.2)
     log = FakeLog()
-    watching = watch(log)
-    await watching.start()
+    probing = probe(log)
+    await probing.start()
     log.hangs = True
     await eventually(lambda: log.asked > 1)
     time.sleep(1.5)  # noqa: ASYNC251 - nothing runs, as if the process had been stopped
     log.hangs = False
     asked = log.asked
     await eventually(lambda: log.asked > asked + 1)
-    assert watching.readiness.ready and watching.readiness.transitions == 1, "it was not told to be out of reach"
-    await watching.stop()
+    assert probing.readiness.ready and probing.readiness.transitions == 1, "it was not told to be out of reach"
+    await probing.stop()
 
 
 async def test_a_process_that_was_stopped_before_is_not_cut_off_when_it_is_stopped_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.3)
     log = FakeLog()
-    watching = watch(log)
-    await watching.start()
+    probing = probe(log)
+    await probing.start()
     for _ in range(3):
         log.hangs = True
         asked = log.asked
@@ -128,48 +128,48 @@ async def test_a_process_that_was_stopped_before_is_not_cut_off_when_it_is_stopp
         log.hangs = False
         asked = log.asked
         await eventually(lambda before=asked: log.asked > before + 1)  # type: ignore[misc]
-    assert watching.readiness.ready and watching.readiness.transitions == 1, "there were answers between the pauses"
-    await watching.stop()
+    assert probing.readiness.ready and probing.readiness.transitions == 1, "there were answers between the pauses"
+    await probing.stop()
 
 
 async def test_a_process_that_is_stopped_again_and_again_believes_that_the_log_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.watch._ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr("topicpolicies_server.health.watch._LATE_SECONDS", 0.05)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._LATE_SECONDS", 0.05)
     log = FakeLog()
     log.hangs = True
-    watching = watch(log)
-    await watching.start()
+    probing = probe(log)
+    await probing.start()
     for _ in range(40):
-        if watching.readiness.cut_off:
+        if probing.readiness.cut_off:
             break
         time.sleep(0.2)  # noqa: ASYNC251
         await asyncio.sleep(0.05)
-    assert watching.readiness.cut_off
-    await watching.stop()
+    assert probing.readiness.cut_off
+    await probing.stop()
 
 
 async def test_a_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.watch._FIRST_SECONDS", 0.1)
+    monkeypatch.setattr("topicpolicies_server.health.log_probe._FIRST_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
-    watching = watch(log, 3.0)
-    await watching.start()
-    assert watching.readiness.state is State.STARTING and not watching.readiness.ready
-    await watching.stop()
+    probing = probe(log, 3.0)
+    await probing.start()
+    assert probing.readiness.state is State.STARTING and not probing.readiness.ready
+    await probing.stop()
 
 
 async def test_a_log_in_memory_is_always_reached() -> None:
-    watching = watch(MemoryLog())
-    await watching.start()
-    assert watching.readiness.ready
-    await watching.stop()
+    probing = probe(MemoryLog())
+    await probing.start()
+    assert probing.readiness.ready
+    await probing.stop()
 
 
 async def test_an_event_loop_that_does_not_turn_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    watching, pulse = watch(MemoryLog()), Pulse()
-    assert all(not check.problem for check in report(watching.readiness, pulse).ready)
+    probing, pulse = probe(MemoryLog()), Pulse()
+    assert all(not check.problem for check in report(probing.readiness, pulse).ready)
     monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + pulse_module.STUCK_SECONDS + 1)
-    (loop,) = report(watching.readiness, pulse).live
+    (loop,) = report(probing.readiness, pulse).live
     assert loop.problem == "The event loop has not turned for 31 s."
     monkeypatch.undo()
     pulse.stop()

@@ -18,7 +18,7 @@ QUEUE = 10_000
 """Default limit: updates of one key that may wait to be computed or confirmed."""
 
 
-class Told(NamedTuple):
+class FoundEvent(NamedTuple):
     """What the fold made of an event that was read back while the log was opened anew (``Sequencer.reopened``)."""
 
     folded: Folded
@@ -52,7 +52,7 @@ class Settled(NamedTuple):
 Effect: TypeAlias = Append | Confirm | Settled
 
 
-class Ground:
+class ChainContext:
     """The lookups, limits and effects that the chains of one namespace share."""
 
     __slots__ = ("_applied", "_effects", "_shared", "depth", "new_id", "queue", "state")
@@ -84,12 +84,12 @@ class Ground:
         """Adds the effect that hands an event to the log. ``request``: the event's request, if this is the first append."""
         self._effects.append(Append(event, request))
 
-    def doubts(self, request: Request, version: Position) -> bool:
+    def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
         left_behind = "" < request.etag < version  # versions only grow: the demanded one never comes back
         if request.confirmed or left_behind or not self._shared():
             return False
-        request.doubted = True
+        request.needs_confirmation = True
         self._effects.append(Confirm(request))
         return True
 

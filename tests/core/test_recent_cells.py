@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from topicpolicies_server.core.reading.lately import WINDOWS, Time
+from topicpolicies_server.core.reading.recent_cells import WINDOWS, EventClock
 
 W = 1_000
 DAY = 86_400_000
 
 
 def times(*events: tuple[str, int]) -> list[int]:
-    time = Time(W)
+    time = EventClock(W)
     return [time.after(at, producer) for producer, at in events]
 
 
@@ -57,7 +57,7 @@ def test_a_clock_that_was_ahead_before_a_pause_is_not_believed_for_having_been_s
 
 
 def test_claims_are_bounded() -> None:
-    time = Time(W)
+    time = EventClock(W)
     time.after(0, "a")
     for number in range(1, 1_000):
         assert time.after(number * DAY, f"b{number}") == 0
@@ -70,7 +70,7 @@ def test_with_one_wrong_clock_nothing_is_idle_that_had_an_event_lately_and_all_b
     chance = random.Random(seed)
     off = {name: chance.randrange(-W // 2, W // 2 + 1) for name in "abc"}
     off["wrong"] = chance.choice((-1, 1)) * chance.choice((3 * W, 5 * W, DAY, chance.randrange(3 * W, 10 * DAY)))
-    time, real = Time(W), 20 * DAY
+    time, real = EventClock(W), 20 * DAY
     touched: list[tuple[int, int]] = []
     for _ in range(400):
         real += chance.choice((1_500, 4_000, 60_000, 3 * DAY)) if chance.random() < 0.1 else chance.randrange(200)

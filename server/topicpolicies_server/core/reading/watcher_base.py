@@ -12,9 +12,9 @@ BEHIND         nothing: raises ``Lagged``                                       
 REPLACED       nothing: raises ``Replaced``                                       REPLACED                       REPLACED
 =============  =====================================  ==========================  =============================  =======================
 
-``Latest`` becomes BEHIND, too, when a head is corrected with a version that watchers were sent already (``Head.takes_back``): its readers
-compare versions, and would keep the wrong document. "Unknown" is a watcher that stands ahead of the view, if events up to where it stands
-may be gone (``horizon``).
+``Latest`` becomes BEHIND, too, when a head is corrected with a version that watchers were sent already (``Head.is_correction``): its
+readers compare versions, and would keep the wrong document. "Unknown" is a watcher that stands ahead of the view, if events up to where it
+stands may be gone (``horizon``).
 
 A watcher keeps the changes that it is owed itself, added by ``notify``: references to changes that all watchers share. A watcher of a whole
 namespace that is FOLLOWING, and up to date, enters the ``feed`` of watchers like it, and keeps only its place in that. It leaves the feed,
@@ -141,7 +141,7 @@ class Watcher(ABC):
             return
         if self._floor is not None and not self._floor.is_before(change):
             return
-        if change.takes_back and not self._needs_every_change:
+        if change.is_correction and not self._needs_every_change:
             self._end(_State.BEHIND)
             self.signal()
             return
@@ -152,7 +152,7 @@ class Watcher(ABC):
         self._owe(change)
         self.signal()
 
-    def owed_from(self, stood: Token, before: int) -> None:
+    def owed_again(self, stood: Token, before: int) -> None:
         """See ``feed.Member``."""
         self._stands, self._before = stood, before
 

@@ -16,7 +16,7 @@ from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reading.unfolded import Unfolded
+from topicpolicies_server.core.reading.lazy_view import LazyView
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.follower import Follower
@@ -195,7 +195,7 @@ def test_what_is_kept_until_somebody_looks_is_kept_beside_checkpoints_too_and_th
         await loaded_anew(bench)
         assert not resumed(bench), "there is no checkpoint yet"
         view = served(bench).view
-        assert isinstance(view, Unfolded)
+        assert isinstance(view, LazyView)
         left = [view.unfolded]
         await asyncio.sleep(5)
         left.append(view.unfolded)

@@ -6,7 +6,7 @@ what there is                                              where the opening beg
 a view that answered, and may be continued, and its        behind that view, which is continued (``Follower.continues``)
 keeper knows what stands at its place in the log
 no view that answered, and a checkpoint that can be used   behind the checkpoint
-neither of them, or a doubt                                at the log's beginning
+neither of them, or a doubt                                at the log's starting_point
 =========================================================  ===============================================================================
 
 The log decides in the end (``NamespaceLog.resumed``). Most failures have nothing to do with where an opening began. After one that may
@@ -39,7 +39,7 @@ from .listeners import Recorder
 _LOG = logging.getLogger(__name__)
 
 
-class Beginning(NamedTuple):
+class StartingPoint(NamedTuple):
     """Where an opening begins, and with which view."""
 
     start: Start | None = None
@@ -53,7 +53,7 @@ class Beginning(NamedTuple):
         return () if self.start is None else (self.start,)
 
 
-class Beginnings:
+class StartingPoints:
     """Decides where the openings of one namespace's log begin."""
 
     def __init__(self, name: str, common: Common) -> None:
@@ -62,18 +62,18 @@ class Beginnings:
         self._common = common
         self._doubted = self._begun = self._resumed = False
 
-    async def next(self, older: Follower | None, recorder: Recorder | None) -> Beginning:
+    async def next(self, older: Follower | None, recorder: Recorder | None) -> StartingPoint:
         """Returns where the next opening begins.
 
         Args:
             older: the follower whose view answered last; None: none has.
             recorder: writes down what is folded; it has to know everything up to that place.
         """
-        beginning = Beginning()
+        starting_point = StartingPoint()
         if not self._doubted:
-            beginning = _behind(older, recorder) if older is not None else await self._restored(recorder)
-        self._begun, self._resumed = beginning.start is not None, False
-        return beginning
+            starting_point = _behind(older, recorder) if older is not None else await self._restored(recorder)
+        self._begun, self._resumed = starting_point.start is not None, False
+        return starting_point
 
     def opened(self, log: NamespaceLog) -> None:
         """Notes that the log is open, and whether it is read from that place on."""
@@ -101,23 +101,23 @@ class Beginnings:
         unforeseen = isinstance(error, Exception) and not isinstance(error, LogError)
         self._doubted |= unforeseen or (self._resumed and (nothing_came or not trusted))
 
-    async def _restored(self, recorder: Recorder | None) -> Beginning:
+    async def _restored(self, recorder: Recorder | None) -> StartingPoint:
         """Returns the place behind the last checkpoint, if that can be used; else the log's beginning."""
         checkpoints, common = self._common.checkpoints, self._common
         if checkpoints is None:
-            return Beginning()
+            return StartingPoint()
         with common.activity.restoring():
             restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
         if restored is None:
-            return Beginning()
+            return StartingPoint()
         if recorder is not None and not recorder.knows(restored.about.identity, restored.about.events):
             _LOG.info("%s: the history does not go as far as the checkpoint, so the log is read from its beginning", self._name)
-            return Beginning()
-        return Beginning(restored.start, restored)
+            return StartingPoint()
+        return StartingPoint(restored.start, restored)
 
 
-def _behind(older: Follower, recorder: Recorder | None) -> Beginning:
-    place = older.keeper.place if older.keeper is not None and older.trusted and not older.unfolds else None
+def _behind(older: Follower, recorder: Recorder | None) -> StartingPoint:
+    place = older.keeper.place if older.keeper is not None and older.trusted and not older.has_late_entries else None
     if place is None or (recorder is not None and not recorder.knows(place.start.identity, place.events)):
-        return Beginning()
-    return Beginning(place.start)
+        return StartingPoint()
+    return StartingPoint(place.start)

@@ -23,7 +23,7 @@ CLAIMED  further ahead otherwise                                        CLAIMED 
 
 So events with times in the future make no cell idle too early, however many one producer writes. Nor do they keep other cells from becoming
 idle: a cell whose last event is in the future goes to the end of the line until its time comes. So does a cell whose next events are kept
-already and will be folded later than those of other cells (``unfolded``): when they are folded, the documents that they were computed from
+already and will be folded later than those of other cells (``lazy_view``): when they are folded, the documents that they were computed from
 may be old, but they were recent when the events were published.
 """
 
@@ -51,7 +51,7 @@ class _Claim(NamedTuple):
     """The time of the producer's last event."""
 
 
-class Time:
+class EventClock:
     """The time of one partition, by its events. In milliseconds since 1970."""
 
     __slots__ = ("_claims", "_now", "_window_ms")
@@ -101,23 +101,23 @@ class Time:
         return self._now
 
 
-class Lately:
+class RecentCells:
     """The cells of one partition that are not idle, by name. Each partition has its own, because each is read at its own pace."""
 
-    __slots__ = ("_awaited", "_cells", "_time", "_window_ms")
+    __slots__ = ("_awaited", "_cells", "_clock", "_window_ms")
 
     def __init__(self, window_ms: int, awaited: Container[str] = ()) -> None:
         """Begins without cells.
 
         Args:
             window_ms: W, in milliseconds.
-            awaited: topics with entries that are kept and not folded yet (``unfolded``): their cells do not become idle.
+            awaited: topics with entries that are kept and not folded yet (``lazy_view``): their cells do not become idle.
         """
         self._window_ms = window_ms
         self._awaited = awaited
         self._cells: OrderedDict[str, int] = OrderedDict()  # finding the first entry of a dict is slow
         """When the last event of each cell was published, in milliseconds since 1970."""
-        self._time = Time(window_ms)
+        self._clock = EventClock(window_ms)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -125,12 +125,12 @@ class Lately:
     @property
     def now(self) -> int | None:
         """The time by the partition's events; None: there was none."""
-        return self._time.now
+        return self._clock.now
 
     def begin(self, cells: Iterable[tuple[str, int]], now: int) -> None:
         """Sets the time, and adds cells that had events lately with the times of their last events, the longest idle first."""
         self._cells.update(cells)
-        self._time.begin(now)
+        self._clock.begin(now)
 
     def __contains__(self, name: object) -> bool:
         return name in self._cells
@@ -149,7 +149,7 @@ class Lately:
         Returns:
             The time, and the names of cells that have become idle, which are removed.
         """
-        now = self._time.after(at, producer)
+        now = self._clock.after(at, producer)
         cells = self._cells
         cells[name] = at
         cells.move_to_end(name)

@@ -13,8 +13,8 @@ from tests.core.test_frozen import seen_in
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading import resumed
-from topicpolicies_server.core.reading.resumed import Held, Helds
+from topicpolicies_server.core.reading import restorable
+from topicpolicies_server.core.reading.restorable import KeyCell, KeyCells
 from topicpolicies_server.core.reading.view import View
 
 CONTEXT = FoldContext(sole_writer=True)
@@ -35,16 +35,16 @@ def changed(changes: Sequence[tuple[int, bool, bool]], warm: int) -> View:
 
 def gone_on(view: View, a_page: int) -> View:
     """Another view that goes on where it stands."""
-    found = sorted((held for name in view.names() if (held := view.held(name)) is not None), key=lambda held: held.name)
+    found = sorted((cell for name in view.names() if (cell := view.key_cell(name)) is not None), key=lambda cell: cell.name)
     other = View(CONTEXT, ("",))
-    pages = (Helds.of(found[at : at + a_page]) for at in range(0, len(found), a_page))
-    other.go_on(pages, number=view.number, forgotten=view.forgotten, times=view.times)
+    pages = (KeyCells.of(found[at : at + a_page]) for at in range(0, len(found), a_page))
+    other.restore(pages, number=view.number, forgotten=view.forgotten, times=view.times)
     return other
 
 
 def all_of(view: View) -> object:
     page, more = view.page(BOTH, None, 10_000)
-    lately = {partition: list(each._cells.items()) for partition, each in view._cells.lately.items()}
+    lately = {partition: list(each._cells.items()) for partition, each in view._cells.recent_cells.items()}
     return [
         [seen_in(head) for head in view.heads()],
         [head.key for head in page],
@@ -67,8 +67,8 @@ def test_it_has_the_same_keys_in_the_same_orders(
     changes: list[tuple[int, bool, bool]], a_page: int, warm: int, dense: bool, run: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(resumed, "_SPARSE", 1_000 if dense else 0)
-        patched.setattr(resumed, "_RUN", 16 << run)
+        patched.setattr(restorable, "_SPARSE", 1_000 if dense else 0)
+        patched.setattr(restorable, "_RUN", 16 << run)
         view = changed(changes, warm)
         other = gone_on(view, a_page)
         assert all_of(other) == all_of(view)
@@ -77,11 +77,11 @@ def test_it_has_the_same_keys_in_the_same_orders(
 
 def test_keys_of_the_same_number_are_all_there() -> None:
     view = changed([(topic, False, False) for topic in range(5)], 256)
-    kept = [view.held(name) for name in view.names()]
+    kept = [view.key_cell(name) for name in view.names()]
     assert all(kept)
-    for held in kept:
-        assert held is not None and not isinstance(held.kept, bytes) and held.kept.head is not None
-        held.kept.head.number = 3
+    for cell in kept:
+        assert cell is not None and not isinstance(cell.kept, bytes) and cell.kept.head is not None
+        cell.kept.head.number = 3
     other = View(CONTEXT, ("",))
-    other.go_on([Helds.of([held for held in kept if isinstance(held, Held)])], number=3, forgotten={}, times={})
+    other.restore([KeyCells.of([cell for cell in kept if isinstance(cell, KeyCell)])], number=3, forgotten={}, times={})
     assert len(list(other.heads())) == 5

@@ -1,4 +1,4 @@
-"""A namespace answers about a topic as soon as its log is read, and folds the rest behind that. The logs of these tests come sealed."""
+"""A namespace answers about a topic as soon as its log is read, and folds the rest behind that. The logs of these tests come undecoded."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.core.test_unfolded import Entry
-from tests.sealing import SealingSink
+from tests.core.test_lazy_view import Entry
+from tests.undecoded import UndecodingSink
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
-from topicpolicies_server.core.reading.unfolded import Unfolded
+from topicpolicies_server.core.reading.lazy_view import LazyView
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.logs.change_log import LogError, NamespaceLog
-from topicpolicies_server.namespaces import unfolding
+from topicpolicies_server.namespaces import late_folding
 from topicpolicies_server.namespaces.capacity import memory_of
+from topicpolicies_server.namespaces.late_folding import AT_A_TIME, LateEntries, Step
 from topicpolicies_server.namespaces.listeners import Taken
-from topicpolicies_server.namespaces.unfolding import AT_A_TIME, Step, Unfolding
 
 from .bench import NAMESPACE, Bench, document, error_of, simulate
 
@@ -44,9 +44,9 @@ async def filled(bench: Bench) -> None:
     await asyncio.sleep(OLD_SECONDS)
 
 
-def view_of(bench: Bench) -> Unfolded:
+def view_of(bench: Bench) -> LazyView:
     view = bench.namespace._life.served.view  # type: ignore[union-attr]
-    assert isinstance(view, Unfolded)
+    assert isinstance(view, LazyView)
     return view
 
 
@@ -58,7 +58,7 @@ def test_it_answers_about_a_topic_before_the_others_are_folded_and_folds_them_th
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         assert await bench.value(key_of(41)) == 42
-        assert TOPICS - 2 * unfolding.AT_A_TIME <= view_of(bench).unfolded < TOPICS
+        assert TOPICS - 2 * late_folding.AT_A_TIME <= view_of(bench).unfolded < TOPICS
         busy = [bench.namespace.busy]
         await asyncio.sleep(0.1)
         assert view_of(bench).unfolded == 0
@@ -109,9 +109,9 @@ def test_a_watch_that_is_resumed_just_as_all_is_folded_has_what_came_since_its_t
         life = bench.namespace._life
         token = life.hub.token  # type: ignore[union-attr]
         write(bench, 7, 99)
-        while life.served.unfolds:  # type: ignore[union-attr]  # noqa: ASYNC110 (nobody tells of it)
+        while life.served.has_late_entries:  # type: ignore[union-attr]  # noqa: ASYNC110 (nobody tells of it)
             await asyncio.sleep(0)
-        assert bench.namespace._loader.unfolder.busy, "the hub has not been told"
+        assert bench.namespace._loader.late_folder.busy, "the hub has not been told"
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, token, lambda: None)
         assert [(change.key, change.version) for change in watcher.take(10).changes] == [(key_of(7), bench.namespace.version(key_of(7)))]
         bench.namespace.unwatch(watcher)
@@ -158,13 +158,13 @@ def test_a_repair_is_due_for_a_topic_that_nobody_asks_about_and_an_entry_that_ca
         assert await again.value(broken) is None
         await again.registry.close()
 
-    read = SealingSink.__init__
+    read = UndecodingSink.__init__
 
-    def init(self: SealingSink, sink: Any, _: Any = None) -> None:
+    def init(self: UndecodingSink, sink: Any, _: Any = None) -> None:
         read(self, sink, opened)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SealingSink, "__init__", init)
+        patch.setattr(UndecodingSink, "__init__", init)
         shared(scenario)
     assert sum("it is damaged" in record.getMessage() for record in caplog.records) == 1
 
@@ -287,12 +287,12 @@ def test_however_many_entries_one_topic_has_no_more_of_them_are_folded_at_once_t
         folded, change = late.view.take(placed)
         return placed, before, folded, change
 
-    late = Unfolding(FoldContext(joined_at=1_000_000), (), fold, lambda *_: None, records=records)
+    late = LateEntries(FoldContext(joined_at=1_000_000), (), fold, lambda *_: None, records=records)
     late.take(entries, lambda rest: None)
     told: list[str] = []
     opened = 0
     while not late.over:
-        told += [placed.position for placed, *_ in late.some()]
+        told += [placed.position for placed, *_ in late.fold_some()]
         now = sum(entry.times for entry in entries)
         assert now - opened <= AT_A_TIME
         opened = now

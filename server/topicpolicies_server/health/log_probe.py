@@ -29,8 +29,8 @@ _FIRST_SECONDS = 2.0
 """How long ``start`` waits for the first answer."""
 
 
-class LogWatch:
-    """Watches whether one log can be reached. It belongs to the event loop that starts it."""
+class LogProbe:
+    """Probes whether one log can be reached. It belongs to the event loop that starts it."""
 
     def __init__(self, log: ChangeLog, patience_seconds: float) -> None:
         """Asks nothing yet.
@@ -43,7 +43,7 @@ class LogWatch:
         self._patience = patience_seconds
         self.readiness = Readiness(patience_seconds, known=self._log is None, now=time.monotonic())
         """What is known of the log."""
-        self.readiness.tell(self._told)
+        self.readiness.add_listener(self._told)
         self._first = asyncio.Event()
         self._in_vain = False
         """Whether a question had no answer before the log answered for the first time."""

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 1.0
 
 
-class Ends:
+class Confirmations:
     """Confirms requests of one namespace by asking where its log ends."""
 
     def __init__(
@@ -61,12 +61,12 @@ class Ends:
         """By partition: requests that came after the current question about it had begun."""
         self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
         """By partition: the question that is under way, and the requests that wait for its answer."""
-        self._told: dict[int, deque[tuple[Position, list[Request]]]] = {}
+        self._ends: dict[int, deque[tuple[Position, list[Request]]]] = {}
         """By partition: ends that the view has not come to, the nearest first, and the requests that wait for them."""
         self._again: asyncio.TimerHandle | None = None
         self._tasks = Owned(name)
 
-    def ask(self, request: Request) -> None:
+    def confirm(self, request: Request) -> None:
         """Confirms or fails a request later, by asking for the end of its partition from now on."""
         if self._log is None:
             self._unasked.append(request)
@@ -81,7 +81,7 @@ class Ends:
         self._log, self._here = log, here
         requests, self._unasked = self._unasked, []
         for request in requests:
-            self.ask(request)
+            self.confirm(request)
 
     def stop(self) -> None:
         """Asks nothing while no log serves; the requests that wait go on waiting."""
@@ -91,10 +91,10 @@ class Ends:
             self._unasked += requests
         for waiting in self._waiting.values():
             self._unasked += waiting
-        for told in self._told.values():
-            for _, requests in told:
+        for ends in self._ends.values():
+            for _, requests in ends:
                 self._unasked += requests
-        self._asking, self._waiting, self._told = {}, {}, {}
+        self._asking, self._waiting, self._ends = {}, {}, {}
         if self._again is not None:
             self._again.cancel()
             self._again = None
@@ -103,11 +103,11 @@ class Ends:
         """Confirms the requests that waited for the view to come this far."""
         self._here = here
         confirmed: list[Request] = []
-        for partition, told in list(self._told.items()):
-            while told and told[0][0] <= here[partition]:
-                confirmed += told.popleft()[1]
-            if not told:
-                del self._told[partition]
+        for partition, ends in list(self._ends.items()):
+            while ends and ends[0][0] <= here[partition]:
+                confirmed += ends.popleft()[1]
+            if not ends:
+                del self._ends[partition]
         if confirmed:
             self._confirmed(confirmed)
 
@@ -140,34 +140,34 @@ class Ends:
             self._begin(partition)
         try:
             if error is None:
-                self._has_told(partition, end, requests)
+                self._add_end(partition, end, requests)
                 self.moved(self._here)
             elif requests:
                 self._failed(requests, error)
         finally:
-            if self._told and self._again is None:  # also if there was no answer: others may wait for an end that came before
+            if self._ends and self._again is None:  # also if there was no answer: others may wait for an end that came before
                 self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
 
-    def _has_told(self, partition: int, end: Position, requests: list[Request]) -> None:
+    def _add_end(self, partition: int, end: Position, requests: list[Request]) -> None:
         """Has requests wait for an end, together with all that wait for an end that is not before it."""
-        told = self._told.setdefault(partition, deque())
-        while told and told[-1][0] >= end:  # those requests have asked earlier, so this end is late enough for them
-            earlier = told.pop()[1]
+        ends = self._ends.setdefault(partition, deque())
+        while ends and ends[-1][0] >= end:  # those requests have asked earlier, so this end is late enough for them
+            earlier = ends.pop()[1]
             earlier += requests  # few are added to many
             requests = earlier
-        told.append((end, requests))
+        ends.append((end, requests))
 
     def _ask_again(self) -> None:
         self._again = None
         given_up: list[Request] = []
-        for partition, told in list(self._told.items()):
-            given_up += (request for _, requests in told for request in requests if request.abandoned)
-            left = ((end, [request for request in requests if not request.abandoned]) for end, requests in told)
+        for partition, ends in list(self._ends.items()):
+            given_up += (request for _, requests in ends for request in requests if request.abandoned)
+            left = ((end, [request for request in requests if not request.abandoned]) for end, requests in ends)
             if still := deque((end, requests) for end, requests in left if requests):
-                self._told[partition] = still
+                self._ends[partition] = still
                 self._begin(partition)
             else:
-                del self._told[partition]
+                del self._ends[partition]
         if given_up:
             self._failed(given_up, not_confirmed(self._name, "nobody waits for it any more"))
 

@@ -82,7 +82,7 @@ class _Due:
     """The number of the current wait, to tell it from earlier ones that are still in the heap."""
 
 
-class Repairs:
+class RepairSchedule:
     """The repairs of one namespace that are due."""
 
     def __init__(
