@@ -306,7 +306,7 @@ def test_of_a_host_that_nobody_knows_that_is_said(terminal: Terminal) -> None:
     result = terminal.run("get", TOPIC, "--server", "no-such-host.invalid:6680", "--timeout", "2")
     assert result.exit_code == 5
     assert result.stderr == (
-        "Error: No server can be reached at no-such-host.invalid:6680 (nobody knows this host)."
+        "Error: No server can be reached at no-such-host.invalid:6680 (the host name can't be resolved)."
         " Name it with --server or TOPICPOLICIES_SERVER.\n"
     )
 

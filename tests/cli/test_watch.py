@@ -152,7 +152,7 @@ def test_every_event_as_the_history_has_it(recorded: Terminal, tmp_path: Path) -
     assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
     assert kinds(recorded.lines(*arguments, "--resume-file", place)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
-    assert shown.index("made: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
+    assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
 
 
 def test_something_else_in_the_file_is_refused_and_kept(terminal: Terminal, tmp_path: Path) -> None:

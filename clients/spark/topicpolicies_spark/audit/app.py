@@ -262,7 +262,7 @@ def _check(*times: str) -> None:
         try:
             time_of(time)
         except ValueError:
-            raise typer.BadParameter(f'"{time}" is no time: write it like 2030-01-31T12:00:00Z.') from None
+            raise typer.BadParameter(f'"{time}" is not a time: write it like 2030-01-31T12:00:00Z.') from None
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
