@@ -203,7 +203,7 @@ def _row(at: MessageId, message: Any, part: Range, codec_of: Any) -> Change | No
         return None
     version = inner.int_schema_version()
     codec = codec_of(version)
-    event, problem = None, f"its schema, version {version}, is none of policy events"
+    event, problem = None, f"its schema, version {version}, is not one of policy events"
     if codec is not None:
         event, problem = codec.read(message.partition_key(), None if inner.has_null_value() else message.data(), properties)
     return change_of(part.log.namespace, part.log.partition, at, message.publish_timestamp(), message.producer_name(), event, problem)

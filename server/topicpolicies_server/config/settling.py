@@ -62,7 +62,7 @@ def _set_aside(found: Gathered, names: tuple[str, ...], by: Setting) -> None:
         setting = found.settings[name]
         if setting.given and setting.source < by.source:
             found.settings[name] = Setting(
-                setting.option, setting.option.default, Source.DEFAULT, f"{setting.where} is set aside by {by.where}"
+                setting.option, setting.option.default, Source.DEFAULT, f"{setting.where} is overridden by {by.where}"
             )
 
 
@@ -81,7 +81,7 @@ def _settle_kept(found: Gathered, name: str, beside: Callable[[Path], Path]) -> 
     if kept.given and off.value and kept.source is off.source:
         found.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")
     elif off.value and off.source > kept.source:
-        aside = f"{kept.where} is set aside by {off.where}" if kept.given else ""
+        aside = f"{kept.where} is overridden by {off.where}" if kept.given else ""
         found.settings[name] = Setting(kept.option, None, Source.DEFAULT, aside)
     elif kept.given:
         found.settings[f"no_{name}"] = off._replace(value=False)

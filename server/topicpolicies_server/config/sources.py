@@ -117,11 +117,11 @@ def _read_file(found: Gathered, path: Path, table: Mapping[str, Option]) -> None
 def _read_key(found: Gathered, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
     option = table.get(key)
     if option is None and isinstance(raw, dict):
-        found.problems.append(f"{key!r} in {path} is a table: options stand at the top level of the file.")
+        found.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
     elif option is None:
         near = nearest(key, table)
-        hint = f"did you mean {near}?" if near else "topicpolicies config shows them all."
-        found.problems.append(f"{key!r} in {path} is no option: {hint}")
+        hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
+        found.problems.append(f"{key!r} in {path} is not an option: {hint}")
     elif option.kind is Kind.FILE and isinstance(raw, str) and raw:
         found.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
     else:
@@ -144,7 +144,7 @@ def _judge_unknown(found: Gathered, variable: str, names: Iterable[str]) -> None
     if near is None:
         found.ignored.append(variable)
     else:
-        found.problems.append(f"{variable} is no option: did you mean {PREFIX}{near.upper()}?")
+        found.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
 
 
 def _placed(text: str, folder: Path | None = None) -> str:

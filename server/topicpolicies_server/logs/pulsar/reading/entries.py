@@ -138,7 +138,7 @@ class Entries:
         self._published = message.publish_timestamp()
         if codec is None:
             self.problems += 1
-            problem = f"its schema, version {version}, is none of policy events"
+            problem = f"its schema, version {version}, is not one of policy events"
             return Placed(self._partition, position_of(place), None, self._published, message.producer_name(), problem)
         self.newest_schema = max(self.newest_schema, version)
         position = position_of(place)
