@@ -72,7 +72,10 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         ({**EMBEDDED, "superuser_roles": "a"}, "--superuser-roles and --namespace-roles-may-read go with"),
         ({**BROKERS, "namespace_roles_may_read": True}, "--superuser-roles and --namespace-roles-may-read go with"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization": Path(__file__)}, "not both"),
-        ({**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True}, "--allow-authenticated lets every authenticated caller"),
+        (
+            {**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True},
+            "--allow-authenticated lets every authenticated caller",
+        ),
         ({**EMBEDDED, "authorization": Path(__file__), "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization_cache_seconds": 0}, "authorization_cache_seconds"),

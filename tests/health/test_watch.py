@@ -60,7 +60,7 @@ async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: p
     await watching.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
         "not ready: the change log can't be reached: No broker is reached.",
-        "ready: the change log is reached again",
+        "ready: the change log can be reached again",
     ]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
@@ -74,7 +74,7 @@ async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(
     log.error = None
     await eventually(lambda: watching.readiness.ready)
     await watching.stop()
-    assert [record.getMessage() for record in caplog.records] == ["ready: the change log is reached"]
+    assert [record.getMessage() for record in caplog.records] == ["ready: the change log can be reached"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])

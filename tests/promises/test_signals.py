@@ -69,7 +69,7 @@ async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path
             for count in (1, 2):
                 server.hang_up()
                 async with asyncio.timeout(20):
-                    while output.read_text().count("files are read anew") < count:  # noqa: ASYNC110 (another process)
+                    while output.read_text().count("files are read again") < count:  # noqa: ASYNC110 (another process)
                         await asyncio.sleep(0.01)
             await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
             assert (await watch.read()) is not grpc.aio.EOF

@@ -95,7 +95,7 @@ class Guard:
 
     def _failed(self, _: BaseException) -> None:
         """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``tasks.Kept``."""
-        _LOG.warning("Of the guarded namespaces the %d stay, and it is tried again", len(self._held))
+        _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
     def _keep(self, *, tell: bool) -> None:
         """Loads the namespaces that are to be guarded, as far as there is room."""

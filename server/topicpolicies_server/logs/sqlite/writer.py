@@ -170,7 +170,7 @@ class Writer:
         try:
             self._connection.close()
         except sqlite3.Error as error:
-            _log.warning("the change log's file was not closed in good order: %s", error)
+            _log.warning("the change log's file was not closed properly: %s", error)
         self._mark.close()
         self._report(self._end, failure)
 

@@ -207,7 +207,7 @@ class PulsarClient:
         try:
             self._client.close()
         except Exception as error:  # noqa: BLE001 (one class per result code, and none matters any more)
-            _log.warning("pulsar-client did not close in good order: %s", type(error).__name__)
+            _log.warning("pulsar-client did not close properly: %s", type(error).__name__)
         finally:
             _open_clients.discard(self)
 
