@@ -16,7 +16,7 @@ from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
 from topicpolicies_server.logs.memory import MemoryLog
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
 
 
 class FakeLog:
@@ -59,7 +59,7 @@ async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: p
     await eventually(lambda: watching.readiness.ready)
     await watching.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
-        "not ready: the change log can't be reached: No broker is reached.",
+        "not ready: the change log can't be reached: No broker can be reached.",
         "ready: the change log can be reached again",
     ]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]

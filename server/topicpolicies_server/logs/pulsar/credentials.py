@@ -60,7 +60,7 @@ def checked_token(token: str, what: str) -> str:
     if not token:
         raise OSError(f"{what} is empty")
     if len(token) > _MOST_CHARACTERS or not (token.isascii() and token.isprintable() and " " not in token):
-        raise OSError(f"{what} holds something else than a token")
+        raise OSError(f"{what} has something other than a token")
     return token
 
 

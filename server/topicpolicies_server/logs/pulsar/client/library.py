@@ -216,7 +216,9 @@ class PulsarClient:
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if os.getpid() != self._process:
-            raise LogError(Reason.LOG_CLOSED, "A Pulsar client does not survive fork: open the change log in the process that uses it.")
+            raise LogError(
+                Reason.LOG_CLOSED, "A Pulsar client does not work after a fork: open the change log in the process that uses it."
+            )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
