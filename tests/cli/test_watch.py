@@ -104,7 +104,7 @@ def test_a_token_that_does_not_serve_begins_anew_and_says_so(terminal: Terminal,
     assert events[1]["change"]["snapshot"] is True
     place.write_text(json.dumps(token))
     shown = told(terminal.run(*arguments).stdout.splitlines())
-    assert shown[0].startswith(f"# The watch of {A} can't go on from its token: ")
+    assert shown[0].startswith(f"# The watch of {A} can't continue from its token: ")
 
 
 def test_states_are_told(terminal: Terminal) -> None:

@@ -282,9 +282,8 @@ async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_caller
         append_all(log, recorder, "taken")
         await recorder.until_settled(2 * number + 2)
     assert len(recorder.failures) == 4
-    assert {error.message for _, error in recorder.failures} == {
-        "The change log could not be written: a fault. Make room on the server's disk, and repeat the change: the server recovers by itself."
-    }
+    remedy = "Make room on the server's disk, and repeat the change: the server recovers by itself."
+    assert {error.message for _, error in recorder.failures} == {f"The change log could not be written: a fault. {remedy}"}
     assert [record.message for record in caplog.records] == [
         f"the change log {disk.path} can't be written, and updates are refused until it can: a fault"
     ]

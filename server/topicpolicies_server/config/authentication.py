@@ -72,7 +72,7 @@ class OidcConfig:
         if not self.audiences:
             found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
         if len(self.issuers) > _MOST_ISSUERS:
-            found.append(f"{len(self.issuers)} issuers are too many: {_MOST_ISSUERS} is the most.")
+            found.append(f"{len(self.issuers)} issuers are too many: at most {_MOST_ISSUERS} are allowed.")
         if self.jwks_file is not None and self.jwks_url:
             found.append("Give either --oidc-jwks-file or --oidc-jwks-url, not both: one place of the issuer's keys.")
         if (self.jwks_file is not None or self.jwks_url) and len(self.issuers) > 1:
