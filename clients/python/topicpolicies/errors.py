@@ -232,7 +232,7 @@ def closed() -> TopicPoliciesError:
 
 def left() -> TopicPoliciesError:
     """The error of a call whose connection was closed under it, to make room for another one."""
-    return TopicPoliciesError("The connection was closed, to make room for another leader's.", code=grpc.StatusCode.CANCELLED)
+    return TopicPoliciesError("The connection was closed to make room for a connection to another leader.", code=grpc.StatusCode.CANCELLED)
 
 
 def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:

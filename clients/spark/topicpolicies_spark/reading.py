@@ -153,7 +153,7 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
                     since = time.monotonic()
                 quiet += 1
                 if time.monotonic() - since > _PATIENCE_SECONDS:
-                    raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not come")
+                    raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not arrive")
                 # What was on its way while the question was answered comes in the wait after it.
                 sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
                 continue
