@@ -159,7 +159,7 @@ class Rereading:
             asked = self._asked.is_set()
             self._asked.clear()
             if asked and not self._sources:
-                _LOG.info("there are no files that could be read anew")
+                _LOG.info("there are no files that could be read again")
             for source in self._sources:
                 source.asked |= asked
             looks = await asyncio.gather(*map(self._look, list(self._sources)), return_exceptions=True)

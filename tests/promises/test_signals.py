@@ -99,7 +99,7 @@ async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(t
     grant("reader")
     await server.start()
     metadata = (("authorization", f"Bearer {token(SECRET, sub='reader')}"),)
-    read_anew = f"authorization file: read anew from {roles}, and in force"
+    read_anew = f"authorization file: read again from {roles}, and in force"
     try:
         async with server.stub() as stub:
             update = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))

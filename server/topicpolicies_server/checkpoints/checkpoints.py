@@ -243,7 +243,7 @@ class Checkpoints:
             if self._loop.time() >= until:
                 break
             await asyncio.sleep(self._pace.looks_seconds)
-        raise sqlite3.OperationalError("the log's reader has not come to where the view stands")
+        raise sqlite3.OperationalError("the log's reader is behind the view")
 
     def _tell(self, namespace: str, error: BaseException) -> None:
         self._failures += 1

@@ -92,7 +92,7 @@ class Discovery:
         except PolicyError as error:
             self._failed(question, error, now())
         except BaseException:
-            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "It was not asked to the end."), now())
+            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The request was not completed."), now())
             raise
         return Changes()
 

@@ -49,7 +49,7 @@ class Guard:
         self._held: dict[str, Namespace] = {}
         self._waiting: set[str] = set()
         """Namespaces that are to be guarded and are not loaded yet, because the registry is full or closing."""
-        runs = {"finding out which namespaces to guard": self._follow, "guarding what is found": self._insist}
+        runs = {"finding out which namespaces to guard": self._follow, "guarding the namespaces that were found": self._insist}
         self._tasks = [
             Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed) for name, run in runs.items()
         ]
