@@ -171,7 +171,7 @@ class Warrants:
         except PolicyError as error:
             self._judge(needs, error)
         except TimeoutError:
-            problem = f"The caller's permissions in {needs.namespace} could not be determined within {ASK_SECONDS:g} s: the server requests them again."
+            problem = f"The caller's permissions in {needs.namespace} were not known within {ASK_SECONDS:g} s: they are requested again."
             self._judge(needs, _unknown(problem))
         except Exception as error:  # noqa: BLE001 (told)
             return error
