@@ -138,7 +138,7 @@ def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog:
         assert board.switched == [ONE]
 
     run(scenario)
-    assert "1 topics are told of before it is known" in caplog.text
+    assert "watches are sent 1 topics before it is known" in caplog.text
 
 
 def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not_at_all() -> None:

@@ -80,13 +80,13 @@ def test_algorithms_are_named_as_tokens_have_them(file: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ({"authentication_providers": "tokens"}, '"tokens" is no way'),
+        ({"authentication_providers": "tokens"}, '"tokens" is not a way'),
         ({"authentication_providers": "token"}, "either --token-secret-key FILE or --token-public-key"),
         ({"authentication_providers": "token", "token_secret_key": Path("/gone")}, "can't be read"),
-        ({"token_auth_claim": "x"}, "--token-auth-claim says nothing without --authentication-providers token"),
-        ({"oidc_issuers": "https://a.example"}, "--oidc-issuers says nothing without --authentication-providers oidc"),
-        ({"certificate_role": "uri"}, "--certificate-role says nothing"),
-        ({"proxy_roles": "gateway"}, "who is not asked is no proxy"),
+        ({"token_auth_claim": "x"}, "--token-auth-claim has no effect without --authentication-providers token"),
+        ({"oidc_issuers": "https://a.example"}, "--oidc-issuers has no effect without --authentication-providers oidc"),
+        ({"certificate_role": "uri"}, "--certificate-role has no effect"),
+        ({"proxy_roles": "gateway"}, "an unauthenticated caller can't be a proxy"),
         ({"authentication_providers": "oidc"}, "need --oidc-issuers"),
         ({"authentication_providers": "oidc", "oidc_issuers": "https://a.example"}, "need --oidc-audiences"),
         ({"authentication_providers": "oidc", "oidc_issuers": "http://a.example", "oidc_audiences": "x"}, "write https://host"),
@@ -121,11 +121,11 @@ def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file)
     mutual = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
-    with pytest.raises(ConfigError, match="nobody is asked who calls"):
+    with pytest.raises(ConfigError, match="callers are not authenticated, so every caller may"):
         ServerConfig(log=MEMORY, listen=PUBLIC, tls=tls)
     with pytest.raises(ConfigError, match="give the server TLS"):
         ServerConfig(log=MEMORY, listen=PUBLIC, authentication=tokens, authorization=EVERYBODY)
-    with pytest.raises(ConfigError, match="nobody decides what they may do"):
+    with pytest.raises(ConfigError, match="nothing defines what they may do"):
         ServerConfig(log=MEMORY, authentication=tokens)
     for allowed in (
         {"listen": PUBLIC, "tls": mutual},

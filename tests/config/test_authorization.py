@@ -72,7 +72,10 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         ({**EMBEDDED, "superuser_roles": "a"}, "--superuser-roles and --namespace-roles-may-read go with"),
         ({**BROKERS, "namespace_roles_may_read": True}, "--superuser-roles and --namespace-roles-may-read go with"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization": Path(__file__)}, "not both"),
-        ({**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True}, "--allow-authenticated lets everybody"),
+        (
+            {**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True},
+            "--allow-authenticated lets every authenticated caller",
+        ),
         ({**EMBEDDED, "authorization": Path(__file__), "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "show_secrets": True}, "grant the permission secrets"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization_cache_seconds": 0}, "authorization_cache_seconds"),
@@ -84,7 +87,7 @@ def test_what_contradicts_itself_is_told(flags: dict[str, object], told: str) ->
 
 def test_a_server_that_asks_who_calls_is_told_what_they_may_do(file: Path) -> None:
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
-    with pytest.raises(ConfigError, match="nobody decides what they may do"):
+    with pytest.raises(ConfigError, match="nothing defines what they may do"):
         ServerConfig(log=MEMORY, authentication=tokens)
     for said in (AuthorizationConfig(file=file), AuthorizationConfig(allow_authenticated=True)):
         ServerConfig(log=MEMORY, authentication=tokens, authorization=said)
@@ -94,7 +97,7 @@ def test_a_first_start_is_for_this_machine_only(file: Path) -> None:
     assert ServerConfig(log=MEMORY).listen.loopback
     with pytest.raises(ConfigError, match="can be reached from other machines"):
         ServerConfig(log=MEMORY, listen=parse_address("0.0.0.0:6680"))
-    with pytest.raises(ConfigError, match="nobody asks who they are"):
+    with pytest.raises(ConfigError, match="Authorization needs authenticated callers"):
         ServerConfig(log=MEMORY, authorization=AuthorizationConfig(file=file))
 
 

@@ -16,7 +16,7 @@ from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
 from topicpolicies_server.logs.memory import MemoryLog
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
 
 
 class FakeLog:
@@ -59,8 +59,8 @@ async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: p
     await eventually(lambda: probing.readiness.ready)
     await probing.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
-        "not ready: the change log can't be reached: No broker is reached.",
-        "ready: the change log is reached again",
+        "not ready: the change log can't be reached: No broker can be reached.",
+        "ready: the change log can be reached again",
     ]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
@@ -74,7 +74,7 @@ async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(
     log.error = None
     await eventually(lambda: probing.readiness.ready)
     await probing.stop()
-    assert [record.getMessage() for record in caplog.records] == ["ready: the change log is reached"]
+    assert [record.getMessage() for record in caplog.records] == ["ready: the change log can be reached"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])

@@ -63,7 +63,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         if self._stored.seats[sent.partition].holder is not producer:
             sent.error = LogError(
                 Reason.LOG_FENCED,
-                "Opening the change log for writing failed, somebody else holds the exclusive producer.",
+                "Opening the change log for writing failed, another client holds the exclusive producer.",
                 kind=Kind.FAILED_PRECONDITION,
             )
         elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):

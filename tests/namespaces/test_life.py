@@ -332,7 +332,7 @@ def test_a_log_is_opened_anew_when_the_opening_before_is_closed() -> None:
         await asyncio.sleep(0.1)
         follower = bench.namespace._life.served
         assert follower is not None
-        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found out of order."))  # the log itself goes on
+        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found to be inconsistent."))  # the log itself goes on
         assert (await under_way).previous == "11"
         assert bench.registry.activity.loads == {"loaded": 2}, "no try found it open"
 

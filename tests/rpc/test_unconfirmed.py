@@ -55,7 +55,7 @@ def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is out of reach, and stays so."""
     monkeypatch.setattr(server.readiness, "answered", lambda _: None)
     now = time.monotonic()
-    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), now - AGO, now)
+    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), now - AGO, now)
     assert server.readiness.cut_off
 
 

@@ -212,7 +212,7 @@ async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_ha
     wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
     stream = UpdateStream(registry, None, wire, Author(), 20, Failures(), asyncio.Event())
     told: list[service_pb2.PolicyChangeResult] = []
-    with pytest.raises(PolicyError, match="open a new one") as caught:
+    with pytest.raises(PolicyError, match="open a new stream") as caught:
         async for message in stream.messages(endless()):
             told += service_pb2.UpdatePoliciesResponse.FromString(message).results
     assert (caught.value.kind, caught.value.reason) == (Kind.UNAVAILABLE, Reason.NOT_LEADER)

@@ -40,7 +40,7 @@ def check_returned(returned: object, policies: TopicPolicies) -> None:
         InvalidArgument: the function returned other policies.
     """
     if isinstance(returned, TopicPolicies) and returned is not policies:
-        problem = "An edit changes the policies that it is given; those that it returned instead are not sent."
+        problem = "An edit changes the policies that it receives; the policies that it returned are not sent."
         raise invalid("RETURNED_POLICIES", Violation("change", "RETURNED_POLICIES", problem))
 
 

@@ -85,7 +85,7 @@ class Store:
                 self._let_go()
                 if not self._place.is_replaceable:
                     raise
-                _log.warning("%s It is made anew.", error)
+                _log.warning("%s It is created anew.", error)
                 self._place.clear()
                 self._open()
         except BaseException:
@@ -163,7 +163,7 @@ class Store:
             file.forget(connection, name)
         found = file.namespace(connection, name)
         if base and (found is None or About.from_text(found.about).id != base):
-            raise Overtaken(f"the checkpoint of {name} is another one")
+            raise Overtaken(f"the checkpoint of {name} was replaced")
         self._name = name
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
 
@@ -230,7 +230,7 @@ class Store:
     def _open(self) -> None:
         create_private(self.path)
         if self._place.whose() is Whose.FOREIGN:  # a journal that its predecessor left must not be written into it
-            raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
+            raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is not a file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)
             file.prepare(self._connection, self.path)

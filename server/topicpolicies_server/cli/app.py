@@ -151,27 +151,30 @@ def _default_actor() -> str:
 def options(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
     server: Annotated[
-        str, typer.Option("--server", "-s", envvar="TOPICPOLICIES_SERVER", metavar="ADDRESS", help="The server.")
+        str, typer.Option("--server", "-s", envvar="TOPICPOLICIES_SERVER", metavar="ADDRESS", help="The server's address.")
     ] = DEFAULT_TARGET,
     output: Annotated[
-        Output, typer.Option("--output", "-o", envvar="TOPICPOLICIES_OUTPUT", case_sensitive=False, help="For people or for programs.")
+        Output,
+        typer.Option(
+            "--output", "-o", envvar="TOPICPOLICIES_OUTPUT", case_sensitive=False, help="A table for people, or JSON for programs."
+        ),
     ] = Output.TABLE,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, repeats included.")
+        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, retries included.")
     ] = 30.0,
     actor: Annotated[
         str | None,
-        typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who asks for a change, for the log; by default your login name."),
+        typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who makes a change, for the log; by default your login name."),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is asked for, for the log.")] = "",
+    reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is made, for the log.")] = "",
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read anew when it changes."
+            "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read again when it changes."
         ),
     ] = None,
     tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="With or without TLS; by default without on this machine, else with.")
+        bool | None, typer.Option("--tls/--no-tls", help="Use TLS or not; by default only for servers on other machines.")
     ] = None,
     tls_ca: Annotated[Path | None, typer.Option("--tls-ca", help="The authorities that are trusted, PEM.")] = None,
     tls_certificate: Annotated[

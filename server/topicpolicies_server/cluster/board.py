@@ -112,7 +112,9 @@ class Board:
                 await asyncio.gather(*(some() for _ in unknown[:_AT_ONCE]))
         except TimeoutError:
             late = [topic for topic in unknown if topic not in self._own]
-            _LOG.warning("%s: %d topics are told of before it is known whether their policies are disabled", self.namespace, len(late))
+            _LOG.warning(
+                "%s: watches are sent %d topics before it is known whether the topics' policies are disabled", self.namespace, len(late)
+            )
             for topic in late:
                 self._own[topic] = None
                 self._queue(self, topic, True)
@@ -150,10 +152,10 @@ class Board:
         """
         level = logging.DEBUG if of in self._failing else logging.ERROR
         about = of or "what is watched"
-        _LOG.log(level, "%s: whether policies of %s are disabled can't be told: %r", self.namespace, about, error, exc_info=error)
+        _LOG.log(level, "%s: it can't be found out whether policies of %s are disabled: %r", self.namespace, about, error, exc_info=error)
         self._failing.add(of)
         if self.problem is None:
-            problem = f"Whether topic policies of {self.namespace} are disabled can't be told, for a reason that this server's own log has."
+            problem = f"Whether topic policies of {self.namespace} are disabled is not known; this server's log has the reason."
             self.problem = PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
             self._wake()
 
@@ -170,7 +172,7 @@ class Board:
         try:
             said = await answer
         except PolicyError as error:
-            _LOG.debug("%s: whether its policies are disabled can't be asked: %s", of, error.message)
+            _LOG.debug("%s: brokers do not answer whether its policies are disabled: %s", of, error.message)
             said = known
         self.goes_on(of)
         return said
@@ -181,7 +183,7 @@ class Board:
         try:
             self._may_say = await self._admission.may_say(self.namespace)
         except PolicyError as error:
-            _LOG.debug("%s: its partitioned topics can't be asked for: %s", self.namespace, error.message)
+            _LOG.debug("%s: its partitioned topics can't be requested: %s", self.namespace, error.message)
         self._list_at = asyncio.get_running_loop().time() + self._admission.topic_seconds / 2
         if before is not None and self._may_say is not None:
             for topic in self._may_say - before:

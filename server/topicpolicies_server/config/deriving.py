@@ -62,7 +62,7 @@ def _set_aside(in_force: OptionValues, names: tuple[str, ...], by: Setting) -> N
         setting = in_force.settings[name]
         if setting.given and setting.source < by.source:
             in_force.settings[name] = Setting(
-                setting.option, setting.option.default, Source.DEFAULT, f"{setting.where} is set aside by {by.where}"
+                setting.option, setting.option.default, Source.DEFAULT, f"{setting.where} is overridden by {by.where}"
             )
 
 
@@ -81,7 +81,7 @@ def _derive_path(in_force: OptionValues, name: str, beside: Callable[[Path], Pat
     if kept.given and off.value and kept.source is off.source:
         in_force.problems.append(f"{kept.option.flag} and {off.option.flag} contradict each other ({kept.where}, {off.where}).")
     elif off.value and off.source > kept.source:
-        aside = f"{kept.where} is set aside by {off.where}" if kept.given else ""
+        aside = f"{kept.where} is overridden by {off.where}" if kept.given else ""
         in_force.settings[name] = Setting(kept.option, None, Source.DEFAULT, aside)
     elif kept.given:
         in_force.settings[f"no_{name}"] = off._replace(value=False)

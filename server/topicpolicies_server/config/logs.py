@@ -94,7 +94,9 @@ class PulsarLogConfig:
                     "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
                 )
         if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
-            found.append(f"The recalled entries are 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are held in memory.")
+            found.append(
+                f"The recalled entries must be from 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are kept in memory."
+            )
         return found
 
 

@@ -112,10 +112,14 @@ def _log(in_force: OptionValues, values: Mapping[str, Any]) -> tuple[LogConfig, 
     )
     if values["pulsar"] and values["data"] is not None:
         return EmbeddedLogConfig(path=None), [
-            "Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both."
+            "Give either --data FILE.db or --pulsar pulsar://HOST:PORT, not both: there is one change log."
         ]
     if values["pulsar"]:
-        wrong = [] if values["cluster_file"] is None else ["--cluster-file goes with --data: with --pulsar the brokers are asked."]
+        wrong = (
+            []
+            if values["cluster_file"] is None
+            else ["--cluster-file goes with --data: with --pulsar the facts about the cluster come from the brokers."]
+        )
         return _pulsar(values, Writer(values["writer"])), wrong
     if any(values[name] for name in PULSAR_ACCESS):
         return embedded, ["--admin-url and the options that begin with --pulsar- go with --pulsar."]
@@ -174,14 +178,14 @@ def _authentication(in_force: OptionValues, values: Mapping[str, Any]) -> tuple[
     """Returns the configuration of authentication, and the problems of options that contradict it."""
     ways = values["authentication_providers"]
     wrong = [
-        f'"{each}" is no way to say who calls: --authentication-providers is {", ".join(PROVIDERS)}.'
+        f'"{each}" is not a way to authenticate callers: --authentication-providers is {", ".join(PROVIDERS)}.'
         for each in ways
         if each not in PROVIDERS
     ]
     for way, names in _OF_WAYS.items():
         given = [in_force.settings[name].option.flag for name in names if in_force.settings[name].given]
         if given and way not in ways:
-            wrong.append(f"{', '.join(given)} {'says' if len(given) == 1 else 'say'} nothing without --authentication-providers {way}.")
+            wrong.append(f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect without --authentication-providers {way}.")
     token = TokenConfig(
         secret_key_file=values["token_secret_key"],
         public_key_file=values["token_public_key"],

@@ -44,7 +44,7 @@ def sample() -> str:
     """Returns a file of options in which every one is commented out."""
     lines = [
         "# The options of a sidecar. What is commented out shows the default, or an example.",
-        f"# Read with --config FILE, or {FILE_VARIABLE}=FILE. A flag, and an environment variable, go before what stands here.",
+        f"# Read with --config FILE, or {FILE_VARIABLE}=FILE. A flag or an environment variable takes precedence over this file.",
     ]
     for section, group in groupby(options().values(), lambda option: option.section):
         lines += ["", f"## {section}"]

@@ -117,11 +117,11 @@ def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) 
 def _read_key(in_force: OptionValues, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
     option = table.get(key)
     if option is None and isinstance(raw, dict):
-        in_force.problems.append(f"{key!r} in {path} is a table: options stand at the top level of the file.")
+        in_force.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
     elif option is None:
         near = nearest(key, table)
-        hint = f"did you mean {near}?" if near else "topicpolicies config shows them all."
-        in_force.problems.append(f"{key!r} in {path} is no option: {hint}")
+        hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
+        in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
     elif option.kind is Kind.FILE and isinstance(raw, str) and raw:
         in_force.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
     else:
@@ -144,7 +144,7 @@ def _judge_unknown(in_force: OptionValues, variable: str, names: Iterable[str]) 
     if near is None:
         in_force.ignored.append(variable)
     else:
-        in_force.problems.append(f"{variable} is no option: did you mean {PREFIX}{near.upper()}?")
+        in_force.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
 
 
 def _placed(text: str, folder: Path | None = None) -> str:

@@ -285,4 +285,4 @@ def _cluster_name(question: Question, answer: object) -> str:
 
 def _not_understood(question: Question) -> LogError:
     asked = f"{question.about.value} {question.name}".strip()
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"What brokers answer to the question for {asked} can't be understood.")
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' answer to the request for {asked} can't be understood.")

@@ -95,7 +95,7 @@ class LogProbe:
     def _failed(self, error: BaseException) -> None:
         """Treats an unexpected failure of asking as a question without an answer."""
         now = time.monotonic()
-        self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"Asking it failed ({type(error).__name__})."), now, now)
+        self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"The check failed ({type(error).__name__})."), now, now)
         self._first.set()
 
     def _told(self, transition: Transition) -> None:
@@ -107,9 +107,9 @@ class LogProbe:
                 self._log.cut_off(problem)
         elif transition.after is State.READY and transition.before is State.CUT_OFF:
             fields = {"event": "log_reached", "seconds": round(seconds, 1)}
-            _LOG.warning("ready: the change log is reached again, after %.1f s", seconds, extra={"fields": fields})
+            _LOG.warning("ready: the change log can be reached again, after %.1f s", seconds, extra={"fields": fields})
         elif transition.after is State.READY:
             level = logging.INFO if self._in_vain else logging.DEBUG  # if the first question was answered, there is nothing to report
-            _LOG.log(level, "ready: the change log is reached", extra={"fields": {"event": "log_reached"}})
+            _LOG.log(level, "ready: the change log can be reached", extra={"fields": {"event": "log_reached"}})
         else:
             _LOG.info("not ready: stopping", extra={"fields": {"event": "draining"}})

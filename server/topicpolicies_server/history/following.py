@@ -84,7 +84,7 @@ def stretch(connection: sqlite3.Connection, namespace: str, behind: Behind, most
     if not behind.log:
         return Stretch([], behind, more=False, whole=True)
     if behind.log not in logs:
-        raise Elsewhere(f"the history knows no such log of {namespace}")
+        raise Elsewhere(f"the history has no such log of {namespace}")
     return _of_log(
         connection, namespace, [stream for stream in streams if stream.log == behind.log], _successor(logs, behind.log), behind, most
     )

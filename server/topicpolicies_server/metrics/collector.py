@@ -73,28 +73,30 @@ class ServerCollector(Collector):
     def _namespaces(self) -> Iterator[Metric]:
         activity, gate = self._registry.activity, self._registry.gate
         yield counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
-        confirmations = "Updates without anything to write, after the log's end was asked for: held, overtaken (written after all), failed."
+        confirmations = "Updates with nothing to write, after the log's end was requested: held, overtaken (written after all), failed."
         yield counters("confirmations", confirmations, "outcome", activity.confirmations)
-        yield several("events", "Events read after loading, by writer and what became of them.", ("writer", "status"), activity.events)
+        yield several(
+            "events", "Events that were read after loading, by writer and by what became of them.", ("writer", "status"), activity.events
+        )
         yield counters("conflicts", "Events that were computed from an old document, by writer.", "writer", activity.conflicts)
         yield counter("ambiguous_events", "Events of brokers that can be explained in two ways.", activity.ambiguous)
         yield counter("unexplained_events", "Events of brokers that no recent document explains.", activity.unexplained)
         yield counter("unreadable_entries", "Entries of change logs that can't be read.", activity.unreadable)
         yield counters("repairs", "Repairs: published, cancelled, withheld (read-only) or refused by the log.", "outcome", activity.repairs)
-        yield counters("loads", "Namespaces that were loaded, or failed to be.", "outcome", activity.loads)
+        yield counters("loads", "Loads of namespaces, by outcome.", "outcome", activity.loads)
         namespaces = self._registry.namespaces()
         yield gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
         capacity = self._registry.capacity
         yield gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
-        over = "Whether more policy keys or bytes of documents are in memory than may be, because of what others write."
+        over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
         yield gauge("over_capacity", over, int(capacity.is_over()))
-        yield gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))
+        yield gauge("watchers", "Namespaces of watches, counted for each watch.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
-        yield gauge("repairs_due", "Policy keys of which brokers show something else than the head.", due)
+        yield gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
         yield gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", gate.waiting)
         yield gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
         if self._guard is not None:
             yield gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
             asked = self._guard.asked
-            yield counters("guard_questions", "Questions of the guard to brokers about which namespaces there are.", "about", asked)
+            yield counters("guard_questions", "Requests of the guard to brokers for the list of namespaces.", "about", asked)

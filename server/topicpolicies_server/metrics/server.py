@@ -41,16 +41,16 @@ class ServerSources:
         caches = {name: each for sizes_of in self.caches for name, each in sizes_of().items()}
         sizes = {name: float(size) for name, (size, _) in caches.items()}
         most = {name: float(bound) for name, (_, bound) in caches.items()}
-        yield gauges("remembered", "What is remembered so that it need not be found out again, by what it is.", "what", sizes)
-        yield gauges("remembered_most", "How much of it is remembered at most; then the oldest goes for room.", "what", most)
+        yield gauges("remembered", "Sizes of caches, by what they hold.", "what", sizes)
+        yield gauges("remembered_most", "The maximum size of each cache; beyond it the oldest entry is dropped.", "what", most)
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
         yield gauges("limit", "Limits of the server, by the option.", "option", limits)
         if (keys := self.issuers()) is not None:
-            yield gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens came.", keys.oldest_seconds)
-            yield gauge("issuers_unanswered", "Issuers of tokens that gave no keys when they were asked last.", keys.unanswered)
-        unusable = "Files of certificates, keys or permissions that can't be used as they are now; what was read before stays in force."
+            yield gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
+            yield gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
+        unusable = "Files of certificates, keys or permissions that can't be used as they are now; their former content stays in force."
         yield gauge("files_unusable", unusable, len(self.rereading.problems))
-        yield counter("reread_failures", "Times that the log told of such a file.", self.rereading.failures)
+        yield counter("reread_failures", "How often the server's log reported such a file.", self.rereading.failures)
         if self.unrecorded is not None:
             yield counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
         if self.spans_lost is not None:

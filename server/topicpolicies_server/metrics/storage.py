@@ -18,16 +18,16 @@ _NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
 def of_history(history: History) -> Iterator[Metric]:
     """Yields the metrics of a history."""
     figures = history.figures()
-    yield gauge("history_waiting_events", "Entries that wait to be written into the history.", figures.waiting)
+    yield gauge("history_waiting_events", "Entries that wait to be written to the history.", figures.waiting)
     yield gauge("history_waiting_bytes", "The same in bytes, by estimate.", figures.waiting_bytes)
-    yield gauge("history_waiting_seconds", "For how long the one has waited that came first.", figures.waiting_seconds)
+    yield gauge("history_waiting_seconds", "For how long the first of them has waited.", figures.waiting_seconds)
     yield gauge("history_failing", "Whether the history's file can't be written now.", int(figures.failing))
-    yield counters("history_gaps", "Times found in which the history may lack events, by reason.", "reason", {**_NO_GAPS, **figures.gaps})
+    yield counters("history_gaps", "Periods in which the history may lack events, by reason.", "reason", {**_NO_GAPS, **figures.gaps})
 
 
 def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
     """Yields the metrics of checkpoints."""
     yield counter("checkpoints_written", "Checkpoints that were written.", checkpoints.written)
     yield counter("checkpoint_failures", "Checkpoints that could not be written.", checkpoints.failed)
-    behind = "The longest time for which something new of a namespace is in no checkpoint."
+    behind = "The longest time for which a change of a namespace has been in no checkpoint."
     yield gauge("checkpoint_behind_seconds", behind, checkpoints.behind_seconds())

@@ -114,7 +114,10 @@ class Confirmations:
     def _begin(self, partition: int) -> None:
         if partition not in self._asking and self._log is not None:
             requests: list[Request] = []
-            self._asking[partition] = self._tasks.begin(self._ask(self._log, partition, requests), "asking where the log ends"), requests
+            self._asking[partition] = (
+                self._tasks.begin(self._ask(self._log, partition, requests), "requesting the end of the log"),
+                requests,
+            )
 
     async def _ask(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
         # Also those that came in the same turn of the loop as the first one: this runs in the next.
@@ -125,14 +128,14 @@ class Confirmations:
             async with asyncio.timeout(self._seconds):
                 end = await log.end(partition)
         except TimeoutError:
-            error = not_confirmed(self._name, f"nobody told within {self._seconds:g} s where the log ends")
+            error = not_confirmed(self._name, f"the end of the log was not received within {self._seconds:g} s where the log ends")
         except PolicyError as problem:
             error = not_confirmed(self._name, problem.message)
         except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking
             if asked_to_end(problem):
                 raise
-            _LOG.exception("%s: asking for the end of the change log failed", self._name)
-            error = not_confirmed(self._name, f"asking where the log ends failed ({type(problem).__name__})")
+            _LOG.exception("%s: requesting the end of the change log failed", self._name)
+            error = not_confirmed(self._name, f"requesting the end of the log failed ({type(problem).__name__})")
         if self._log is not log:
             return  # ``stop`` has kept its requests, to be asked for again
         del self._asking[partition]
@@ -169,11 +172,11 @@ class Confirmations:
             else:
                 del self._ends[partition]
         if given_up:
-            self._failed(given_up, not_confirmed(self._name, "nobody waits for it any more"))
+            self._failed(given_up, not_confirmed(self._name, "no request waits for it any more"))
 
 
 def not_confirmed(namespace: str, why: str) -> LogError:
     """Makes the UNAVAILABLE error: it is not known whether there is something to write, and nothing was written."""
     return unavailable(
-        namespace, Reason.NOT_CONFIRMED, f"whether there is nothing to change is not known: {why.rstrip('.')}. Nothing was done: try again."
+        namespace, Reason.NOT_CONFIRMED, f"it is not known whether anything must change: {why.rstrip('.')}. Nothing was done: try again."
     )

@@ -111,7 +111,7 @@ class Follower(LateFolding):
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
-            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log was changed while it was opened anew. Try again.")
+            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
             if self._first and self._context.joined_at is not None:
@@ -289,8 +289,8 @@ class Follower(LateFolding):
         try:
             folded, change = self.view.take(placed, computed_on)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
-            placed = placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
+            _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
+            placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")
         if placed.problem:
             self.unreadable += 1
             _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
@@ -306,11 +306,11 @@ class Follower(LateFolding):
         try:
             report(owner)
         except Disagreement as error:
-            _LOG.error("%s: the reader contradicts a proof (%s); the log is read anew", self._namespace, error)
-            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found out of order: {error}")
+            _LOG.error("%s: the reader contradicts a proof (%s); the log is read again", self._namespace, error)
+            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found to be inconsistent: {error}")
         except Exception as error:  # noqa: BLE001 (what was not told of is told when the log is read anew)
-            _LOG.exception("%s: what the log reported could not be dealt with; it is read anew", self._namespace)
-            self._give_up(Reason.LOG_BROKEN, f"reported what could not be dealt with ({type(error).__name__})")
+            _LOG.exception("%s: what the log reported could not be processed; it is read again", self._namespace)
+            self._give_up(Reason.LOG_BROKEN, f"reported what could not be processed ({type(error).__name__})")
 
     def _give_up(self, reason: Reason, what: str) -> None:
         self.trusted = False
@@ -328,7 +328,7 @@ class Follower(LateFolding):
             try:
                 note(self._recorder)
             except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
-                _LOG.exception("%s: recording failed; it goes on when the log is opened anew", self._namespace)
+                _LOG.exception("%s: recording failed; it continues when the log is opened again", self._namespace)
                 self._recorder = None
 
 

@@ -279,7 +279,7 @@ class LateFolder:
         """Begins to fold for a view that answers. ``done`` is called when all is folded, unless that is so already."""
         if follower.has_late_entries:
             self._over.clear()
-            self._tasks.begin(self._run(follower, done), "folding what was read")
+            self._tasks.begin(self._run(follower, done), "applying what was read")
 
     async def folded(self, ready: Callable[[], Awaitable[S]]) -> S:
         """Returns the view that answers, once all is folded and ``done`` has been called.

@@ -235,7 +235,7 @@ class Loader:
                     await self._read_on(follower, lost, began)
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
-                    problem = f"nothing of its change log came within {limit:g} s: try again, or raise load_timeout_seconds."
+                    problem = f"nothing of its change log arrived within {limit:g} s: try again, or raise load_timeout_seconds."
                     raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
             if self._read.done():
                 self._read.result()  # raises if there was no room (``refused``)
@@ -303,7 +303,7 @@ async def close_quietly(name: str, log: NamespaceLog | None) -> None:
 
 
 def _broken(name: str) -> LogError:
-    sentence = f"{name} can't be loaded, for a reason that this server's own log has: look there."
+    sentence = f"{name} can't be loaded; this server's log has the reason."
     return LogError(Reason.LOAD_BROKEN, sentence, kind=Kind.INTERNAL)
 
 

@@ -123,7 +123,7 @@ class Registry:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
                 Reason.TOO_MANY_NAMESPACES,
-                f"{len(self._namespaces)} namespaces are loaded and in use, which is the most: ask another server, or raise"
+                f"{len(self._namespaces)} namespaces are loaded and in use, which is the limit: use another server, or raise"
                 " max_loaded_namespaces of this one.",
             )
         chance = random.Random(self._chance.getrandbits(64))

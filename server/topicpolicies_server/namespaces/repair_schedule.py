@@ -179,7 +179,7 @@ class RepairSchedule:
         try:
             outcome = self._publish(key, due.cause)
         except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
-            _LOG.exception("the repair of %s (%s) failed; it is left at that until the next event of it", key.topic, key.scope.name)
+            _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
             outcome = RepairOutcome.PASSED
         if self._due.get(key) is not due:
             return outcome is RepairOutcome.TAKEN  # publishing it has ended all repairs

@@ -111,7 +111,7 @@ class StartingPoints:
         if restored is None:
             return StartingPoint()
         if recorder is not None and not recorder.knows(restored.about.identity, restored.about.events):
-            _LOG.info("%s: the history does not go as far as the checkpoint, so the log is read from its beginning", self._name)
+            _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
             return StartingPoint()
         return StartingPoint(restored.start, restored)
 

@@ -134,7 +134,7 @@ class Updates:
         try:
             request.on_answer(request, answer)
         except Exception:  # noqa: BLE001 (others wait for their answers)
-            _LOG.exception("%s: telling an answer failed", self._name)
+            _LOG.exception("%s: delivering an answer failed", self._name)
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
@@ -216,7 +216,7 @@ class Updates:
         self._admit_arrivals()
 
     def pause(self) -> None:
-        """Stops asking where the log ends: no log serves."""
+        """Stops requesting the end of the log: no log serves."""
         self._confirmations.stop()
 
     def led(self, follower: Follower) -> None:

@@ -200,7 +200,7 @@ class Call:
         if self.given_up:
             return None
         if not self._task.cancelling():
-            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
+            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")
         if self.expired is not None and self.state is not State.ENDING and self._task.uncancel() == 0:
             return self.expired
         return stopping() if self.state is State.ENDING and self._task.uncancel() == 0 else None

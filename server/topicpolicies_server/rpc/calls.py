@@ -209,7 +209,7 @@ class Calls:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
                 Reason.TOO_MANY_CALLS,
-                f"{self._most:,} calls are in progress, which is the most: try again later, or raise max_concurrent_calls.",
+                f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls.",
             )
         self._calls[call] = None
         self._endless += endless
@@ -236,7 +236,7 @@ class Calls:
         """
         if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter means that the peer has gone: no status can reach it
             raise error
-        self._failures.log(f"A door of {call.method}", error)
+        self._failures.log(f"An admission check of {call.method}", error)
         raise internal() from error
 
     def unregister(self, call: Call, *, endless: bool = False) -> None:

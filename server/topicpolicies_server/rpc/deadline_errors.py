@@ -39,12 +39,12 @@ def no_answer(registry: Registry, target: str, at_least: Position = "") -> Polic
         return _within(Reason.LOAD_TIMEOUT, f"{name} has not been read yet{f' ({why})' if why else ''}.")
     if name and at_least:
         return not_reached(name, at_least)
-    return _within(Reason.LOAD_TIMEOUT, "What the call waited for has not come.")
+    return _within(Reason.LOAD_TIMEOUT, "What the call waited for has not happened.")
 
 
 def not_permitted_yet(namespace: str) -> PolicyError:
     """Returns the UNAVAILABLE of a call whose permission is not known when its deadline is near. It reveals nothing of the namespace."""
-    return _within(Reason.AUTHORIZATION_UNKNOWN, f"It is not known yet what the caller may do in {namespace}.")
+    return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
 
 
 def no_outcome(readiness: Readiness, request: Request) -> PolicyError:

@@ -113,7 +113,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         """Sends the present status of a name."""
         status = await self.visible_status(request.service, context)
         if status is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
+            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: use liveness, readiness or tenant/namespace.")
         return _Status(status=status)
 
     async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
@@ -151,7 +151,9 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         """
         if len(self._watches) < self._most_watches:
             return
-        problem = f"{len(self._watches):,} watches of the health are open, which is the most: close one, or raise max_health_watches."
+        problem = (
+            f"{len(self._watches):,} watches of the health service are open, which is the limit: close one, or raise max_health_watches."
+        )
         error = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_WATCHES, problem)
         counts = Counter(watch.who for watch in self._watches.values())
         fullest, most = counts.most_common(1)[0]

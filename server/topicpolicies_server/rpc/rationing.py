@@ -248,11 +248,11 @@ async def _refuse_later(ration: Ration, beyond: Beyond) -> None:
 
 def _refused(beyond: Beyond) -> PolicyError:
     option, problem = {
-        "calls": ("max_calls_per_principal", "calls of yours are in progress, which is the most"),
-        "streams": ("max_streams_per_principal", "streams of changes of yours are open, which is the most: use those you have"),
-        "watches": ("max_watches_per_principal", "watches of yours are open, which is the most: share one"),
+        "calls": ("max_calls_per_principal", "calls of yours are in progress, which is the limit"),
+        "streams": ("max_streams_per_principal", "streams of changes of yours are open, which is the limit: use those"),
+        "watches": ("max_watches_per_principal", "watches of yours are open, which is the limit: share one"),
         "in_flight_bytes": ("max_in_flight_bytes_per_principal", "bytes of requests of yours may be in flight"),
-        "changes_per_second": ("max_changes_per_second_per_principal", "changes are what you may make in a second"),
+        "changes_per_second": ("max_changes_per_second_per_principal", "changes in a second is your limit"),
     }[beyond.limit]
     again = f" Try again in {beyond.seconds:.3g} s, or" if beyond.seconds is not None else " Or"
     return PolicyError(

@@ -40,5 +40,5 @@ class RefusedNamespaces:
         """
         if len(self._refusals) < MOST_REFUSED:
             return None
-        problem = f"This stream had changes refused in {MOST_REFUSED:,} namespaces, as others write them: open a new one for the rest."
+        problem = f"Other sidecars write {MOST_REFUSED:,} of the namespaces that this stream changes: open a new stream for the rest."
         return PolicyError(Kind.UNAVAILABLE, Reason.NOT_LEADER, problem, metadata={"namespace": namespace})

@@ -83,7 +83,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index:
     if must_not_exist:
         for field, other in ((_ETAG, etag), ("skip_if_absent", skip_if_absent)):
             if other:
-                problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
+                problems.add("must_not_exist", Reason.CONTRADICTION, f"Set either must_not_exist or {field}, not both.")
     named = message.request_id
     request_id = _request_id(named, problems)
     who = _author(message, author, problems) if message.actor or message.reason or author.actor or author.reason else None
@@ -156,7 +156,7 @@ def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: 
     if which == "delete":
         return read_delete(change.delete, author, index)
     at = place_of(index, "change")
-    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
+    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Set what to do: update or delete."))
 
 
 class Target(NamedTuple):
@@ -182,7 +182,7 @@ def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Targe
     at_least = problems.version(message.at_least_version, "at_least_version")
     for field in ("at_least_version", "as_of_version"):
         if message.HasField(field) and len(scopes) != 1:
-            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name that one.")
+            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name one scope.")
     return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
 
 
@@ -236,7 +236,9 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
     policies = message.policies if message.HasField("policies") else None
     if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
-            problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
+            problems.add(
+                "policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; at most {documents.MOST_BYTES:,} are allowed."
+            )
             return None
         if not _are_few(policies, problems):
             return None

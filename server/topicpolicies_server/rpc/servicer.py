@@ -328,7 +328,7 @@ class Servicer:
                 raise PolicyError(
                     Kind.RESOURCE_EXHAUSTED,
                     Reason.TOO_MANY_WATCHES,
-                    f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
+                    f"{len(self._watching)} watches are open, which is the limit: share one, or raise max_watches.",
                 )
             context.target = next(iter((*message.namespaces, *message.topics)), "")
             stream = WatchStream(self._resources, watch, self._bookmarks)
@@ -345,5 +345,5 @@ class Servicer:
                         await stream.run(write, held, context.unread_since)
             finally:
                 self._watching.pop(stream, None)
-                closing = self._closing.begin(stream.close(), "giving back what a stream was told from")
+                closing = self._closing.begin(stream.close(), "releasing the source of a stream")
                 await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release

@@ -168,7 +168,7 @@ class UpdateStream:
             async for message in stream:
                 changes = message.changes
                 if len(changes) > MOST_CHANGES:
-                    problem = f"changes has {len(changes):,} elements; {MOST_CHANGES:,} is the most."
+                    problem = f"changes has {len(changes):,} elements; at most {MOST_CHANGES:,} are allowed."
                     raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
                 if self._pace is not None:
                     await self._pace.arrived(message)

@@ -1,4 +1,4 @@
-"""Standing for the leadership of a log: refused, waiting, replaying, leading, and stepping down at once."""
+"""Requesting the leadership of a log: refused, waiting, replaying, leading, and stepping down at once."""
 
 from __future__ import annotations
 
@@ -161,10 +161,10 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
 
 
 async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office) -> None:
-    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar may not do that")]
+    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
     office.candidate.contend()
     await eventually(lambda: office.candidate.leadership.problem)
-    assert "may not do that" in office.candidate.leadership.problem
+    assert "lacks the permission" in office.candidate.leadership.problem
     await office.lead()
     assert office.candidate.leadership.problem == ""
 
@@ -209,7 +209,7 @@ async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_ma
     office.candidate.contend()
     await eventually(lambda: office.candidate.leadership.problem)
     await office.lead()
-    assert "standing for leadership failed" in caplog.text
+    assert "requesting the leadership failed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
@@ -223,7 +223,7 @@ async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
     office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
     monkeypatch.setattr(office.candidate, "_told", fail)
     await office.lead()
-    assert "Standing for the leadership of a/b failed" in caplog.text
+    assert "Requesting the leadership of a/b failed" in caplog.text
 
 
 def test_a_leaders_name_says_its_cluster_and_its_address() -> None:

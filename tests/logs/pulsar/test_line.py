@@ -83,7 +83,7 @@ async def test_who_has_no_place_in_time_is_told_so_and_leaves_the_line() -> None
         hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(_CONNECTIONS)]
         while len(broker.asked) < _CONNECTIONS:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        with pytest.raises(LogError, match="so many others are asked before it") as refused:
+        with pytest.raises(LogError, match="too many other requests wait before it") as refused:
             await admin.get("a", "late", seconds=0.2)
         assert refused.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
         gone = asyncio.create_task(admin.get("a", "gone"))

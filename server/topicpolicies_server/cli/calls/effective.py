@@ -40,13 +40,13 @@ def effective(
     context: typer.Context,
     topic: Topic,
     view: Annotated[
-        ViewName, typer.Option("--view", help="What brokers enforce, or what their admin API answers with applied=true.")
+        ViewName, typer.Option("--view", help="What brokers enforce, or what their admin API returns with applied=true.")
     ] = ViewName.ENFORCED,
 ) -> None:
-    """Show what holds for one topic, and which level says so.
+    """Show the values in force for a topic, and the level of each.
 
-    Per setting the first of the topic's local and global documents, the namespace and the broker that says something. The views
-    applied-local and applied-global look at one document only, as the admin API does without and with isGlobal=true.
+    A setting is taken from the first of these that sets it: the topic's local document, its global one, the namespace, the broker. The
+    views applied-local and applied-global look at one document only, as the admin API does without and with isGlobal=true.
 
     \b
     Examples:

@@ -32,22 +32,23 @@ def watch(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[
-        ModeName, typer.Option("--mode", help="The newest states, every change, or every event as the history has it.")
+        ModeName, typer.Option("--mode", help="The newest states, every change, or every event of the history.")
     ] = ModeName.LATEST,
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     resume_file: Annotated[
-        Path | None, typer.Option("--resume-file", dir_okay=False, help="Where to go on, kept up to date; need not exist yet.")
+        Path | None,
+        typer.Option("--resume-file", dir_okay=False, help="The file of the place to continue from; kept up to date, need not exist."),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the first change that the history has; with --mode every.")
+        bool, typer.Option("--from-beginning", help="Begin with the first change in the history; with --mode every.")
     ] = False,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="End when everything is told that there is now.")] = False,
-    include_previous: Annotated[bool, typer.Option("--include-previous", help="Tell the document before each change too.")] = False,
+    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
+    include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
-    """Follow topics and namespaces: what there is, then changes.
+    """Follow topics and namespaces: their documents, then changes.
 
-    First it tells what there is, then every change. It goes on by itself when the connection breaks. With --output json each line is
-    one JSON document. Interrupt it with Ctrl-C.
+    First it shows the documents that exist, then every change. It continues by itself when the connection breaks. With --output json each
+    line is one JSON document. Interrupt it with Ctrl-C.
 
     \b
     Examples:

@@ -36,19 +36,19 @@ File = Annotated[
 ]
 Prune = Annotated[
     bool,
-    typer.Option("--prune", help="Also clear settings that nobody declares, and delete undeclared documents in namespaces:."),
+    typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:."),
 ]
 Topics = Annotated[
     Path | None,
-    typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one in a line; - is standard input."),
+    typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one per line; - is standard input."),
 ]
 
 
 def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
     """Show what apply would change, and write nothing.
 
-    It also has the server check each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong
-    or the server refuses a part of it.
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
+    server refuses a part of it.
 
     \b
     Examples:
@@ -70,12 +70,12 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
 
 
 def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
-    """Make documents as they are declared.
+    """Change documents to what the file declares.
 
-    Sends one change for each document that is not. Shows the difference, and has everything checked before anything is sent. Then it
-    sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read. If one
-    fails, it sends nothing more, and says what was done and what was not; run it again to complete it. Ends with exit code 0 if all is
-    as declared, 8 if only a part was done, otherwise as the failed change would.
+    It makes one change for each document that differs. It shows the differences, and lets the server check all changes before it makes
+    any. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read.
+    If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0 if
+    all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
 
     \b
     Examples:
@@ -110,11 +110,13 @@ def export_(
     context: typer.Context,
     namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE...", help="Namespaces: tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
-    file: Annotated[Path | None, typer.Option("--file", "-f", dir_okay=False, help="Where to write; by default standard output.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", dir_okay=False, help="The file to write; by default standard output.")
+    ] = None,
 ) -> None:
-    """Write the file that declares what is there now.
+    """Write a file that declares the present documents.
 
-    It is for plan and apply. With --output json it is JSON, which they read as well.
+    The file is for plan and apply. With --output json it is JSON, which they read too.
 
     \b
     Examples:

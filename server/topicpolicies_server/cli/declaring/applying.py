@@ -119,7 +119,7 @@ def make(
 
 
 def _unanswered(request_id: str) -> OutcomeUnknown:
-    return outcome_unknown(TopicPoliciesError("The command was interrupted before its answer came.", code=StatusCode.CANCELLED), request_id)
+    return outcome_unknown(TopicPoliciesError("The command was interrupted before the answer came.", code=StatusCode.CANCELLED), request_id)
 
 
 def _send(

@@ -51,7 +51,7 @@ def facts_of(path: Path, *, made: bool) -> Facts:
     except OSError as error:
         return Facts(f"{folder}: {error.strerror}", size, free)
     if size and not os.access(path, os.R_OK | os.W_OK):
-        return Facts(f"{path}: it can't be written", size, free)
+        return Facts(f"{path} can't be written", size, free)
     return Facts("", size, free)
 
 
@@ -74,7 +74,7 @@ def judged_bound(found: Facts, most: int) -> Finding:
     """Judges how near the history is to the size beyond which its oldest entries are dropped."""
     share = found.size / most
     told = f"{share:.0%} of {most / _MEGABYTE:,.0f} MiB"
-    return warning(f"{told}: what was recorded first is dropped") if share >= _FULL else ok(told)
+    return warning(f"{told}: the oldest entries are deleted") if share >= _FULL else ok(told)
 
 
 def disk(config: ServerConfig) -> list[Check]:
@@ -94,9 +94,9 @@ def disk(config: ServerConfig) -> list[Check]:
 
 def _no_history() -> Check:
     async def run() -> Finding:
-        return skipped("the server keeps none: --history FILE.db")
+        return skipped("the server keeps no history: --history FILE.db")
 
-    return Check(name="disk.history", holds="the history can be kept", why="It tells who changed what.", run=run, remedy="")
+    return Check(name="disk.history", holds="the history can be kept", why="It records who changed what.", run=run, remedy="")
 
 
 def _of_file(name: str, path: Path, made: bool, most: int | None) -> list[Check]:
@@ -132,7 +132,7 @@ def _of_file(name: str, path: Path, made: bool, most: int | None) -> list[Check]
         ),
     ]
     if most is not None:
-        why = "Then the oldest entries go before their time (--history-days)."
+        why = "At the bound the oldest entries are deleted before their time (--history-days)."
         checks.append(
             Check(
                 name=f"disk.{name}_bound",

@@ -36,13 +36,14 @@ from .sidecar import sidecar
 from .tokens import ShownToken
 
 ScratchPlace = Annotated[
-    str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
+    str,
+    typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and revert the change: a namespace or a topic."),
 ]
 Namespaces = Annotated[
-    list[str] | None, typer.Option("--namespace", metavar="NAMESPACE", help="Look at this namespace, tenant/namespace; any number.")
+    list[str] | None, typer.Option("--namespace", metavar="NAMESPACE", help="Check this namespace (tenant/namespace); can be repeated.")
 ]
-Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="Where the server shows its metrics.")]
-Pre = Annotated[bool, typer.Option("--pre", help="Only what has to hold before the server is started.")]
+Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="The address of the server's metrics.")]
+Pre = Annotated[bool, typer.Option("--pre", help="Check only what must hold before the server is started.")]
 _INFO_SECONDS = 6.0
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
@@ -73,12 +74,12 @@ def doctor(
     metrics_at: Metrics = "",
     pre: Pre = False,
 ) -> None:
-    """Look for what is wrong, and say what to do.
+    """Find what is wrong, and show what to do.
 
-    Looks at the server's address and certificate, whether it lives and is ready, and, with --scratch, at a change and its removal. With
-    the options of serve (--config, --pulsar, ...) it also looks at the broker, the sidecar's own token, and the server's disk.
+    It checks the server's address and certificate, whether it is alive and ready, and, with --scratch, a change and its removal. With the
+    options of serve (--config, --pulsar, ...) it also checks the broker, the sidecar's own token, and the server's disk.
 
-    Ends with exit code 0 if no check fails (warnings are none), and with 10 if one does.
+    Ends with exit code 0 if no check fails (warnings do not count), and with 10 if one does.
 
     \b
     Examples:
@@ -127,7 +128,7 @@ def _subject(
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
     if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
-        raise typer.BadParameter(f'"{wrong}" is no namespace: write tenant/namespace.', param_hint="--namespace")
+        raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
     return Subject(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
 
 
@@ -167,9 +168,9 @@ def _of_options(subject: Subject) -> list[Check]:
     check = Check(
         name="options.valid",
         holds="the server's options are valid",
-        why="serve refuses to start with others.",
+        why="serve does not start with invalid options.",
         run=run,
-        remedy="Correct them: topicpolicies config shows which are in force, and where each came from.",
+        remedy="Correct them: topicpolicies config shows the options in force, and the source of each.",
     )
     return [check]
 
@@ -197,11 +198,11 @@ def _of_server(subject: Subject, client: AsyncClient, shown: ShownToken) -> list
 
 def _of_scratch(scratch: Scratch | None) -> list[Check]:
     async def run() -> Finding:
-        return Finding(Level.SKIPPED, "name a namespace for it: --scratch TENANT/NAMESPACE")
+        return Finding(Level.SKIPPED, "it needs a namespace: --scratch TENANT/NAMESPACE")
 
     if scratch is not None:
         return scratch.checks()
-    return [Check(name="scratch.change", holds="a change and its removal", why="This is what the server is for.", run=run, remedy="")]
+    return [Check(name="scratch.change", holds="a change and its removal", why="Changes are what the server is for.", run=run, remedy="")]
 
 
 @asynccontextmanager

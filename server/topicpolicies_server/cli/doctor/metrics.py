@@ -31,17 +31,17 @@ _BOUNDED = {
 """Metrics of what is in use, each with the name of its limit."""
 
 
-_DISK = "Look at the disk of that file; the server's log says what is wrong with it."
+_DISK = "Check the disk of that file; the server's log says what is wrong."
 _TROUBLES = (
     ("history_failing", 0, "the history can't be written", _DISK),
-    ("history_waiting_seconds", 60, "entries of the history wait for {value:,.0f} s", _DISK),
+    ("history_waiting_seconds", 60, "entries have waited for the history for {value:,.0f} s", _DISK),
     ("checkpoint_behind_seconds", 600, "checkpoints are {value:,.0f} s behind", _DISK),
     ("call_record_lost_total", 0, "{value:,.0f} calls are missing in the record of calls", _DISK),
     ("files_unusable", 0, "{value:.0f} files of certificates, keys or permissions can't be used", "The server's log names the files."),
-    ("issuers_unanswered", 0, "{value:.0f} issuers of tokens give no keys", "Look whether the issuers, and the network there, are well."),
-    ("log_unreachable_seconds", 0, "the change log has not answered for {value:,.0f} s", "Look at the brokers, and the network there."),
-    ("unread_seconds", 300, "a client has read nothing for {value:,.0f} s", "The server's log says who it is."),
-    ("over_capacity", 0, "more is in memory than may be", "Raise max_loaded_keys or max_loaded_document_bytes."),
+    ("issuers_unanswered", 0, "{value:.0f} issuers of tokens return no keys", "Check the issuers, and the network to them."),
+    ("log_unreachable_seconds", 0, "the change log has not answered for {value:,.0f} s", "Check the brokers, and the network to them."),
+    ("unread_seconds", 300, "a client has read nothing for {value:,.0f} s", "The server's log names it."),
+    ("over_capacity", 0, "more is in memory than the limits allow", "Raise max_loaded_keys or max_loaded_document_bytes."),
 )
 """Metrics, each with the greatest value that is no fault, the message beyond it, and the remedy."""
 
@@ -94,14 +94,14 @@ def judged_limits(used: Mapping[str, float], limits: Mapping[str, float]) -> Fin
     """Judges how near a server is to its limits. Both arguments are by the name of the limit: an option, or ``OPEN_FILES``."""
     shares = {name: used[name] / limits[name] for name in limits if name in used and limits[name] > 0}
     if not shares:
-        return skipped("the metrics tell of nothing that is bounded, or not of the bounds: --config FILE names the server's options")
+        return skipped("the metrics have no use of a limit, or no limits: --config FILE gives the server's options")
     told = ", ".join(f"{name}: {used[name]:,.0f} of {limits[name]:,.0f}" for name in shares)
     full = [name for name, share in shares.items() if share >= 1]
     near = [name for name, share in shares.items() if share >= _FULL]
     if full:
-        return failed(told, f"Raise {', '.join(full)} if there is memory for it, or share the namespaces among several servers.")
+        return failed(told, f"Raise {', '.join(full)} if there is memory for it, or spread the namespaces over several servers.")
     if near:
-        return warning(told, f"Raise {', '.join(near)} before it is met, or share the namespaces among several servers.")
+        return warning(told, f"Raise {', '.join(near)} before it is reached, or spread the namespaces over several servers.")
     return ok(told)
 
 
@@ -113,7 +113,7 @@ def judged_troubles(values: Mapping[str, float]) -> Finding:
     if found:
         return warning("; ".join(words for words, _ in found), " ".join(dict.fromkeys(remedy for _, remedy in found)))
     known = sum(name in values for name, *_ in _TROUBLES)
-    return ok() if known else skipped("the metrics tell nothing of it")
+    return ok() if known else skipped("the metrics do not show it")
 
 
 def fetched(address: str, path: str) -> Page:
@@ -128,7 +128,7 @@ def fetched(address: str, path: str) -> Page:
         answer = connection.getresponse()
         return Page(answer.status, answer.read(_MOST_BYTES).decode(errors="replace"), answer.getheader("Date"))
     except http.client.HTTPException as error:
-        raise OSError(f"no HTTP: {type(error).__name__}") from error
+        raise OSError(f"not HTTP: {type(error).__name__}") from error
     finally:
         connection.close()
 
@@ -151,13 +151,13 @@ def metrics(
 
     async def shown() -> Finding:
         if not address:
-            return skipped("no address of metrics is known: say --metrics HOST:PORT")
+            return skipped("the address of the metrics is not known: say --metrics HOST:PORT")
         try:
             page = await in_thread(fetched, address, "/metrics")
         except OSError as error:
             return failed(f"{address}: {why(error)}")
         if page.status != http.client.OK or "topicpolicies_" not in page.text:
-            return failed(f"{address} answers {page.status}, and shows no metrics of this server")
+            return failed(f"{address} answers {page.status}, without metrics of this server")
         return ok(address)
 
     async def use() -> Finding:
@@ -173,23 +173,23 @@ def metrics(
         if values.get("repairs_paused"):
             return warning("repairs are paused", "Send the server SIGUSR2, or start it without --pause-repairs.")
         if "repairs_due" not in values:
-            return skipped("the metrics tell nothing of repairs")
+            return skipped("the metrics do not show repairs")
         return ok(f"{values['repairs_due']:.0f} documents wait for a repair")
 
     return [
         Check(
             name="limits.metrics",
             holds="metrics are shown",
-            why="Without them nobody sees a limit before it is met.",
+            why="Without metrics a limit is noticed only when it is reached.",
             run=shown,
             remedy="Name the address with --metrics HOST:PORT, and start the server with --metrics-listen.",
         ),
         Check(
             name="limits.use",
             holds="what is in use is well below the limits",
-            why="At its limit a server refuses what comes on top.",
+            why="At its limit a server refuses further requests.",
             run=use,
-            remedy="Raise the limit, or share the namespaces among several servers.",
+            remedy="Raise the limit, or spread the namespaces over several servers.",
             needs=("limits.metrics",),
         ),
         Check(
@@ -202,10 +202,10 @@ def metrics(
         ),
         Check(
             name="limits.troubles",
-            holds="the metrics tell of no trouble",
-            why="Something may fail, or be late, while calls go on.",
+            holds="the metrics show no fault",
+            why="Something may fail or be late although calls succeed.",
             run=troubles,
-            remedy="Look at the server's log.",
+            remedy="Check the server's log.",
             needs=("limits.metrics",),
         ),
     ]
@@ -227,9 +227,9 @@ def clock(address: str) -> list[Check]:
     check = Check(
         name="server.clock",
         holds="the server's clock agrees with yours",
-        why="Tokens and certificates are judged by it, and changes have its times.",
+        why="The server checks tokens and certificates by its clock, and the times of changes come from it.",
         run=run,
-        remedy="Let both keep time by NTP (chronyc tracking, timedatectl).",
+        remedy="Synchronize both clocks with NTP (chronyc tracking, timedatectl).",
         needs=("address.connect",),
     )
     return [check]

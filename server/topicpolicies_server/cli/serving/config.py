@@ -29,10 +29,10 @@ Reference = Annotated[bool, typer.Option("--reference", help="Print a table of a
 
 @configured(ReadBy.BOTH)
 def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
-    """Show which options are in force, and where each came from.
+    """Show the options in force, and the source of each.
 
-    Takes the options of serve, its file and its environment variables, and says what serve would run with; nothing is started or written.
-    Ends with exit code 2 if serve would refuse it, after everything that is wrong.
+    It takes the options, the file and the environment variables of serve, and shows the values with which serve would run. It starts and
+    writes nothing. Ends with exit code 2 if serve would refuse the options, and lists everything that is wrong.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def _show(in_force: OptionValues) -> None:
         table.add_section()
     console().print(table)
     if in_force.ignored:
-        typer.echo(f"No options, and not looked at: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
+        typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
 
 
 def _origin(setting: Setting) -> str:

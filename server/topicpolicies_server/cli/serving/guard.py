@@ -16,12 +16,12 @@ from .running import reporting_problems, run_until_signalled
 
 @configured(ReadBy.GUARD)
 def guard(context: typer.Context, in_force: OptionValues) -> None:
-    """Heal what brokers undo of each other's changes.
+    """Restore what brokers lose of each other's changes.
 
-    It runs until it is told to stop (SIGTERM, Ctrl-C).
+    It runs until it is stopped (SIGTERM, Ctrl-C).
 
     Brokers without PIP-428 (as of Pulsar 4.0) lose settings when two are changed at almost the same time. A guard reads the events of
-    the named namespaces and restates what was lost; each healing is a line in the log. Beside brokers that lose nothing it writes nothing.
+    the named namespaces and restores what was lost; it logs each repair. Beside brokers that lose nothing it writes nothing.
 
     Options are read from a file and from the environment too, as with serve.
 

@@ -18,13 +18,14 @@ from .running import reporting_problems, run_until_signalled
 
 @configured(ReadBy.SERVE)
 def serve(context: typer.Context, in_force: OptionValues) -> None:
-    """Run a server, until it is told to stop (SIGTERM, Ctrl-C).
+    """Run a server, until it is stopped (SIGTERM, Ctrl-C).
 
-    It listens on loopback, and keeps its change log in your data folder, unless told otherwise. Here --tls-certificate and --tls-key are
+    By default it listens on loopback, and keeps its change log in your data folder. For this command --tls-certificate and --tls-key are
     the server's own.
 
-    Every option can also stand in a file (config --sample writes one) and in the environment: --max-watches is max_watches there, and
-    TOPICPOLICIES_MAX_WATCHES here. A flag goes before the environment, and that before the file. The command config shows what is in force.
+    Every option can also be set in a file (config --sample writes one) and in the environment: --max-watches is max_watches in the file
+    and TOPICPOLICIES_MAX_WATCHES in the environment. A flag takes precedence over the environment, and that over the file. The command
+    config shows the options in force.
 
     \b
     Examples:

@@ -25,4 +25,4 @@ def report_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> Non
         typer.echo(json_forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
         return
     shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
-    typer.echo(f"The server can't reach the change log since {shown}: there may be newer changes than these.", err=True)
+    typer.echo(f"The server has not reached the change log since {shown}: there may be newer changes than these.", err=True)

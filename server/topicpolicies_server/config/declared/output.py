@@ -6,13 +6,13 @@ from ..call_record import Recorded
 from ..option import Kind, Option, ReadBy
 from ..server import LogFormat, LogLevel
 
-_SECTION = "What it tells"
+_SECTION = "Logging and secrets"
 
 OPTIONS = (
     Option(
         name="show_secrets",
         kind=Kind.SWITCH,
-        help="Show the object storages' credentials in offload policies to everybody who may read.",
+        help="Show the object storages' credentials in offload policies to every caller who may read.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,
@@ -20,7 +20,7 @@ OPTIONS = (
     Option(
         name="log_level",
         kind=Kind.CHOICE,
-        help="How much to tell on standard error.",
+        help="The least severe level that is logged on standard error.",
         section=_SECTION,
         default=LogLevel.INFO.value,
         metavar="debug|info|warning|error",
@@ -29,7 +29,7 @@ OPTIONS = (
     Option(
         name="log_format",
         kind=Kind.CHOICE,
-        help="How lines on standard error are written, whoever writes them.",
+        help="The format of all lines on standard error, those of libraries included.",
         section=_SECTION,
         default=LogFormat.TEXT.value,
         metavar="text|logfmt|json",
@@ -38,7 +38,7 @@ OPTIONS = (
     Option(
         name="call_record",
         kind=Kind.CHOICE,
-        help="Which calls are recorded, a line each: who, what, which topic, outcome, duration, request id.",
+        help="Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id.",
         section=_SECTION,
         default=Recorded.CHANGES.value,
         metavar="changes|all|off",
@@ -48,7 +48,7 @@ OPTIONS = (
     Option(
         name="call_record_file",
         kind=Kind.FILE,
-        help="Where calls are recorded; - is standard error. A file that is moved away is begun anew.",
+        help="The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created.",
         section=_SECTION,
         default_text="standard error",
         example='"calls.log"',

@@ -68,7 +68,7 @@ class Reach:
         if problem:
             raise LogError(Reason.LOG_UNREACHABLE, problem)
         if connected is not None and not await self._all_gone(min(_SECONDS, deadline - time.monotonic())):
-            raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log has its connection to a broker.")
+            raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log is connected to a broker.")
 
     async def _all_gone(self, seconds: float) -> bool:
         """Whether the logs whose readers have no connection do not exist any more. Without an answer in time: False."""
@@ -94,7 +94,7 @@ class Reach:
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
                 return ""
-        return f"No broker is reached ({'; '.join(problems)})."
+        return f"No broker can be reached ({'; '.join(problems)})."
 
 
 def _hosts(service_url: str) -> list[tuple[str, int]]:

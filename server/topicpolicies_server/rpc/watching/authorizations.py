@@ -73,7 +73,9 @@ class Authorization:
         if self.refusal is not None:
             raise self.refusal
         if self.wire is not wire:
-            raise _unknown(f"How the documents of {name} are shown has changed while this watch was not read: go on with its token.")
+            raise _unknown(
+                f"The caller's permission to see secrets in {name} changed while this watch was not read: resume with its token."
+            )
 
 
 class Authorizations:
@@ -83,7 +85,7 @@ class Authorizations:
         """``permitting``: checks permissions with the authority."""
         self._permitting = permitting
         self._authorizations: dict[_Needs, Authorization] = {}
-        self._looking = Kept("the look at the permissions of watches", self._look, failed=self._failed)
+        self._looking = Kept("checking the permissions of watches", self._look, failed=self._failed)
 
     def __len__(self) -> int:
         return len(self._authorizations)
@@ -169,7 +171,7 @@ class Authorizations:
         except PolicyError as error:
             self._judge(needs, error)
         except TimeoutError:
-            problem = f"What the caller may do in {needs.namespace} could not be learnt in {ASK_SECONDS:g} s: it is asked again."
+            problem = f"The caller's permissions in {needs.namespace} were not known within {ASK_SECONDS:g} s: they are requested again."
             self._judge(needs, _unknown(problem))
         except Exception as error:  # noqa: BLE001 (told)
             return error
@@ -186,7 +188,7 @@ class Authorizations:
     def _failed(self, _: BaseException) -> None:
         """Sets every verdict to unknown, because the checking task has failed: no part sends changes until it runs again."""
         for needs, authorization in self._authorizations.items():
-            problem = f"What the caller may do in {needs.namespace} can't be told, for a reason that this server's own log has."
+            problem = f"The caller's permissions in {needs.namespace} can't be determined; this server's log has the reason."
             _judge(authorization, _unknown(problem), authorization.wire)
 
     def _wire_at_once(self, needs: _Needs) -> answers.Wire | None:

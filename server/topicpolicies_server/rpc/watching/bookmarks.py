@@ -61,5 +61,5 @@ class Bookmarks:
                 try:
                     due()
                 except Exception:  # noqa: BLE001 (all other streams wait for their bookmarks)
-                    _LOG.exception("a stream could not be told that its bookmark is due")
+                    _LOG.exception("a stream could not be notified that its bookmark is due")
         self._set_timer()

@@ -112,7 +112,7 @@ class Copying:
 
     def _begin_anew(self, why: str) -> tuple[Behind, str]:
         outbox = self._outbox
-        outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't go on from its token: {why}.")
+        outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't continue from its token: {why}.")
         return Behind("", ()), ""
 
     async def _new_entries(self) -> None:

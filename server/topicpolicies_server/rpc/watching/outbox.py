@@ -101,4 +101,4 @@ def failure_of(name: str, error: BaseException) -> PolicyError:
     """Returns the error that a failure of a part is reported with; an unforeseen one becomes INTERNAL."""
     if isinstance(error, PolicyError):
         return error
-    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be told of, for a reason that this server's own log has: look there.")
+    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be watched; this server's log has the reason.")

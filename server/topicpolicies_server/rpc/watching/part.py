@@ -225,7 +225,7 @@ class Part:
         """DISABLED: returns when the policies of some watched topic have been enabled."""
         assert self._board is not None, "looked at"
         self._failure = None
-        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
+        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
             self.outbox.add(answers.disabled_record(self.name, key))
         self.outbox.sync(NOTHING_READ, self._confirmed_ms())
@@ -256,9 +256,9 @@ class Part:
             self._leave()
         self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:
-            outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
+            outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
         elif why is Interruption.BEHIND and outbox.token is None:
-            incomplete = f"The snapshot of {self.name} was not complete when its log was read anew, or put right."
+            incomplete = f"The snapshot of {self.name} was not complete when its log was read again, or corrected."
             outbox.reset(Reason.TOKEN_OUT_OF_RANGE, incomplete)
         elif why is Interruption.SWITCHED or outbox.token is None:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
@@ -278,9 +278,9 @@ class Part:
                     place = outbox.token._replace(left_out=mark)
                     outbox.token = await self._recall(place, strict=True)
                     if outbox.token == place:
-                        raise Gone(Reason.EVENTS_GONE, "the history has nothing of what followed it")
+                        raise Gone(Reason.EVENTS_GONE, "the history does not have what followed it")
                 except Gone as gone:
-                    outbox.reset(gone.reason, f"The watch of {self.name} can't go on from its token: {gone}.")
+                    outbox.reset(gone.reason, f"The watch of {self.name} can't continue from its token: {gone}.")
 
     async def _recall(self, token: Token, *, strict: bool) -> Token:
         """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""

@@ -27,7 +27,7 @@ def status_of(name: str, stage: Stage, problem: PolicyError | None, namespace: N
         namespace: the namespace; None: the part has not loaded it yet.
     """
     if stage is Stage.DISABLED:
-        why = f"The topic policies of what is watched of {name} are disabled."
+        why = f"The topic policies of the watched topics of {name} are disabled."
         return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, why
     if problem is not None:
         return failed_status(problem)

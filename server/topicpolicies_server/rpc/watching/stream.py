@@ -153,7 +153,9 @@ class WatchStream:
                     await self._mark(message, Part.last_bookmark)
                     await message.send()
                     raise PolicyError(
-                        Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
+                        Kind.UNAVAILABLE,
+                        Reason.SHUTTING_DOWN,
+                        "The server is stopping: resume with the token at another server, or here later.",
                     )
                 if self._bookmark_due:
                     self._bookmark_due = False

@@ -136,7 +136,7 @@ class Taking:
         self._held = batch
         if self._asked is None or self._looking is None:
             self._asked = asyncio.Event()
-            self._looking = Kept("the look at new topics of a watch", self._look, failed=self._failed)
+            self._looking = Kept("checking for new topics of a watch", self._look, failed=self._failed)
         self._asked.set()
         self._looking.start()
         return None

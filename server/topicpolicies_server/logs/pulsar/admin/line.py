@@ -16,7 +16,7 @@ class NoPlaceError(Exception):
     """No place became free within the time allowed."""
 
     def __str__(self) -> str:
-        return "so many others are asked before it"
+        return "too many other requests wait before it"
 
 
 class QuestionLine:

@@ -84,7 +84,7 @@ class Entries:
         if message is None:
             self.last = place
             self.problems += 1
-            return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
+            return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not deliver it")
         return self._decoded(place, message, *self._at_hand)
 
     def undecoded(self, place: MessageId, message: Any) -> Placed | UndecodedEntry | None:
@@ -120,7 +120,7 @@ class Entries:
         self.last, self.problems = last, problems
         if stood.anchor not in ("", anchor_of(found)):
             place = f"{stood.place.ledger}:{stood.place.entry}"
-            raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
+            raise LogError(Reason.LOG_REPLACED, f"At {place} the change log has another entry than when it was last followed.")
 
     async def _codec(self, version: int) -> Codec | None:
         """Returns the codec of a schema that is not at hand; repeats the request until it is answered, for reading can't go on without."""
@@ -138,7 +138,7 @@ class Entries:
         self._published = message.publish_timestamp()
         if codec is None:
             self.problems += 1
-            problem = f"its schema, version {version}, is none of policy events"
+            problem = f"its schema, version {version}, is not one of policy events"
             return Placed(self._partition, position_of(place), None, self._published, message.producer_name(), problem)
         self.newest_schema = max(self.newest_schema, version)
         position = position_of(place)
