@@ -8,7 +8,8 @@ What it tells is taken with ``next``, one event at a time: ``token`` is where th
 
 Per namespace it keeps one *token*: the one that was handed in, or that of the SYNCED bookmark that ends the snapshot; from then on the
 position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke. Before SYNCED there
-is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, which ``Reset`` says.
+is no token: a snapshot comes in no order that a position could stand for, and a broken one is begun again, which ``Reset`` says. The mode
+ENTRIES has no snapshot, and its events come in the log's order: there the token of every bookmark is taken.
 
 Nothing is told twice: after a resume, what is at or before the token that was sent, and, always, what is no newer than what
 was told of the same policy key since the last bookmark. (Older versions need not be remembered: no stream goes back behind a bookmark.)
@@ -58,7 +59,7 @@ class _Place:
     """One namespace of a watch."""
 
     token: WatchToken | None = None
-    """Where the watch is; None: in or before the snapshot."""
+    """Where the watch is; None: in or before the snapshot, in the mode ENTRIES before the first bookmark."""
     resumed: WatchToken | None = None
     """The token that this stream was resumed from, until it has caught up."""
     told: bool = False

@@ -14,7 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use topicpolicies_client_example::{
     Documents, Failure, Message, Tokens, full_name, mask,
     retry::{Attempts, Call, Next, Pauses},
-    v1::{PolicyDocument, Scope, WatchPoliciesResponse, WatchToken},
+    v1::{PolicyDocument, Scope, WatchMode, WatchPoliciesResponse, WatchToken, watch_event::Content},
 };
 
 #[test]
@@ -127,7 +127,8 @@ fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
 #[test]
 fn watches() {
     for (name, case) in cases(&vectors("watch.json")) {
-        let mut watch = Watching::new(texts(&case["namespaces"]));
+        let mode = case.get("mode").map_or(WatchMode::Latest, |mode| WatchMode::from_str_name(mode.as_str().unwrap()).unwrap());
+        let mut watch = Watching::new(texts(&case["namespaces"]), mode);
         for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
             watch.step(step, &format!("{name}, step {number}"));
         }
@@ -139,14 +140,16 @@ struct Watching {
     tokens: Tokens,
     documents: Documents,
     told: Vec<Value>,
+    entries: Vec<String>,
     begin: Instant,
     now: Instant,
 }
 
 impl Watching {
-    fn new(namespaces: Vec<String>) -> Self {
+    fn new(namespaces: Vec<String>, mode: WatchMode) -> Self {
         let begin = Instant::now();
-        Self { tokens: Tokens::default(), documents: Documents::new(namespaces), told: Vec::new(), begin, now: begin }
+        let (tokens, documents) = (Tokens::new(mode, BTreeMap::new()), Documents::new(namespaces));
+        Self { tokens, documents, told: Vec::new(), entries: Vec::new(), begin, now: begin }
     }
 
     fn step(&mut self, step: &Value, name: &str) {
@@ -161,6 +164,9 @@ impl Watching {
             let batch: WatchPoliciesResponse = message("WatchPoliciesResponse", &json!({ "events": events }));
             for event in batch.events {
                 self.tokens.fold(&event);
+                if let Some(Content::Entry(entry)) = &event.content {
+                    self.entries.push(entry.position.clone());
+                }
                 self.take(&Message::Event(Box::new(event)));
             }
         }
@@ -184,6 +190,7 @@ impl Watching {
                 assert_eq!(json!(all.collect::<BTreeMap<_, _>>()), *expected, "{name}");
             }
             "told" => assert_eq!(Value::Array(std::mem::take(&mut self.told)), *expected, "{name}"),
+            "entries" => assert_eq!(json!(std::mem::take(&mut self.entries)), *expected, "{name}"),
             "tokens" => assert_eq!(self.tokens.resume(), &tokens(expected), "{name}"),
             "synced" => assert_eq!(json!(self.documents.synced().collect::<Vec<_>>()), *expected, "{name}"),
             "states" => {

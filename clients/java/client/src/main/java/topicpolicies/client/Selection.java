@@ -41,7 +41,11 @@ public final class Selection {
     }
 
     boolean isFromBeginning() {
-        return message.getFromBeginning() || message.getMode() == WatchMode.ENTRIES.message();
+        return message.getFromBeginning() || isEntries();
+    }
+
+    boolean isEntries() {
+        return message.getMode() == WatchMode.ENTRIES.message();
     }
 
     boolean endsWhenSynced() {

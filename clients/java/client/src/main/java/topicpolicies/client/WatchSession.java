@@ -23,8 +23,9 @@ import topicpolicies.v1.WatchPoliciesRequest;
  *
  * <p>The session keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the
  * SYNCED bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is
- * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. After a resume,
- * events at or before the token that was sent are not delivered again. Not thread-safe.
+ * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. In the mode
+ * {@link WatchMode#ENTRIES}, where events come in the log's order and without a snapshot, the token of every bookmark is taken. After a
+ * resume, events at or before the token that was sent are not delivered again. Not thread-safe.
  */
 final class WatchSession {
     /** The status codes of streams that it makes no sense to open again. */
@@ -39,7 +40,7 @@ final class WatchSession {
     private int failed;
 
     private static final class Place {
-        /** The place of the watch; null before and within the snapshot. */
+        /** The place of the watch; null before and within the snapshot, in the mode ENTRIES before the first bookmark. */
         private WatchToken token;
         /** The token that this stream was resumed from, until it has caught up. */
         private WatchToken resumed;
@@ -47,6 +48,8 @@ final class WatchSession {
         private boolean beginning;
         /** Whether the consumer may hold documents of an earlier stream. */
         private boolean told;
+        /** Whether SYNCED came on the present stream. */
+        private boolean synced;
         private String restart = BROKEN;
     }
 
@@ -76,6 +79,7 @@ final class WatchSession {
         newest = Instant.MIN;
         places.forEach((name, place) -> {
             place.resumed = place.token;
+            place.synced = false;
             place.beginning = place.token == null && selection.isFromBeginning();
             if (place.token != null) {
                 request.putResume(name, place.token.message());
@@ -100,8 +104,9 @@ final class WatchSession {
             case RESET -> {
                 place.token = null;
                 place.resumed = null;
-                place.beginning = selection.message().getMode() == WatchMode.ENTRIES.message();
+                place.beginning = selection.isEntries();
                 place.told = false;
+                place.synced = false;
                 yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReason()), event.getReset().getMessage()));
             }
             case GAP -> Optional.of(new WatchEvent.Gap(namespace, event.getGap()));
@@ -129,7 +134,7 @@ final class WatchSession {
 
     /** Whether the stream was to end when every namespace is synced, and every one is. */
     boolean isComplete() {
-        return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.token != null && place.resumed == null);
+        return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.synced);
     }
 
     private Place place(String namespace) {
@@ -169,7 +174,7 @@ final class WatchSession {
 
     private Optional<WatchEvent> bookmark(String namespace, Place place, topicpolicies.v1.Bookmark bookmark) {
         boolean synced = bookmark.getKind() == BookmarkKind.BOOKMARK_KIND_SYNCED;
-        if (place.token == null && !synced) {
+        if (place.token == null && !synced && !selection.isEntries()) {
             return Optional.empty(); // within a snapshot there is no place to resume from
         }
         WatchToken token = WatchToken.of(bookmark.getToken());
@@ -180,6 +185,7 @@ final class WatchSession {
         place.told = true;
         if (synced) {
             place.resumed = null;
+            place.synced = true;
             failed = 0;
             return Optional.of(new WatchEvent.Synced(namespace, token, confirmed, lag));
         }

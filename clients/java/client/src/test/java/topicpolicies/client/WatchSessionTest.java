@@ -186,6 +186,18 @@ final class WatchSessionTest {
     }
 
     @Test
+    void aCopyOfTheHistoryIsNotCompleteBeforeItIsSyncedAlthoughItHasAPlace() {
+        WatchSession copying = new WatchSession(Selection.ofNamespaces(NAMESPACE).mode(WatchMode.ENTRIES).endWhenSynced().build());
+        copying.connect(first);
+        bookmark(copying, BookmarkKind.BOOKMARK_KIND_TIMER, "", 0);
+        assertFalse(copying.isComplete());
+        copying.connect(first);
+        assertFalse(copying.isComplete());
+        bookmark(copying, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 0);
+        assertTrue(copying.isComplete());
+    }
+
+    @Test
     void pausesGrowAreJitteredAndBoundedAndEndWithASnapshot() {
         session.connect(first);
         long before = 0;
