@@ -183,6 +183,9 @@ final class WatchSession {
         Duration lag = Duration.between(confirmed, newest);
         place.token = token;
         place.told = true;
+        if (place.resumed != null && !place.resumed.log().equals(token.log())) {
+            place.resumed = null; // positions of another log follow
+        }
         if (synced) {
             place.resumed = null;
             place.synced = true;
