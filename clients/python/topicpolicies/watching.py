@@ -118,7 +118,7 @@ class WatchSession:
                 for name, place in self._places.items():
                     place.told = True
                     place.token = token.namespaces.get(name)
-                    place.restart = _NOT_COVERED
+                    place.restart = _NOT_COVERED if place.token is None else _BROKEN_SNAPSHOT
         self._from_beginning = from_beginning
         self._policy = policy or WATCH_PAUSES
         self._patience = seconds_of(patience, math.inf, "patience")

@@ -32,6 +32,7 @@ final class WatchSession {
     private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.UNAUTHENTICATED,
             Status.Code.PERMISSION_DENIED, Status.Code.UNIMPLEMENTED, Status.Code.FAILED_PRECONDITION);
     private static final String BROKEN = "the watch was interrupted before everything was told";
+    private static final String NOT_COVERED = "the token does not cover this namespace";
 
     private final Selection selection;
     private final Map<String, Place> places = new LinkedHashMap<>();
@@ -50,6 +51,7 @@ final class WatchSession {
         private boolean told;
         /** Whether SYNCED came on the present stream. */
         private boolean synced;
+        /** The reason for the next Reset of this session's own. */
         private String restart = BROKEN;
     }
 
@@ -61,7 +63,7 @@ final class WatchSession {
             if (continued) {
                 place.told = true;
                 place.token = selection.resume().namespaces().get(name);
-                place.restart = "the token does not cover this namespace";
+                place.restart = place.token == null ? NOT_COVERED : BROKEN;
             }
         }
     }

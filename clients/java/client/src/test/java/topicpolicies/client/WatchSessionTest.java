@@ -229,6 +229,18 @@ final class WatchSessionTest {
     }
 
     @Test
+    void aCoveredNamespaceThatIsResetAndBreaksInItsSnapshotSaysThatTheWatchWasInterrupted() {
+        ResumeToken token = new ResumeToken(Map.of(NAMESPACE, new WatchToken("log", List.of("7"), "")));
+        WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(token).build());
+        resumed.connect(first);
+        resumed.received(event().setReset(WatchReset.getDefaultInstance()).build());
+        changed(resumed, "a", "1", "");
+        resumed.connect(first);
+        String message = "The namespace public/default begins anew: the watch was interrupted before everything was told.";
+        assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
+    }
+
+    @Test
     void positionsOfPartitionsThatThereCanNotBeAreNotKept() {
         session.connect(first);
         synced("3");
