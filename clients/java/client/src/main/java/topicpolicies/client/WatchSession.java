@@ -59,7 +59,8 @@ final class WatchSession {
         this.selection = selection;
         boolean continued = !selection.resume().namespaces().isEmpty();
         for (String name : selection.allNamespaces()) {
-            Place place = place(name);
+            Place place = new Place();
+            places.put(name, place);
             if (continued) {
                 place.told = true;
                 place.token = selection.resume().namespaces().get(name);
@@ -94,10 +95,13 @@ final class WatchSession {
         return request.build();
     }
 
-    /** Converts an event of the stream; empty if there is nothing to deliver. */
+    /** Converts an event of the stream; empty if there is nothing to deliver. Namespaces that were not selected are ignored. */
     Optional<WatchEvent> received(topicpolicies.v1.WatchEvent event) {
         String namespace = event.getNamespace();
-        Place place = place(namespace);
+        Place place = places.get(namespace);
+        if (place == null) {
+            return Optional.empty();
+        }
         return switch (event.getContentCase()) {
             case CHANGE -> change(namespace, place, event.getChange());
             case ENTRY -> entry(namespace, place, event.getEntry());
@@ -137,10 +141,6 @@ final class WatchSession {
     /** Whether the stream was to end when every namespace is synced, and every one is. */
     boolean isComplete() {
         return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.synced);
-    }
-
-    private Place place(String namespace) {
-        return places.computeIfAbsent(namespace, name -> new Place());
     }
 
     /** Whether an event at this position was delivered before the stream broke; otherwise the position is folded into the token. */

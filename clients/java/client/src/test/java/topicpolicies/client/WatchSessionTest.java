@@ -241,6 +241,19 @@ final class WatchSessionTest {
     }
 
     @Test
+    void aNamespaceThatWasNotSelectedIsIgnored() {
+        WatchSession ending = new WatchSession(Selection.ofNamespaces(NAMESPACE).endWhenSynced().build());
+        ending.connect(first);
+        topicpolicies.v1.WatchEvent.Builder other = event().setNamespace("public/other");
+        assertTrue(ending.received(other.setChange(change("a", "1", "1")).build()).isEmpty());
+        assertTrue(ending.received(other.setStatus(NamespaceStatus.getDefaultInstance()).build()).isEmpty());
+        bookmark(ending, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 0);
+        assertTrue(ending.isComplete());
+        ending.received(other.setBookmark(topicpolicies.v1.Bookmark.newBuilder().setKind(BookmarkKind.BOOKMARK_KIND_SYNCED)).build());
+        assertEquals(Set.of(NAMESPACE), ending.token().namespaces().keySet());
+    }
+
+    @Test
     void positionsOfPartitionsThatThereCanNotBeAreNotKept() {
         session.connect(first);
         synced("3");
