@@ -164,14 +164,8 @@ impl Client {
         let mut answers = self.stub().update_policies(tokio_stream::iter(batches)).await?.into_inner();
         while let Some(batch) = answers.message().await? {
             for one in batch.results {
-                let result = match one.result {
-                    Some(policy_change_result::Result::Updated(done)) => Ok(Changed::Updated(Box::new(done))),
-                    Some(policy_change_result::Result::Deleted(done)) => Ok(Changed::Deleted(Box::new(done))),
-                    Some(policy_change_result::Result::Error(error)) => Err(status_of(&error)),
-                    None => Err(Status::unknown("a result of a kind that this client does not know")),
-                };
-                if unsettled.remove(&one.sequence).is_some() {
-                    settle(one.sequence, result);
+                if let Some(change) = unsettled.remove(&one.sequence) {
+                    settle(one.sequence, result_of(&change, one.result));
                 }
             }
         }
@@ -309,8 +303,36 @@ fn verdict(next: &Next, failure: Failure, request_id: &str) -> Error {
     }
 }
 
+/// Converts the result of one change of a stream.
+fn result_of(change: &Change, result: Option<policy_change_result::Result>) -> Result<Changed, Status> {
+    use policy_change_result::Result::{Deleted, Error, Updated};
+    match (result, change) {
+        (Some(Updated(done)), Change::Update(_)) => Ok(Changed::Updated(Box::new(done))),
+        (Some(Deleted(done)), Change::Delete(_)) => Ok(Changed::Deleted(Box::new(done))),
+        (Some(Error(error)), _) => Err(status_of(&error)),
+        (Some(Updated(_) | Deleted(_)), _) => Err(Status::internal("the result is that of another kind of change")),
+        (None, _) => Err(Status::unknown("the result is of a kind that this client does not know")),
+    }
+}
+
 /// Converts the error of one change of a stream to a status, with the details in the place where a call's status has them.
 fn status_of(error: &tonic_types::pb::Status) -> Status {
     use prost::Message as _;
     Status::with_details(error.code.into(), &error.message, error.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_of_another_kind_than_its_change_leaves_the_outcome_unknown() {
+        let update = Change::Update(UpdatePolicyRequest::default());
+        let updated = || Some(policy_change_result::Result::Updated(UpdatePolicyResponse::default()));
+        assert!(matches!(result_of(&update, updated()), Ok(Changed::Updated(_))));
+        for (change, result) in [(&Change::Delete(DeletePolicyRequest::default()), updated()), (&update, None)] {
+            let failure = Failure::from(&result_of(change, result).unwrap_err());
+            assert_eq!(Attempts::new(Call::Change).last(&failure), Next::OutcomeUnknown, "{failure}");
+        }
+    }
 }
