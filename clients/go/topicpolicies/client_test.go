@@ -287,6 +287,28 @@ func TestAnEditSendsOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
+func TestAnEditThatChangesNothingHasThePreviousDocumentIfThatIsRequested(t *testing.T) {
+	client, key := open(t, sidecar.Address), topicIn(newNamespace())
+	change := Update{Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}, IncludePrevious: true}
+	made, err := client.Update(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := client.Update(t.Context(), change) // the service's own answer
+	if err != nil || again.Outcome != UpdateOutcomeUnchanged || again.Previous == nil || again.Previous.Version != made.Version {
+		t.Fatalf("%+v %v", again, err)
+	}
+	nothing := func(*TopicPolicies) error { return nil }
+	edited, err := client.Edit(t.Context(), key, nothing, func(update *Update) { update.IncludePrevious = true })
+	if err != nil || edited.Outcome != again.Outcome || edited.Previous == nil || edited.Previous.Version != made.Version ||
+		!proto.Equal(edited.Previous.Policies, again.Previous.Policies) {
+		t.Errorf("%+v %v", edited, err)
+	}
+	if edited, err = client.Edit(t.Context(), key, nothing); err != nil || edited.Previous != nil {
+		t.Errorf("%+v %v", edited, err)
+	}
+}
+
 func TestAnEditThatIsTooLateEveryTimeIsAConflict(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	runs := int32(0)

@@ -120,6 +120,20 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
+    void anEditThatSendsNothingHasThePreviousDocumentIfThatIsRequested() {
+        Edit.Builder skipping = Edit.of(topic, policies -> { }).skipIfAbsent().includePrevious();
+        Update onlyIfThere = Update.of(topic).policies(producers(1)).skipIfAbsent().includePrevious().build();
+        assertEquals(client.update(onlyIfThere).previous(), client.edit(skipping.build()).previous());
+        Update.Builder update = Update.of(topic).policies(producers(1)).includePrevious();
+        String version = client.update(update.build()).version();
+        Optional<Document> answered = client.update(update.requestId("").build()).previous();
+        assertEquals(version, answered.orElseThrow().version());
+        UpdateResult nothing = client.edit(Edit.of(topic, policies -> { }).includePrevious().build());
+        assertEquals(List.of(UpdateOutcome.UPDATE_OUTCOME_UNCHANGED, answered), List.of(nothing.outcome(), nothing.previous()));
+        assertTrue(client.edit(topic, policies -> { }).previous().isEmpty());
+    }
+
+    @Test
     void everythingThatIsWrongIsSaidAtOnce() {
         TopicPoliciesException error =
                 assertThrows(TopicPoliciesException.class, () -> client.update(topic, producers(1), "no_such_field", "retention_policies.x"));
