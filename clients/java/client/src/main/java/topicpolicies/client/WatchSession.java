@@ -113,7 +113,7 @@ final class WatchSession {
                 place.beginning = selection.isEntries();
                 place.told = false;
                 place.synced = false;
-                yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReason()), event.getReset().getMessage()));
+                yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReasonValue()), event.getReset().getMessage()));
             }
             case GAP -> Optional.of(new WatchEvent.Gap(namespace, event.getGap()));
             case CONTENT_NOT_SET -> Optional.empty(); // of a newer service
@@ -198,12 +198,15 @@ final class WatchSession {
     }
 
     private static WatchEvent status(String namespace, NamespaceStatus status) {
-        return new WatchEvent.Status(namespace, status.getState(), name(status.getReason()), status.getMessage());
+        return new WatchEvent.Status(namespace, status.getState(), name(status.getReasonValue()), status.getMessage());
     }
 
-    /** The name of a reason, as errors have it; empty if there is none, or it is one of a newer service. */
-    private static String name(ErrorReason reason) {
-        boolean known = reason != ErrorReason.ERROR_REASON_UNSPECIFIED && reason != ErrorReason.UNRECOGNIZED;
-        return known ? reason.name().substring("ERROR_REASON_".length()) : "";
+    /** The name of a reason, as errors have it; empty if there is none, the number itself if it is one of a newer service. */
+    private static String name(int number) {
+        ErrorReason reason = ErrorReason.forNumber(number);
+        if (reason == null) {
+            return Integer.toString(number);
+        }
+        return reason == ErrorReason.ERROR_REASON_UNSPECIFIED ? "" : reason.name().substring("ERROR_REASON_".length());
     }
 }

@@ -143,7 +143,7 @@ final class WatchSessionTest {
                 session.received(event().setStatus(failed).build()));
         assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_READY, "", "so it is")),
                 session.received(event().setStatus(ready).build()));
-        assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_FAILED, "", "so it is")),
+        assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_FAILED, "9999", "so it is")),
                 session.received(event().setStatus(newer).build()));
     }
 
