@@ -87,9 +87,9 @@ impl Client {
             edit(&mut after);
             let paths = mask::difference(&before, &after);
             if paths.is_empty() {
-                let previous_version = document.version.clone();
+                let (version, previous_version) = (document.version.clone(), document.version.clone());
                 let outcome = v1::UpdateOutcome::Unchanged.into();
-                return Ok(UpdatePolicyResponse { document: Some(document), previous_version, outcome, ..Default::default() });
+                return Ok(UpdatePolicyResponse { document: Some(document), version, previous_version, outcome, ..Default::default() });
             }
             let request = UpdatePolicyRequest {
                 topic: topic.into(),

@@ -101,6 +101,15 @@ async fn an_edit_runs_again_when_somebody_else_was_faster() {
 }
 
 #[tokio::test]
+async fn an_edit_that_changes_nothing_has_the_version_of_the_document() {
+    let (client, topic) = (client(), format!("{}/a", namespace()));
+    let made = client.update(update(&topic, 1)).await.unwrap();
+    let unchanged = client.edit(&topic, Scope::Local, |_| {}).await.unwrap();
+    assert_eq!((unchanged.outcome(), &unchanged.version), (UpdateOutcome::Unchanged, &made.version));
+    assert_eq!(unchanged.previous_version, made.version);
+}
+
+#[tokio::test]
 async fn a_document_is_deleted_and_read_as_it_was() {
     let (client, topic) = (client(), format!("{}/a", namespace()));
     let first = client.update(update(&topic, 1)).await.unwrap().document.unwrap().version;
