@@ -123,7 +123,7 @@ impl Client {
         }
         let mut results = BTreeMap::new();
         let deadline = Instant::now() + self.timeout;
-        let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::default());
+        let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::of_a_call());
         let failed = |attempts: Attempts, sequence: u64, failure: Failure| {
             let index = usize::try_from(sequence).unwrap_or(usize::MAX);
             let call = calls.get(index).copied().unwrap_or(Call::Change);
@@ -241,7 +241,7 @@ impl Client {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let deadline = Instant::now() + self.timeout;
-        let (mut attempts, mut pauses) = (Attempts::new(call), Pauses::default());
+        let (mut attempts, mut pauses) = (Attempts::new(call), Pauses::of_a_call());
         let mut leader = None;
         loop {
             let redirected = leader.is_some();

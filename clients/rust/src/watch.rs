@@ -95,7 +95,7 @@ pub struct Watch {
 impl Watch {
     pub(crate) fn new(client: Client, request: v1::WatchPoliciesRequest) -> Self {
         let tokens = Tokens::new(request.mode(), request.resume.clone().into_iter().collect());
-        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::default(), leader: None, ended: false }
+        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::of_a_watch(), leader: None, ended: false }
     }
 
     /// The place of the watch, after the last message that was returned.
@@ -109,7 +109,7 @@ impl Watch {
             if let Some(event) = self.waiting.pop_front() {
                 self.tokens.fold(&event);
                 if is_synced(&event) {
-                    self.pauses = Pauses::default();
+                    self.pauses = Pauses::of_a_watch();
                 }
                 return Ok(Some(Message::Event(Box::new(event))));
             }

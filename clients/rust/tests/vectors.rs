@@ -109,18 +109,29 @@ fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
     details.set_error_info("PRINCIPAL_LIMIT", "topicpolicies", HashMap::<String, String>::new());
     let passing = refusal(details);
     assert_eq!((passing.retry_after, passing.reason.as_str()), (Some(room), "PRINCIPAL_LIMIT"));
-    let mut pauses = Pauses::default();
+    let mut pauses = Pauses::of_a_call();
     for usual in [100, 200, 400].map(Duration::from_millis) {
         let pause = pauses.after(&passing);
         assert!(pause >= room + usual / 2 && pause <= room + usual, "{pause:?}");
     }
     let lasting = refusal(ErrorDetails::with_error_info("TOO_MANY_UPDATES", "topicpolicies", HashMap::<String, String>::new()));
     assert_eq!(lasting.retry_after, None);
-    assert!(Pauses::default().after(&lasting) >= Duration::from_secs(5));
+    assert!(Pauses::of_a_watch().after(&lasting) >= Duration::from_secs(5));
     for call in [Call::Read, Call::Change] {
         assert_eq!(Attempts::new(call).next(&passing), Next::Repeat);
         assert_eq!(Attempts::new(call).last(&passing), Next::GiveUp, "nothing was done");
         assert_eq!(Attempts::new(call).next(&lasting), Next::GiveUp);
+    }
+}
+
+#[test]
+fn pauses_of_calls_and_of_watches_have_the_bounds_that_the_pages_name() {
+    let broken = Failure::new(Code::Unavailable, "broken");
+    for (mut pauses, most) in [(Pauses::of_a_call(), Duration::from_secs(5)), (Pauses::of_a_watch(), Duration::from_secs(10))] {
+        let first = pauses.after(&broken);
+        assert!(first >= Duration::from_millis(50) && first <= Duration::from_millis(100), "{first:?}");
+        let last = (0..20).map(|_| pauses.after(&broken)).last().unwrap();
+        assert!(last >= most / 2 && last <= most, "{last:?} of {most:?}");
     }
 }
 
