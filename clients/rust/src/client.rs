@@ -14,7 +14,7 @@ use crate::{
     retry::{Attempts, Call, Next, Pauses},
     v1::{
         self, DeletePolicyRequest, DeletePolicyResponse, ErrorReason, PolicyChangeRequest, PolicyDocument, Scope, TopicPolicies,
-        UpdatePolicyRequest, UpdatePolicyResponse, policy_change_request::Change, policy_change_result,
+        UpdatePolicyRequest, UpdatePolicyResponse, get_policy_request::ReadAt, policy_change_request::Change, policy_change_result,
         topic_policies_service_client::TopicPoliciesServiceClient,
     },
 };
@@ -24,6 +24,8 @@ pub(crate) type Stub = TopicPoliciesServiceClient<Channel>;
 
 /// The number of changes in one batch of [`Client::update_many`].
 const BATCH: usize = 100;
+/// How many times the function of [`Client::edit`] runs if other writers are faster each time.
+const MOST_RUNS: usize = 16;
 /// The maximum size of an answer, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -77,11 +79,14 @@ impl Client {
     }
 
     /// Runs a function on a copy of a document, or on an empty one if there is none, and sends the difference. If another writer has
-    /// changed the document meanwhile, the function runs again on the new one. If there is no difference, nothing is sent.
+    /// changed the document meanwhile, the function runs again on the new one, up to 16 times in all; after that the error is
+    /// `ETAG_MISMATCH`. If there is no difference, nothing is sent. All of it takes no longer than one call may.
     pub async fn edit(&self, topic: &str, scope: Scope, edit: impl Fn(&mut TopicPolicies)) -> Result<UpdatePolicyResponse, Error> {
         let deadline = Instant::now() + self.timeout;
+        let in_time = || self.clone().with_timeout(deadline.saturating_duration_since(Instant::now()));
+        let (mut runs, mut pauses, mut read_at) = (0, Pauses::of_an_edit(), None);
         loop {
-            let document = self.get(topic, scope).await?;
+            let document = in_time().get_at(topic, scope, read_at).await?;
             let before = document.policies.clone().unwrap_or_default();
             let mut after = before.clone();
             edit(&mut after);
@@ -99,10 +104,18 @@ impl Client {
                 etag: document.version,
                 ..Default::default()
             };
-            match self.update(request).await {
-                Err(Error::Failed(failure)) if failure.known_reason() == Some(ErrorReason::EtagMismatch) && Instant::now() < deadline => {}
+            let failure = match in_time().update(request).await {
+                Err(Error::Failed(failure)) if failure.known_reason() == Some(ErrorReason::EtagMismatch) => failure,
                 done => return done,
+            };
+            runs += 1;
+            let pause = pauses.after(&failure);
+            if runs == MOST_RUNS || Instant::now() + pause >= deadline {
+                return Err(Error::Failed(failure));
             }
+            // The server that answers reads may not have this version yet.
+            read_at = failure.metadata.get("version").cloned().map(ReadAt::AtLeastVersion);
+            sleep(pause).await;
         }
     }
 
@@ -174,7 +187,11 @@ impl Client {
 
     /// Reads one document. If there is none, `policies` is unset.
     pub async fn get(&self, topic: &str, scope: Scope) -> Result<PolicyDocument, Error> {
-        let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at: None };
+        self.get_at(topic, scope, None).await
+    }
+
+    async fn get_at(&self, topic: &str, scope: Scope, read_at: Option<ReadAt>) -> Result<PolicyDocument, Error> {
+        let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at };
         let documents = self.get_policy(request).await?;
         let nothing = || Error::Failed(Box::new(Failure::new(Code::Internal, "the answer has no document")));
         documents.into_iter().next().ok_or_else(nothing)

@@ -138,6 +138,11 @@ impl Pauses {
         Self { most: Duration::from_secs(10), ..Self::of_a_call() }
     }
 
+    /// The pauses between the runs of an edit: 0.01 s to 0.5 s, because the writer that was faster has already finished.
+    pub fn of_an_edit() -> Self {
+        Self { next: Duration::from_millis(10), most: Duration::from_millis(500) }
+    }
+
     /// The next pause. After a limit was reached it is a long one, unless the service says when to retry: then it is the usual one, added
     /// to that time.
     pub fn after(&mut self, failure: &Failure) -> Duration {
