@@ -223,7 +223,8 @@ impl Cache {
         self.read(|documents| documents.stalest(Instant::now()))
     }
 
-    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns.
+    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns. A listener that is
+    /// added by another one gets the changes of the next message.
     pub fn listen(&self, listener: impl Fn(&Told) + Send + 'static) {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
@@ -250,15 +251,23 @@ impl Cache {
 }
 
 impl Shared {
+    /// Calls the listeners without a lock, so that they can read the cache and add further listeners.
+    fn tell(&self, all: &[Told]) {
+        let lock = || self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = std::mem::take(&mut *lock());
+        all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+        let mut added = lock();
+        listeners.append(&mut added);
+        *added = listeners;
+    }
+
     async fn follow(self: Arc<Self>, client: Client, request: v1::WatchPoliciesRequest) {
         let mut watch = client.watch(request);
         loop {
             let error = match watch.next().await {
                 Ok(Some(message)) => {
                     let all = self.documents.lock().unwrap_or_else(PoisonError::into_inner).apply(&message, Instant::now());
-                    // Listeners are called without the lock on the documents, so that they can read the cache.
-                    let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+                    self.tell(&all);
                     None
                 }
                 Ok(None) => return,

@@ -4,7 +4,10 @@ mod common;
 
 use std::{
     future::pending,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +18,7 @@ use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     runtime::Handle,
-    sync::broadcast,
+    sync::{broadcast, mpsc},
     task::block_in_place,
     time::{sleep, timeout},
 };
@@ -152,6 +155,29 @@ async fn a_document_is_deleted_and_read_as_it_was() {
     let scopes = vec![Scope::Local.into()];
     let then = client.get_policy(GetPolicyRequest { topic, scopes, read_at: Some(ReadAt::AsOfVersion(first)) }).await.unwrap();
     assert_eq!(then[0].policies, producers(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_may_add_another_one_which_gets_the_changes_from_then_on() {
+    let (client, topic) = (client(), format!("{}/a", namespace()));
+    let cache = Arc::new(client.cache([topic.rsplit_once('/').unwrap().0]));
+    timeout(PATIENCE, cache.synced()).await.unwrap().unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let weak = Arc::downgrade(&cache);
+    let first = AtomicBool::new(true);
+    cache.listen(move |change| {
+        drop(tell.send(("first", change.after.clone().unwrap().policies)));
+        if first.swap(false, Ordering::Relaxed) {
+            let tell = tell.clone();
+            weak.upgrade().unwrap().listen(move |change| drop(tell.send(("second", change.after.clone().unwrap().policies))));
+        }
+    });
+    for (count, listeners) in [(1, vec!["first"]), (2, vec!["first", "second"])] {
+        client.update(update(&topic, count)).await.unwrap();
+        for listener in listeners {
+            assert_eq!(timeout(PATIENCE, told.recv()).await.unwrap().unwrap(), (listener, producers(count)));
+        }
+    }
 }
 
 #[tokio::test]
