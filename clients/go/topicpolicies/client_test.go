@@ -213,6 +213,26 @@ func TestDocumentsAreListedPageByPageAndDeletedOneByOne(t *testing.T) {
 	}
 }
 
+func TestADeletionWithoutADocumentIsAConflictOnlyIfItsETagDoesNotMatch(t *testing.T) {
+	client, key := open(t, sidecar.Address), topicIn(newNamespace())
+	made, err := client.Update(t.Context(), Update{Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := client.Delete(t.Context(), Deletion{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, etag := range []string{"", gone.Version} {
+		if result, err := client.Delete(t.Context(), Deletion{Key: key, ETag: etag}); err != nil || result.Outcome != DeleteOutcomeAbsent {
+			t.Errorf("%q: %+v %v", etag, result, err)
+		}
+	}
+	if _, err := client.Delete(t.Context(), Deletion{Key: key, ETag: made.Version}); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+}
+
 func TestEditsAtOnceAreRepeatedOnConflictAndLoseNothing(t *testing.T) {
 	const editors, edits = 4, 15
 	key := topicIn(newNamespace())

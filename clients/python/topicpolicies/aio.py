@@ -221,7 +221,7 @@ class AsyncClient:
         """Deletes one document. One that is not there is deleted already.
 
         Raises:
-            Conflict: the document has another version than ``etag``.
+            Conflict: the document, or its absence, has another version than ``etag``.
             OutcomeUnknown: the deletion was sent, and its answer did not come, or says so.
         """
         request = delete_request(topic, **options)

@@ -253,6 +253,15 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
+    void aDeletionWithoutADocumentIsAConflictOnlyIfItsEtagDoesNotMatch() {
+        String version = client.update(topic, producers(1)).version();
+        String gone = client.delete(topic, Scope.LOCAL).version();
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(topic, Scope.LOCAL).outcome());
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(Delete.of(topic).etag(gone).build()).outcome());
+        assertThrows(ConflictException.class, () -> client.delete(Delete.of(topic).etag(version).build()));
+    }
+
+    @Test
     void bothScopesAreReadAtOnceAndAsTheyWere() {
         String version = client.update(topic, producers(1)).version();
         client.update(topic, producers(2));
