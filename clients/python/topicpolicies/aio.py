@@ -20,7 +20,7 @@ from .cache import AsyncPolicyCache
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import AsyncClock, SystemClock
 from .documents import Document, Scope, known
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
+from .edits import Runs, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError, closed, from_rpc_error
 from .freshness import unconfirmed_since
@@ -176,19 +176,21 @@ class AsyncClient:
 
         The change holds only if nobody else changed the document meanwhile. With a function, which may be a coroutine function, that is no
         concern of yours: it is called again on a fresh copy, a bounded number of times, so it must do nothing but edit.
-        ``await client.edit(topic, double_the_retention)``.
+        ``await client.edit(topic, double_the_retention)``. All of it takes no longer than ``timeout``.
 
         Without a function it is a context: ``async with client.edit(topic) as policies: policies.max_producer_per_topic += 1``. A block
         can't be run again, and what it wrote may depend on all that it read: if somebody else was faster, leaving it raises ``Conflict``.
-        A block that raises sends nothing.
+        A block that raises sends nothing. Entering it and leaving it may each take ``timeout``.
 
         Raises:
             Conflict: the document was changed by somebody else, with a function: again and again.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
-        send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
-        return AsyncEdit(read, send) if change is None else self._edit(read, change, send)
+        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
+        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        if change is None:
+            return AsyncEdit(partial(read, timeout=timeout), partial(send, timeout=timeout))
+        return self._edit(read, change, send, timeout)
 
     def update_many(
         self,
@@ -359,23 +361,22 @@ class AsyncClient:
         self,
         read: Callable[..., Awaitable[Document]],
         change: Change,
-        send: Callable[[Document, TopicPolicies], Awaitable[UpdateResult]],
+        send: Callable[..., Awaitable[UpdateResult]],
+        timeout: float | None,
     ) -> UpdateResult:
-        at_least = ""
-        for attempt in range(1, EDIT_ATTEMPTS + 1):
-            document = await read(at_least_version=at_least)
+        clock = self._clock
+        runs = Runs(clock.now() + seconds_of(timeout, self._timeout))
+        while True:
+            document = await read(at_least_version=runs.at_least, timeout=runs.left(clock.now()))
             policies = copy_of(document)
             changing = change(policies)
             check_returned(await changing if isawaitable(changing) else changing, policies)
             try:
-                return await send(document, policies)
+                return await send(document, policies, timeout=runs.left(clock.now()))
             except Conflict as conflict:
-                if attempt == EDIT_ATTEMPTS:
-                    raise
-                at_least = conflict.metadata.get("version", "")
-            if await self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random())):
+                pause = runs.late(conflict, clock.now(), clock.random())
+            if await self._line.wait(pause):
                 raise closed()
-        raise AssertionError("the last attempt returns or raises")
 
     async def _send_edit(
         self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str

@@ -18,7 +18,7 @@ from .changes import run_changes
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
 from .documents import Document, Scope, known
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
+from .edits import Runs, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
 from .freshness import unconfirmed_since
@@ -178,33 +178,32 @@ class Client:
         """Changes a document by editing a copy of it; what differs afterwards is sent, and nothing if nothing does.
 
         The change holds only if nobody else changed the document meanwhile. With a function that is no concern of yours: it is called again
-        on a fresh copy, a bounded number of times, so it must do nothing but edit. ``client.edit(topic, double_the_retention)``.
+        on a fresh copy, a bounded number of times, so it must do nothing but edit. ``client.edit(topic, double_the_retention)``. All of it
+        takes no longer than ``timeout``.
 
         Without a function it is a context: ``with client.edit(topic) as policies: policies.max_producer_per_topic += 1``. A block can't
         be run again, and what it wrote may depend on all that it read: if somebody else was faster, leaving it raises ``Conflict``.
-        A block that raises sends nothing.
+        A block that raises sends nothing. Entering it and leaving it may each take ``timeout``.
 
         Raises:
             Conflict: the document was changed by somebody else, with a function: again and again.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
-        send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
+        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
         if change is None:
-            return Edit(read, send)
-        at_least = ""
-        for attempt in range(1, EDIT_ATTEMPTS + 1):
-            document = read(at_least_version=at_least)
+            return Edit(partial(read, timeout=timeout), partial(send, timeout=timeout))
+        clock = self._clock
+        runs = Runs(clock.now() + seconds_of(timeout, self._timeout))
+        while True:
+            document = read(at_least_version=runs.at_least, timeout=runs.left(clock.now()))
             policies = copy_of(document)
             check_returned(change(policies), policies)
             try:
-                return send(document, policies)
+                return send(document, policies, timeout=runs.left(clock.now()))
             except Conflict as conflict:
-                if attempt == EDIT_ATTEMPTS:
-                    raise
-                at_least = conflict.metadata.get("version", "")
-            self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
-        raise AssertionError("the last attempt returns or raises")
+                pause = runs.late(conflict, clock.now(), clock.random())
+            self._line.wait(pause)
 
     def update_many(
         self, changes: Iterable[Update | Deletion], /, *, max_in_flight: int = 1_000, timeout: float | None = None

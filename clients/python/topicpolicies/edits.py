@@ -7,7 +7,7 @@ names what differs: leaves of objects that are in both, single entries of maps, 
 from __future__ import annotations
 
 from .documents import Document
-from .errors import Violation, invalid
+from .errors import Conflict, Violation, invalid
 from .masks import paths_between
 from .requests import update_request
 from .results import UpdateOutcome, UpdateResult
@@ -15,9 +15,9 @@ from .retries import RetryPolicy
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
-EDIT_ATTEMPTS = 16
+_MOST_RUNS = 16
 """How often an edit is tried at most when others are faster each time."""
-EDIT_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
+_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
 """The pauses between these tries: short at first, since whoever was faster is done already."""
 
 
@@ -46,6 +46,37 @@ def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", 
     if not paths:
         return None
     return update_request(document.topic, edited, mask=paths, scope=document.scope, etag=document.version, actor=actor, reason=reason)
+
+
+class Runs:
+    """The runs of one edit, until nobody else was faster, or its time is over."""
+
+    def __init__(self, deadline: float) -> None:
+        """``deadline``: on the clock whose ``now`` is given to the methods."""
+        self._deadline = deadline
+        self._late = 0
+        self.at_least = ""
+        """The version that the next run's document must have reached; empty: any."""
+
+    def left(self, now: float) -> float:
+        """How long the next call may take, in seconds."""
+        return max(self._deadline - now, 0.0)
+
+    def late(self, conflict: Conflict, now: float, chance: float) -> float:
+        """Somebody else was faster.
+
+        Returns:
+            Seconds to wait before the next run.
+
+        Raises:
+            Conflict: this one; there is no next run.
+        """
+        self._late += 1
+        pause = _PAUSES.delay(self._late, chance)
+        if self._late == _MOST_RUNS or now + pause >= self._deadline:
+            raise conflict
+        self.at_least = conflict.metadata.get("version", "")
+        return pause
 
 
 def unchanged(document: Document) -> UpdateResult:
