@@ -57,15 +57,14 @@ final class WatchSession {
 
     WatchSession(Selection selection) {
         this.selection = selection;
-        boolean continued = !selection.resume().namespaces().isEmpty();
         for (String name : selection.allNamespaces()) {
             Place place = new Place();
             places.put(name, place);
-            if (continued) {
+            selection.resume().ifPresent(token -> {
                 place.told = true;
-                place.token = selection.resume().namespaces().get(name);
+                place.token = token.namespaces().get(name);
                 place.restart = place.token == null ? NOT_COVERED : BROKEN;
-            }
+            });
         }
     }
 

@@ -229,6 +229,15 @@ final class WatchSessionTest {
     }
 
     @Test
+    void aTokenThatWasSavedBeforeAnythingWasSyncedCoversNothing() {
+        ResumeToken early = ResumeToken.parse(session.token().format());
+        WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(early).build());
+        assertEquals(0, resumed.connect(first).getResumeCount());
+        String message = "The namespace public/default begins anew: the token does not cover this namespace.";
+        assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
+    }
+
+    @Test
     void aCoveredNamespaceThatIsResetAndBreaksInItsSnapshotSaysThatTheWatchWasInterrupted() {
         ResumeToken token = new ResumeToken(Map.of(NAMESPACE, new WatchToken("log", List.of("7"), "")));
         WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(token).build());
