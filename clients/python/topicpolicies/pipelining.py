@@ -158,10 +158,15 @@ class Pipeline:
             return None
         error: TopicPoliciesError | None = None
         made: UpdateResult | DeleteResult | None = None
-        if result.HasField("updated"):
+        kind = result.WhichOneof("result")
+        if kind == "updated" and change.HasField("update"):
             made = UpdateResult.of(result.updated)
-        elif result.HasField("deleted"):
+        elif kind == "deleted" and change.HasField("delete"):
             made = DeleteResult.of(result.deleted)
+        elif kind is None:
+            error = TopicPoliciesError("The service gave a result that this client does not know.", code=StatusCode.UNKNOWN)
+        elif kind != "error":
+            error = TopicPoliciesError("The service gave the result of another kind of change.", code=StatusCode.INTERNAL)
         else:
             error = from_status(result.error.code, result.error.message, result.error.details)
             if error.from_service and error.reason == NOT_LEADER and self._routes.follows_leaders:
