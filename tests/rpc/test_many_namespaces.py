@@ -291,6 +291,34 @@ class Disabled:
         return False
 
 
+def test_a_part_that_fails_to_close_keeps_no_other_one_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing, closed = Part.close, set[str]()
+
+    async def close(part: Part) -> None:
+        closed.add(part.name)
+        await closing(part)
+        if part.name == NAMES[0]:
+            raise LookupError
+
+    monkeypatch.setattr(Part, "close", close)
+
+    async def scenario(bench: Bench) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+
+        async def write(_: bytes) -> None:
+            """Has room at once."""
+
+        task = bench.loop.create_task(stream.run(write))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(LookupError):
+            await stream.close()
+        assert closed == set(NAMES)
+
+    simulate(scenario)
+
+
 def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = 0
     taken: Counter[int] = Counter()

@@ -215,9 +215,13 @@ class WatchStream:
         return denied[0] if denied and (self._ends or len(denied) == len(self._parts)) else None
 
     async def close(self) -> None:
-        """Closes all parts: gives back their watchers and namespaces."""
+        """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
+        failures: list[BaseException] = []
         for begin in range(0, len(self._parts), TURN):
-            await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]))
+            results = await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]), return_exceptions=True)
+            failures += (result for result in results if result is not None)
+        if failures:
+            raise failures[0]
 
     async def _take(self, message: _Message) -> bool:
         """Takes records from the parts that have signalled, and adds them to ``message``; full messages are sent on the way.
