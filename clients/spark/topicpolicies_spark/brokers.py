@@ -160,7 +160,7 @@ class Brokers:
 
         A client is not always told that what it waits for was removed by compaction; the broker knows.
         """
-        asked = self._topics.dispatched(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
+        asked = self._topics.sent_up_to(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
         try:
             return self._runner.run(asked)
         except LogError:

@@ -63,11 +63,11 @@ class Checked(Protocol):
         """Whether it is time for a check; ``now`` is monotonic, in seconds."""
 
     @property
-    def by_clock(self) -> bool:
+    def due_only_by_time(self) -> bool:
         """Whether the check was due only because time has passed, at the last call of ``due``."""
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the log exists, as far as is known."""
 
     async def check(self) -> None:
@@ -159,7 +159,7 @@ class HealthChecks:
             if whole:
                 log.close_idle()
                 if log not in self._checking and log.due(now):
-                    waits = log.by_clock
+                    waits = log.due_only_by_time
                     if not waits:
                         self._begin(log)
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
@@ -172,8 +172,8 @@ class HealthChecks:
         return waits
 
     def _take_turns(self, waiting: list[Checked]) -> None:
-        there = self._turns.next([log for log in waiting if log.is_there], _PER_SECOND * self._every)
-        for log in there + self._looks.next([log for log in waiting if not log.is_there], _LOOKS_PER_SECOND * self._every):
+        there = self._turns.next([log for log in waiting if log.exists], _PER_SECOND * self._every)
+        for log in there + self._looks.next([log for log in waiting if not log.exists], _LOOKS_PER_SECOND * self._every):
             self._begin(log)
 
     def _begin(self, log: Checked, *, in_a_place: bool = True) -> asyncio.Task[None]:

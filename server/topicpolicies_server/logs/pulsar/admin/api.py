@@ -26,7 +26,7 @@ from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
-from .line import NoPlaceError, QuestionLine
+from .request_limit import NoPlaceError, RequestLimiter
 
 _READ_SECONDS = 5.0
 """How long an attempt may wait for its connection, and for each piece of an answer."""
@@ -69,7 +69,7 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = _Connections.of(self._tls.context)
-        self._line = QuestionLine(_CONNECTIONS)
+        self._limiter = RequestLimiter(_CONNECTIONS)
         self._retired = Owned("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
@@ -161,7 +161,7 @@ class Admin:
         pause = _FIRST_PAUSE
         while True:
             try:
-                async with self._line.place(deadline - time.monotonic()):
+                async with self._limiter.place(deadline - time.monotonic()):
                     return await self._ask(self._bases[0], resource)
             except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:

@@ -18,7 +18,7 @@ class NoPlaceError(Exception):
         return "so many others are asked before it"
 
 
-class QuestionLine:
+class RequestLimiter:
     """Limits how many requests one admin client has in flight; the rest wait in order of arrival."""
 
     def __init__(self, places: int) -> None:
