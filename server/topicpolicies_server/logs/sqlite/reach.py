@@ -9,8 +9,8 @@ from ...core.reasons import Reason
 from ...threads import DaemonThreads
 from ..change_log import LogError
 from .file import overwrite_unfinished
-from .home import Home
 from .namespace import Flight
+from .path_guard import PathGuard
 from .refusals import explained
 from .writer import Writer
 
@@ -23,14 +23,14 @@ class Reach:
         self._flight = flight
         self._looking = DaemonThreads(1, "sqlite-reach")
 
-    async def ask(self, home: Home, writer: Writer) -> None:
+    async def ask(self, path_guard: PathGuard, writer: Writer) -> None:
         """Returns when the file can be written.
 
         Raises:
             LogError: the file can't be written (``APPEND_FAILED``).
         """
         try:
-            await asyncio.get_running_loop().run_in_executor(self._looking, home.check)
+            await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
             if self._flight.doubt is not None:
                 raise self._flight.doubt
             if self._flight.refused is not None:
