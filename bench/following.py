@@ -32,7 +32,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading.unfolded import Sealed
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UnopenedSink
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UndecodedSink
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
@@ -195,9 +195,9 @@ class _MessageLog:
         entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
         continuity = Continuity(Compaction(1, horizon))
         reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, ContinuityRequests(compaction, skipped))
-        self._unopened = sink if isinstance(sink, UnopenedSink) else None
-        unopened = self.read_unopened if self._unopened is not None else None
-        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up, unopened))
+        self._undecoded = sink if isinstance(sink, UndecodedSink) else None
+        undecoded = self.read_undecoded if self._undecoded is not None else None
+        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up, undecoded))
         return self
 
     def read(self, events: Sequence[Placed]) -> None:
@@ -206,10 +206,10 @@ class _MessageLog:
         self.sink.read(events)
         self._count(events)
 
-    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
         """The same, as it came."""
-        assert self._unopened is not None
-        self._unopened.read_unopened(entries)
+        assert self._undecoded is not None
+        self._undecoded.read_undecoded(entries)
         self._count(entries)
 
     def _count(self, events: Sequence[Placed | Sealed]) -> None:

@@ -1,4 +1,4 @@
-"""A log whose beginning comes as it does from brokers: not decoded (``change_log.UnopenedSink``)."""
+"""A log whose beginning comes as it does from brokers: not decoded (``change_log.UndecodedSink``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reading.unfolded import Sealed
-from topicpolicies_server.logs.change_log import LogSink, UnopenedSink
+from topicpolicies_server.logs.change_log import LogSink, UndecodedSink
 
 
 class SealedEntry(Sealed):
@@ -40,10 +40,10 @@ class SealingSink:
         self._caught_up = False
 
     def read(self, events: Sequence[Placed]) -> None:
-        if self._caught_up or not isinstance(self._sink, UnopenedSink):
+        if self._caught_up or not isinstance(self._sink, UndecodedSink):
             self._sink.read(events)
         else:
-            self._sink.read_unopened([self._sealed(placed) for placed in events])
+            self._sink.read_undecoded([self._sealed(placed) for placed in events])
 
     def caught_up(self) -> None:
         self._caught_up = True

@@ -142,10 +142,10 @@ class LogSink(Protocol):
 
 
 @runtime_checkable
-class UnopenedSink(LogSink, Protocol):
+class UndecodedSink(LogSink, Protocol):
     """A sink that also accepts entries that are not decoded yet. A log may use this for what it held at opening."""
 
-    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
         """Takes entries of the log, decoded or not, in order within each partition. Called in place of ``read``, before ``caught_up``."""
 
 

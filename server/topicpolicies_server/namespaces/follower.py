@@ -167,17 +167,17 @@ class Follower(Keeping):
                 self.view.complete_behind(complete_after(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
-    def read_unopened(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
         """Takes entries that the log's reader delivered, decoded or not."""
         readback, log = self.readback, self.log
         if readback is None or log is None:
-            self._wait(self.read_unopened, entries)
+            self._wait(self.read_undecoded, entries)
         elif self._unfolding is None or not readback.undisputed:
             self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
         else:
             unfolding = self._unfolding
             self.view.complete_behind(complete_after(log))
-            self._report(lambda owner: self._take_unopened(owner, unfolding, readback.skim(entries)))
+            self._report(lambda owner: self._take_undecoded(owner, unfolding, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""

@@ -205,7 +205,7 @@ class Keeping(ABC):
     @abstractmethod
     def _count(self, owner: Owner) -> None: ...
 
-    def _take_unopened(self, owner: Owner, unfolding: Unfolding, entries: Sequence[Placed | Sealed]) -> None:
+    def _take_undecoded(self, owner: Owner, unfolding: Unfolding, entries: Sequence[Placed | Sealed]) -> None:
         unfolding.take(entries, partial(self._take, owner))
         if not self.share.has_room_for(len(self.view), unfolding.size):
             unfolding.stop_keeping()

@@ -117,7 +117,7 @@ async def test_one_connection_that_can_not_be_closed_leaves_none_of_the_others_o
 class Told:
     """Who follows a log."""
 
-    unopened = None
+    undecoded = None
 
     def __init__(self) -> None:
         self.losses: list[LogError] = []

@@ -112,19 +112,19 @@ class Reading:
         self.reader = PartitionReader(handle, entries, goal, self.continuity, self.requests, recalled, again)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
-        self.unopened: list[Sealed] = []
+        self.undecoded: list[Sealed] = []
         """What came that was not decoded."""
-        unopened = self._open if Reading.takes_unopened else None
-        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)), unopened))
+        undecoded = self._open if Reading.takes_undecoded else None
+        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)), undecoded))
 
-    takes_unopened = False
+    takes_undecoded = False
     """Whether what is there at the beginning is taken as it came, and decoded then."""
 
     def _deliver(self, events: Sequence[Placed]) -> None:
         self.batches.append(list(events))
 
     def _open(self, entries: Sequence[Placed | Sealed]) -> None:
-        self.unopened += [entry for entry in entries if isinstance(entry, Sealed)]
+        self.undecoded += [entry for entry in entries if isinstance(entry, Sealed)]
         opened = []
         for entry in entries:
             if isinstance(entry, Sealed):
@@ -158,9 +158,9 @@ class Reading:
 
 
 @pytest.fixture(autouse=True, params=["decoded", "as it comes"])
-def _takes_unopened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _takes_undecoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is promised of both ways in which the beginning may be taken."""
-    monkeypatch.setattr(Reading, "takes_unopened", request.param == "as it comes")
+    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "as it comes")
 
 
 def updates(*entries: int) -> list[FakeMessage]:
@@ -181,7 +181,7 @@ async def test_the_last_entry_ends_the_beginning_and_nobody_is_asked() -> None:
 
 
 async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reading, "takes_unopened", True)
+    monkeypatch.setattr(Reading, "takes_undecoded", True)
     damaged = a_message(1, an_update(KEY))
     damaged._payload = b"?"
     of_no_topic = a_message(2, an_update(KEY))
@@ -189,13 +189,13 @@ async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does
     everywhere = a_message(3, an_update(KEY._replace(scope=Scope.GLOBAL)), producer="elsewhere-0-1")
     reading = Reading(FakeReader(*updates(0), damaged, of_no_topic, everywhere), MessageId(7, 3))
     await reading.until(lambda: bool(reading.caught_up_after))
-    assert [entry.position for entry in reading.unopened] == [position_of(MessageId(7, entry)) for entry in (0, 1, 3)]
+    assert [entry.position for entry in reading.undecoded] == [position_of(MessageId(7, entry)) for entry in (0, 1, 3)]
     assert [placed.event is not None for placed in reading.entries] == [True, False, False, True]
     assert [placed.event is not None and placed.event.replicated for placed in reading.entries] == [False, False, False, True]
     assert reading.reader.entries.problems == 2
     reading.handle.feed(updates(4)[0])
     await reading.until(lambda: len(reading.entries) == 5)
-    assert len(reading.unopened) == 3
+    assert len(reading.undecoded) == 3
     await reading.stop()
 
 

@@ -77,7 +77,7 @@ class Broker(FakeAdmin):
 class Listening:
     """What is read."""
 
-    unopened = None
+    undecoded = None
 
     def __init__(self) -> None:
         self.entries: list[Placed] = []

@@ -26,7 +26,7 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ...tasks import Owned
 from ..avro import Dialect
-from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UnopenedSink, busy, closed
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UndecodedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .admin.facts import PulsarFacts
@@ -57,7 +57,7 @@ class PulsarNamespaceLog:
         self._access = access
         self._sink = sink
         self.read: Callable[[Sequence[Placed]], None] = partial(self._hand_on, sink.read)
-        self.unopened = partial(self._hand_on, sink.read_unopened) if isinstance(sink, UnopenedSink) else None
+        self.undecoded = partial(self._hand_on, sink.read_undecoded) if isinstance(sink, UndecodedSink) else None
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._reader = LogReader(access, self._schemas, layout, self)

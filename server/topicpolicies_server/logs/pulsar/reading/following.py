@@ -37,7 +37,7 @@ class Listener(Protocol):
     """Receives the events of a log that is followed."""
 
     @property
-    def unopened(self) -> Callable[[Sequence[Placed | Sealed]], None] | None:
+    def undecoded(self) -> Callable[[Sequence[Placed | Sealed]], None] | None:
         """Takes the entries of the initial replay, decoded or not; None: ``read`` takes them, decoded."""
 
     def read(self, events: Sequence[Placed]) -> None:
@@ -221,7 +221,7 @@ class Following:
                 listener.caught_up()
 
         try:
-            await reader.run(listener.read, caught_up, listener.unopened)
+            await reader.run(listener.read, caught_up, listener.undecoded)
         except LogError as error:
             listener.lost(error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not

@@ -64,16 +64,16 @@ class Goal(NamedTuple):
 class _Delivery:
     """The callbacks that take the entries of one partition."""
 
-    __slots__ = ("decoded", "unopened")
+    __slots__ = ("decoded", "undecoded")
 
-    def __init__(self, decoded: Callable[[Sequence[Placed]], None], unopened: Callable[[Sequence[Placed | Sealed]], None] | None) -> None:
+    def __init__(self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Placed | Sealed]], None] | None) -> None:
         self.decoded = decoded
-        self.unopened = unopened
+        self.undecoded = undecoded
         """Takes entries that need not be decoded, during the initial replay; None: ``decoded`` takes all."""
 
     def __call__(self, entries: Sequence[Any]) -> None:
         """Delivers entries."""
-        (self.unopened or self.decoded)(entries)
+        (self.undecoded or self.decoded)(entries)
 
 
 class PartitionReader:
@@ -135,19 +135,19 @@ class PartitionReader:
         self,
         deliver: Callable[[Sequence[Placed]], None],
         caught_up: Callable[[], None],
-        unopened: Callable[[Sequence[Placed | Sealed]], None] | None = None,
+        undecoded: Callable[[Sequence[Placed | Sealed]], None] | None = None,
     ) -> None:
         """Reads until it is cancelled.
 
         Args:
             deliver: takes decoded entries, in order; it must not raise.
             caught_up: called once, when the initial replay has ended.
-            unopened: takes the entries of the initial replay, decoded or not; None: ``deliver`` takes them, decoded.
+            undecoded: takes the entries of the initial replay, decoded or not; None: ``deliver`` takes them, decoded.
 
         Raises:
             LogError: reading can't go on.
         """
-        await self._run(_Delivery(deliver, unopened), caught_up)
+        await self._run(_Delivery(deliver, undecoded), caught_up)
 
     async def _run(self, deliver: _Delivery, caught_up: Callable[[], None]) -> None:
         goal = self._goal
@@ -232,7 +232,7 @@ class PartitionReader:
             self.continuity.fresh(self._goal.fresh_ledger)
         self._caught_up = self.continuity.begun
         if self._caught_up:
-            deliver.unopened = None
+            deliver.undecoded = None
         return self._caught_up
 
     async def _ended(self, end: MessageId, deliver: _Delivery) -> None:
@@ -300,7 +300,7 @@ class PartitionReader:
         placed: list[Any] = []
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
-        entry_of = entries.entry if deliver.unopened is None else entries.sealed
+        entry_of = entries.entry if deliver.undecoded is None else entries.sealed
         until = clock() + SLICE_SECONDS
         for place, message in batch:
             if self._ledger is None or place[0] > self._ledger:
