@@ -53,7 +53,6 @@ ALLOWED = {
     "Rows": _APART,
     "Source": "where something is had from; each room has its own",
     "State": _OWN,
-    "Stored": _BOTH,
     "Stretch": "what follows a place of a history, and what stands between two entries of a log",
     "Tokens": "those that callers show, and the one that this server shows brokers",
     "Unreadable": "a cell, and a header of Avro",

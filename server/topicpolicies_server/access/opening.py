@@ -1,4 +1,4 @@
-"""Opens the authentication of callers by the configuration: reads its files for the first time, and lists them for rereading."""
+"""Opens the authentication of callers by the configuration: reads its files for the first time, and lists them for reloading."""
 
 from __future__ import annotations
 

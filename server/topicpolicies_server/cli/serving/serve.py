@@ -10,7 +10,7 @@ from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
 from ...config.sources import Gathered
-from ...garbage import not_looked_for_yet
+from ...garbage import collector_off_during_start
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
 from .running import run_until_told, telling_problems
@@ -65,7 +65,7 @@ def run(config: ServerConfig, output: Output) -> None:
     Raises:
         typer.Exit: the server could not start, or ended with an error.
     """
-    with not_looked_for_yet():
+    with collector_off_during_start():
         _run(config, output)
 
 

@@ -18,7 +18,7 @@ changed: the stream ends with the new verdict. It ends with ``AUTHORIZATION_UNKN
 
 When a namespace is allowed again, its part goes on where it stood. The client keeps what it has: a status is no ``reset``.
 
-How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
+How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``reloading.LOOK_SECONDS``; brokers:
 ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
