@@ -16,7 +16,6 @@ _APART = "of rooms that do not know each other"
 _BOTH = "the same thing of two logs, or of two files: each has its own, and nobody has both"
 
 ALLOWED = {
-    "About": _APART,
     "Beginning": "where a log is read from, and how a namespace's opening begins: the latter hands the former on and never sees it",
     "Certificates": "of clients: those that are read, and the files that this server shows",
     "Check": _APART,

@@ -296,10 +296,10 @@ class Servicer:
     async def list_history(self, message: service_pb2.ListHistoryRequest, context: Context) -> bytes:
         """Serves ListHistory."""
         context.target = message.topic or message.namespace
-        question = histories.read_question(message)
-        await self._shown(context, question.namespace, Permission.HISTORY)
-        followed = await self._may_be_read(question.namespace, question.topic)
-        return await histories.list_history(self._registry, question, followed=followed)
+        query = histories.read_query(message)
+        await self._shown(context, query.namespace, Permission.HISTORY)
+        followed = await self._may_be_read(query.namespace, query.topic)
+        return await histories.list_history(self._registry, query, followed=followed)
 
     async def _may_be_read(self, namespace: str, topic: str = "") -> bool:
         """Returns whether a history request may load a namespace: not if its policies are disabled, or if that can't be found out."""

@@ -9,7 +9,7 @@ from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
-from ...history.following import Behind, Elsewhere, Recorded, Stretch
+from ...history.following import LogPlace, Recorded, Stretch, UnknownLog
 from .. import answers, histories, recorded
 from .desk import Desk
 from .outbox import Gone, Outbox
@@ -38,11 +38,11 @@ class Recalling:
         self._selection = selection
         self._outbox = outbox
 
-    async def stretch(self, place: Behind) -> Stretch:
+    async def stretch(self, place: LogPlace) -> Stretch:
         """Reads what the history has behind a place, at most ``_STRETCH`` events.
 
         Raises:
-            Elsewhere: the history does not know the log of the place, or not with that number of partitions.
+            UnknownLog: the history does not know the log of the place, or not with that number of partitions.
             PolicyError: the history can't be read.
         """
         return await histories.of(self._desk.registry).stretch(self._outbox.name, place, _STRETCH)
@@ -58,11 +58,11 @@ class Recalling:
             Gone: ``strict``, and changes are missing.
             PolicyError: the history can't be read.
         """
-        place, outbox = Behind(token.log, token.positions), self._outbox
+        place, outbox = LogPlace(token.log, token.positions), self._outbox
         while True:
             try:
                 stretch = await self.stretch(place)
-            except Elsewhere as error:
+            except UnknownLog as error:
                 if strict:
                     raise Gone(Reason.EVENTS_GONE, str(error)) from None
                 return token  # the history has recorded nothing of this log yet
