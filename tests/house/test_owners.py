@@ -18,7 +18,7 @@ ALLOWED = {
     "cli/doctor/scratch.py: cleaned": "awaited there until it is done, also if who waits is cancelled",
     "cli/serving/demo_run.py: run": "awaited there; a demonstration that fails ends its process",
     "cluster/cache.py: Cache._begin": "whoever asks awaits it; what went wrong where nobody does is told when it ends, and `close` gathers",
-    "cluster/listing.py: TopicQuestions._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
+    "cluster/listing.py: TopicLookups._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
     "logs/leadership.py: Candidate._stand": "a term: whoever stands waits for its end, and takes its exception, or an unasked cancellation",
     "logs/pulsar/admin/api.py: Admin._sent": "awaited by the one who asks; `close` gathers",
     "logs/pulsar/admin/api.py: Admin.close": "whoever closes awaits it; it goes on if he is cancelled",

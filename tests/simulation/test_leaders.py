@@ -56,7 +56,7 @@ def leaders_that_read_nothing_first(patch: pytest.MonkeyPatch) -> None:
         del self, partition, position
 
     patch.setattr(Candidate, "__init__", planted)
-    patch.setattr(Candidate, "came_to", deaf)
+    patch.setattr(Candidate, "read_up_to", deaf)
 
 
 def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
             self._came.set()
 
     patch.setattr(Candidate, "__init__", planted)
-    patch.setattr(Candidate, "came_to", half_deaf)
+    patch.setattr(Candidate, "read_up_to", half_deaf)
 
 
 def a_log_that_fences_nobody(patch: pytest.MonkeyPatch) -> None:

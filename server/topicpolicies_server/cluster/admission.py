@@ -184,7 +184,7 @@ class Admission:
         """
         return bool(self._switches.disabled(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
 
-    async def said(self, topic: str) -> bool | None:
+    async def newest_topic_disabled(self, topic: str) -> bool | None:
         """Returns what a topic's own property says: fresh if possible, else what was last known; None: nothing, so the namespace's counts.
 
         Raises:
@@ -192,7 +192,7 @@ class Admission:
         """
         return self._switches.disabled(topic, (await _newest(self._topics, topic)).properties)
 
-    async def may_say(self, namespace: str) -> frozenset[str]:
+    async def topics_with_properties(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace that can have a property of their own; other topics need not be looked up.
 
         Raises:
@@ -200,7 +200,7 @@ class Admission:
         """
         return await _newest(self._partitioned, namespace)
 
-    async def namespace_said(self, namespace: str) -> bool:
+    async def newest_namespace_disabled(self, namespace: str) -> bool:
         """Whether a namespace's property disables its topics: fresh if possible, else what was last known.
 
         Raises:

@@ -17,7 +17,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access import Permission
 from ..cluster.admission import Admission
-from ..cluster.switchboard import Switchboard
+from ..cluster.watched_namespaces import WatchedNamespaces
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError, stopping
@@ -96,8 +96,8 @@ class Servicer:
             permitting: checks the permissions of callers; None: every caller may do everything.
             show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
-        switchboard = Switchboard(admission) if admission is not None else None
-        self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, switchboard)
+        watched_namespaces = WatchedNamespaces(admission) if admission is not None else None
+        self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
         self._permitting = permitting
         self.warrants = Warrants(permitting) if permitting is not None else None
         """The permissions that open watches depend on, rechecked while they are open; None: no permissions are checked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.board import Board
+from ...cluster.disabled_topics import DisabledTopics
 from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
@@ -31,7 +31,7 @@ class Recalling:
             selection: the topics and scopes that are watched in this namespace.
             outbox: the outbox of the part.
         """
-        self.board: Board | None = None
+        self.disabled: DisabledTopics | None = None
         """Says which topics have their policies disabled; None: no topic has."""
         self._desk = desk
         self._watch = watch
@@ -88,7 +88,7 @@ class Recalling:
         entry = piece.entry
         if not recorded.changed(entry) or not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
-        if self.board is None or not self.board.disabled(entry.topic):
+        if self.disabled is None or not self.disabled.includes(entry.topic):
             change = recorded.change(entry, piece.partition, with_before=self._watch.include_previous)
             self._outbox.tell(answers.watched(name, _CHANGE, change))
 
@@ -104,8 +104,8 @@ class Recalling:
             self._outbox.tell(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
 
     async def _look_at(self, topics: set[str]) -> None:
-        if self.board is not None:
-            await self.board.look([topic for topic in topics if not self.board.knows(topic)])
+        if self.disabled is not None:
+            await self.disabled.look_up_all([topic for topic in topics if not self.disabled.knows(topic)])
 
 
 _CHANGE = answers.number(service_pb2.WatchEvent, "change")
