@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from . import regular_file
-from .tasks import Kept
+from .tasks import RestartedTask
 from .threads import DaemonThreads
 
 _LOG = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Reloader:
         """How often a line in the log said that a source's files can't be used."""
         self._sources: dict[_Source, None] = {}
         self._asked = asyncio.Event()
-        self._task = Kept("reading files anew", self._run)
+        self._task = RestartedTask("reading files anew", self._run)
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
         """Adds a source, which is read anew from now on.

@@ -44,7 +44,6 @@ ALLOWED = {
     "Question": _APART,
     "Reach": _BOTH,
     "Recorded": _APART,
-    "Remembered": "a request that a document carries; the other one remembers tokens",
     "Replaced": _APART,
     "Report": _APART,
     "Result": "of a change; the other is one of the doctor's",

@@ -39,7 +39,7 @@ from typing import NamedTuple, TypeVar
 
 from ..core.fold.fold import FoldContext
 from ..sqlite_file import ERRORS, FileError
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import requests
 from .header import CheckpointHeader, maker
@@ -97,7 +97,7 @@ class Checkpoints:
         self.failed = 0
         """How many checkpoints could not be written."""
         self._closed = False
-        self._moving = Kept("moving checkpoints on", self._move_on)
+        self._moving = RestartedTask("moving checkpoints on", self._move_on)
         self._moving.start()
 
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:

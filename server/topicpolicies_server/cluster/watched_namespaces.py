@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .admission import Admission
 from .disabled_topics import DisabledTopics
 
@@ -39,7 +39,7 @@ class WatchedNamespaces:
         self._soon: deque[tuple[DisabledTopics, str]] = deque()
         self._later: deque[_Due] = deque()
         """Lookups in the order of their times: all wait equally long."""
-        self._looking = Kept("the looking for disabled topics", self._look, failed=self._failed)
+        self._looking = RestartedTask("the looking for disabled topics", self._look, failed=self._failed)
 
     def join(self, namespace: str, watcher: object, wake: Callable[[], None]) -> DisabledTopics:
         """Adds a watcher to a namespace, until ``leave``. ``wake`` is called when something was switched, or when lookups fail."""

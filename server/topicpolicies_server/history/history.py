@@ -17,7 +17,7 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, following, queries
 from .as_of import Past
@@ -65,7 +65,7 @@ class History:
         """By namespace: the callbacks that are called when there are new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
-        self._ticking = Kept("Keeping the history up to date", self._tick)
+        self._ticking = RestartedTask("Keeping the history up to date", self._tick)
         self._ticking.start()
 
     def figures(self) -> Figures:

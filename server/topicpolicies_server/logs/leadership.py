@@ -27,7 +27,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from ..core.policies.events import Position
 from ..core.reasons import Reason
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .change_log import Leadership, LogError
 from .producer_names import leader_name, leader_of, origin_of
 
@@ -118,7 +118,7 @@ class Candidate(Generic[P]):
         self._leads = False
         self._waiting = False
         self._problem = ""
-        self._standing = Kept(f"Standing for the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
+        self._standing = RestartedTask(f"Standing for the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
         self._came = asyncio.Event()

@@ -28,7 +28,7 @@ from ..core.traces import Trail
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from ..tasks import Owned
+from ..tasks import TaskSet
 from . import answers, effective, errors, histories, listing, requests, shortfalls
 from .asking import asker_of
 from .call import Call
@@ -110,7 +110,7 @@ class Servicer:
         self._watching: dict[WatchStream, None] = {}
         self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
-        self._closing = Owned("watches")
+        self._closing = TaskSet("watches")
         """The tasks in which ended watch streams release their watchers and namespaces."""
         self._changes: dict[Request, Namespace] = {}
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""

@@ -31,7 +31,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Protocol
 
-from ...tasks import Kept, Owned, asked_to_end
+from ...tasks import RestartedTask, TaskSet, asked_to_end
 
 _log = logging.getLogger(__name__)
 
@@ -116,8 +116,8 @@ class HealthChecks:
         """Logs whose last check failed: each is logged once."""
         self._turns, self._looks = CheckOrder(), CheckOrder()
         """Turns of the logs that exist, and of those that do not."""
-        self._rounds = Kept("Looking at change logs", self._run, longest_seconds=every_seconds)
-        self._checks = Owned("Looking after change logs")
+        self._rounds = RestartedTask("Looking at change logs", self._run, longest_seconds=every_seconds)
+        self._checks = TaskSet("Looking after change logs")
 
     def start(self) -> None:
         """Starts the rounds; a second call does nothing."""

@@ -24,7 +24,7 @@ from typing import Any
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from ...tasks import Owned
+from ...tasks import TaskSet
 from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UndecodedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
@@ -67,7 +67,7 @@ class PulsarNamespaceLog:
         self._over = False
         self._told_caught_up = False
         self._settled = asyncio.Event()
-        self._ending = Owned(f"the change log of {layout.namespace}")
+        self._ending = TaskSet(f"the change log of {layout.namespace}")
         self._leading: Leading | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:

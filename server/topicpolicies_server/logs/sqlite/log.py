@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...core.reasons import Reason
 from ...file_lock import FileLock
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from ...threads import DaemonThreads
 from ..avro import Codec
 from ..change_log import LogError, LogSink, Start, already_open
@@ -80,7 +80,7 @@ class SqliteLog:
         self._opened: Opened | None = None
         self._writer: Writer | None = None
         self._namespaces: dict[str, NamespaceState] = {}
-        self._compactor: Kept | None = None
+        self._compactor: RestartedTask | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -109,7 +109,7 @@ class SqliteLog:
             )
             self._flight.doubt = self._flight.refused = None
             if self._compactor is None:
-                self._compactor = Kept("Compacting change logs", self._compact_for_ever)
+                self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
                 self._compactor.start()
 
     def namespaces(self) -> list[str]:

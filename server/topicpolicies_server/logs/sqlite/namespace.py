@@ -16,7 +16,7 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ...sqlite_file import ERRORS, Damaged
-from ...tasks import Owned, asked_to_end
+from ...tasks import TaskSet, asked_to_end
 from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
@@ -98,7 +98,7 @@ class SqliteNamespaceLog(Brokerless):
         self._waiting: deque[Placed] | None = deque()
         """Entries that were committed while older ones are still being read from the file; None once all are read."""
         self._loading: asyncio.Task[None] | None = None
-        self._owned = Owned(f"the change log of {state.namespace.name}")
+        self._owned = TaskSet(f"the change log of {state.namespace.name}")
         state.log = self
 
     @property

@@ -21,7 +21,7 @@ from ...core.names import Scope
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from .. import answers
 from .copying import Copying
 from .desk import NOTHING_READ, Desk
@@ -78,7 +78,7 @@ class Part:
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
         self._fault: PolicyError | None = None
         """The error that ends the stream (stage ENDED)."""
-        self._life = Kept(f"the watch of {name}", self._live, failed=self._failed)
+        self._life = RestartedTask(f"the watch of {name}", self._live, failed=self._failed)
 
     # --- called by the stream -----------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Part:
         self._wake()
 
     async def _live(self) -> None:
-        """Goes through the stages until the stream ends. An unforeseen error is raised to ``Kept``, which calls this again."""
+        """Goes through the stages until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
         pause, longest = RETRY_SECONDS
         while True:
             if self.stage is Stage.FAILED:

@@ -13,7 +13,7 @@ from ...cluster.disabled_topics import DisabledTopics
 from ...core.errors import PolicyError
 from ...core.reading.watch import Batch, Lagged, Replaced, Selection, Token, Watcher
 from ...namespaces.namespace import Namespace, Phase
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
@@ -61,7 +61,7 @@ class Taking:
         self._unknown: frozenset[str] = frozenset()
         """The topics of the held batch that had not been looked up."""
         self._asked: asyncio.Event | None = None
-        self._looking: Kept | None = None
+        self._looking: RestartedTask | None = None
         """The task that looks up unknown topics; None: there was none so far."""
 
     def take(self) -> Batch | None:
@@ -110,7 +110,7 @@ class Taking:
         self._held = batch
         if self._asked is None or self._looking is None:
             self._asked = asyncio.Event()
-            self._looking = Kept("the look at new topics of a watch", self._look, failed=self._failed)
+            self._looking = RestartedTask("the look at new topics of a watch", self._look, failed=self._failed)
         self._asked.set()
         self._looking.start()
         return None

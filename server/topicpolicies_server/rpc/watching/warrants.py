@@ -32,7 +32,7 @@ from typing import NamedTuple
 from ...access import Caller, Permission
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
-from ...tasks import Kept, Owned
+from ...tasks import RestartedTask, TaskSet
 from .. import answers
 from ..permitting import Permitting
 
@@ -83,7 +83,7 @@ class Warrants:
         """``permitting``: checks permissions with the authority."""
         self._permitting = permitting
         self._warrants: dict[_Needs, Warrant] = {}
-        self._looking = Kept("the look at the permissions of watches", self._look, failed=self._failed)
+        self._looking = RestartedTask("the look at the permissions of watches", self._look, failed=self._failed)
 
     def __len__(self) -> int:
         return len(self._warrants)
@@ -135,7 +135,7 @@ class Warrants:
 
     async def _look(self) -> None:
         asking: dict[_Needs, asyncio.Task[Exception | None]] = {}
-        owned = Owned("the permissions of watches")
+        owned = TaskSet("the permissions of watches")
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)

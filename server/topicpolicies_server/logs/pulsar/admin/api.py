@@ -21,7 +21,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....core.reasons import Reason
-from ....tasks import Owned
+from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
@@ -70,7 +70,7 @@ class Admin:
         self._closing: asyncio.Task[None] | None = None
         self._http = _Connections.of(self._tls.context)
         self._limiter = RequestLimiter(_CONNECTIONS)
-        self._retired = Owned("the admin API of Pulsar")
+        self._retired = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.

@@ -11,7 +11,7 @@ from typing import Protocol
 from ....core.policies.events import Placed, Position
 from ....core.reading.unfolded import Sealed
 from ....core.reasons import Reason
-from ....tasks import Owned, asked_to_end
+from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, Start
 from ..access import Access
 from ..admin.schemas import Schemas
@@ -78,7 +78,7 @@ class Following:
         self._readers = readers
         self._last = last
         self._behind = len(readers)
-        self._owned = Owned(f"the change log of {layout.namespace}")
+        self._owned = TaskSet(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ....core.policies.events import Event, Placed
 from ....core.reasons import Reason
-from ....tasks import Kept, asked_to_end
+from ....tasks import RestartedTask, asked_to_end
 from ...avro import Codec
 from ...change_log import LogError
 from ..broker_connections import BrokerConnections
@@ -108,7 +108,7 @@ class PartitionWriter:
         self._connections = connections or BrokerConnections()
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
-        self._opening = Kept(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
+        self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
         self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}
