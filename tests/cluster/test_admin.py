@@ -14,7 +14,7 @@ from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.admission import Admission
-from topicpolicies_server.cluster.disabling import PROPERTY
+from topicpolicies_server.cluster.disabled_property import PROPERTY
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError

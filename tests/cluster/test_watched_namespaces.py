@@ -12,8 +12,8 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.cluster.admission import Admission, Freshness
+from topicpolicies_server.cluster.disabled_property import PROPERTY
 from topicpolicies_server.cluster.disabled_topics import DisabledTopics
-from topicpolicies_server.cluster.disabling import PROPERTY
 from topicpolicies_server.cluster.watched_namespaces import WatchedNamespaces
 from topicpolicies_server.core.reasons import Reason
 

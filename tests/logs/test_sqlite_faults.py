@@ -192,7 +192,7 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     disk.fail(sqlite3.SQLITE_IOERR_FSYNC)
     append_all(log, recorder, "doubtful")
     async with asyncio.timeout(20):
-        while disk.change_log._flight.doubt is None:  # noqa: ASYNC110 (nobody tells of it)
+        while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (nobody tells of it)
             await asyncio.sleep(0.01)
     other_log, _ = await disk.open("acme/other")
     with pytest.raises(LogError, match="can't be written now") as told:
@@ -488,7 +488,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
-    disk.change_log._flight.bytes = 2_000
+    disk.change_log._in_flight.bytes = 2_000
     disk.faults.gate.clear()
     taken = 0
     with pytest.raises(LogError) as refused:
@@ -500,7 +500,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
         other_log.append(an_update(a_key("acme/other")))
     disk.faults.gate.set()
     await recorder.until_settled(taken + 1)
-    assert disk.change_log._flight.bytes_now == 0
+    assert disk.change_log._in_flight.bytes_now == 0
     other.append(other_log, an_update(a_key("acme/other")))
     await other.until_settled(1)
 

@@ -30,7 +30,7 @@ from . import file
 from .cells import helds_of
 from .file import Counted, NamespaceRow, Row
 from .header import CheckpointHeader
-from .place import FilePlace, Whose
+from .place import FileOwner, FilePlace
 
 _log = logging.getLogger(__name__)
 PAGE = 1_000
@@ -229,7 +229,7 @@ class Store:
 
     def _open(self) -> None:
         create_private(self.path)
-        if self._place.whose() is Whose.FOREIGN:  # a journal that its predecessor left must not be written into it
+        if self._place.owner() is FileOwner.FOREIGN:  # a journal that its predecessor left must not be written into it
             raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)

@@ -1,4 +1,4 @@
-"""Which topics of one watched namespace have their policies disabled (``disabling``), as far as they were looked up.
+"""Which topics of one watched namespace have their policies disabled (``disabled_property``), as far as they were looked up.
 
 A watch or listing includes a topic only after its property was looked up. If there are many topics, those that can have properties
 at all are listed first. The one exception are namespaces with so many such topics that the first lookup takes longer than

@@ -258,7 +258,7 @@ class PulsarNamespaceLog:
             self._end(error)
             self._sink.lost(error)
 
-    # Changes of leadership, if the log has one writer at a time (``writing/leading.Led``)
+    # Changes of leadership, if the log has one writer at a time (``writing/leading.LeadershipListener``)
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """Gives the producers to the writers: this process may append from now on."""

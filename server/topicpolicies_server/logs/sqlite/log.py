@@ -20,7 +20,7 @@ from . import file
 from .appending import Appender, WriterNamespace
 from .compaction import Compaction, Pass
 from .loading import Known, Loading
-from .namespace import Flight, NamespaceState, SqliteNamespaceLog
+from .namespace import InFlight, NamespaceState, SqliteNamespaceLog
 from .opening import Opened, open_file
 from .reach import Reach
 from .writer import Tail, Writer
@@ -70,8 +70,8 @@ class SqliteLog:
         self._codec = codec or Codec()
         self._compaction = compaction or Compaction()
         self._now = now
-        self._flight = Flight(in_flight_limit, in_flight_bytes, close_seconds)
-        self._reach = Reach(self._flight)
+        self._in_flight = InFlight(in_flight_limit, in_flight_bytes, close_seconds)
+        self._reach = Reach(self._in_flight)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")
@@ -107,7 +107,7 @@ class SqliteLog:
             self._writer = Writer(
                 opened.connection, opened.schema, self._now, Tail(opened.mark, opened.high_water), opened.path_guard, reopen, self
             )
-            self._flight.doubt = self._flight.refused = None
+            self._in_flight.doubt = self._in_flight.refused = None
             if self._compactor is None:
                 self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
                 self._compactor.start()
@@ -125,7 +125,7 @@ class SqliteLog:
         state = self._namespaces.setdefault(namespace, NamespaceState(WriterNamespace(namespace, 0, identity.base), identity.base))
         if state.log is not None:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", state, sink, self._codec, self._flight, self._writer.append)
+        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", state, sink, self._codec, self._in_flight, self._writer.append)
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
@@ -160,8 +160,8 @@ class SqliteLog:
                 await self._compactor.stop()
             await asyncio.gather(*(state.log.close() for state in self._namespaces.values() if state.log is not None))
             # The readers' connections are closed first: SQLite removes -wal and -shm with the last connection, which is the writer's.
-            await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._flight.close_seconds)
-            if writer is None or await writer.stop(self._flight.close_seconds):
+            await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._in_flight.close_seconds)
+            if writer is None or await writer.stop(self._in_flight.close_seconds):
                 self._lock.release()
             else:  # the writer's thread still uses the file, so no other process may open it before this one has ended
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
@@ -178,7 +178,7 @@ class SqliteLog:
 
     def doubtful(self, error: sqlite3.Error | None) -> None:
         """Has appends refused for now because of ``error``, while logs are still read; None: writing works again (``writer.Owner``)."""
-        self._flight.doubt = error
+        self._in_flight.doubt = error
 
     async def compact(self, namespace: str) -> int:
         """Compacts a namespace now, according to the settings; returns how many events were deleted.

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlight:
     """Limits and state of the appends in flight; all namespaces of a file share one."""
 
     events: int
@@ -81,13 +81,13 @@ class SqliteNamespaceLog(Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
-        self, identity: str, state: NamespaceState, sink: LogSink, codec: Codec, flight: Flight, append: Callable[[NewRow], None]
+        self, identity: str, state: NamespaceState, sink: LogSink, codec: Codec, in_flight: InFlight, append: Callable[[NewRow], None]
     ) -> None:
         self._identity = identity
         self._state = state
         self._sink = sink
         self._encode = codec.encode
-        self._flight = flight
+        self._in_flight = in_flight
         self._append = append
         self._pending: deque[NewRow] = deque()
         self._floor = 0
@@ -144,22 +144,22 @@ class SqliteNamespaceLog(Brokerless):
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
-        flight = self._flight
+        in_flight = self._in_flight
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
-        if flight.doubt is not None:
-            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(flight.doubt)}")
-        if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
+        if in_flight.doubt is not None:
+            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(in_flight.doubt)}")
+        if len(self._pending) >= in_flight.events or in_flight.bytes_now >= in_flight.bytes:
             raise LogError(
                 Reason.LOG_BUSY,
-                f"{len(self._pending)} events of the namespace and {flight.bytes_now} bytes of all wait for the change log already:"
+                f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all wait for the change log already:"
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
         key, payload, properties, _ = self._encode(event, carried=False)
         text = text_of(properties)
         row = NewRow(self, self._state.namespace, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
-        flight.bytes_now += row.size
+        in_flight.bytes_now += row.size
         self._pending.append(row)
         self._append(row)
 
@@ -168,13 +168,13 @@ class SqliteNamespaceLog(Brokerless):
 
         They are reported as read first, then as appended: an event that was read needs no proof that no other event stands before it.
         """
-        self._flight.refused = None
+        self._in_flight.refused = None
         self._state.committed += len(placed)
         self._state.rows += len(placed)
         self._state.bytes_since += size
         awaited = bool(self._pending)  # False if close gave up waiting: the events were reported as failed then
         if awaited:
-            self._flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
+            self._in_flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
         if self._state.log is not None:
             self._state.log.show(placed)
         if awaited:
@@ -184,7 +184,7 @@ class SqliteNamespaceLog(Brokerless):
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """Reports the next ``count`` pending events as failed: they certainly are not in the file (``appending.Appender``)."""
-        self._flight.refused = error
+        self._in_flight.refused = error
         self._fail(
             min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
         )
@@ -208,7 +208,7 @@ class SqliteNamespaceLog(Brokerless):
     def _fail(self, count: int, error: LogError) -> None:
         for _ in range(count):
             row = self._pending.popleft()
-            self._flight.bytes_now -= row.size
+            self._in_flight.bytes_now -= row.size
             self._sink.append_failed(row.event, error)
         if not self._pending:
             self._drained.set()
@@ -283,7 +283,7 @@ class SqliteNamespaceLog(Brokerless):
         if self._pending:
             self._drained.clear()
             try:
-                await asyncio.wait_for(self._drained.wait(), self._flight.close_seconds)
+                await asyncio.wait_for(self._drained.wait(), self._in_flight.close_seconds)
             except TimeoutError:
                 self._fail(
                     len(self._pending),

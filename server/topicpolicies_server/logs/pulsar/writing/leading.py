@@ -26,8 +26,8 @@ _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_
 """Reasons of a failed append after which the producer takes nothing more."""
 
 
-class Led(Protocol):
-    """The log, which is notified of changes of leadership."""
+class LeadershipListener(Protocol):
+    """Is notified of changes of leadership: the log."""
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """Called when this process may append from now on, with one producer for each partition."""
@@ -44,7 +44,7 @@ class Leading:
 
     def __init__(
         self,
-        log: Led,
+        log: LeadershipListener,
         open_producer: Callable[[int, Any, str], Awaitable[OpenProducer]],
         *,
         namespace: str,
