@@ -104,10 +104,10 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
         ``answers``: those that are on their way are lost with them.
         """
-        for line in self.answers if answers else ():
-            for message in line.drop():
+        for channel in self.answers if answers else ():
+            for message in channel.drop():
                 if not isinstance(message, Sent):
-                    line.push(message)
+                    channel.push(message)
         for handle in list(self._handles):
             self._disconnect(handle)
 
