@@ -4,7 +4,7 @@ If no code retrieves the exception of an asyncio task, the task ends unnoticed, 
 ``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task is restarted after a pause. ``TaskSet``
 is any number of tasks that end by themselves: their failures are logged, and ``close`` ends those that are left.
 
-The states of a ``RestartedTask`` task:
+The states of a ``RestartedTask``:
 
 =========  ==========  ==========  ==================================================================================
 state      event       next        what is done

@@ -1,4 +1,4 @@
-"""Permissions by a file (TOML), which is read again when it changes (``reloader``).
+"""Permissions by a file (TOML), which is read again when it changes (``reloading``).
 
 ::
 

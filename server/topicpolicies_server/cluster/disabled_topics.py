@@ -1,8 +1,8 @@
 """Which topics of one watched namespace have their policies disabled (``disabled_property``), as far as they were looked up.
 
-A watch or listing includes a topic only after its property was looked up. If there are many topics, those that can have properties
-at all are listed first. The one exception are namespaces with so many such topics that the first lookup takes longer than
-``_PATIENCE_SECONDS``: the topics that remain count as their namespace says until their turn comes.
+A watch or listing includes a topic only after its property was looked up. If there are many topics, those that can have properties at all
+are listed first. The one exception are namespaces with so many such topics that the first lookup takes longer than ``_PATIENCE_SECONDS``:
+the topics that remain count as their namespace says until their turn comes.
 
 If a lookup fails unexpectedly, all watchers of the namespace get ``problem``; the next lookup that succeeds ends it.
 """

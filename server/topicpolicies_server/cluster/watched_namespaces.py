@@ -1,8 +1,8 @@
 """Which topics of the watched namespaces have their policies disabled: watches leave them out, and so do listings.
 
 What a watch has sent of a namespace is valid for one set of disabled topics. When a topic leaves or enters the set, the watch sends a reset
-of the topic's namespace, and a snapshot; and tokens name the set (``DisabledTopics.digest``), so that no watch
-resumes where another set was valid.
+of the topic's namespace, and a snapshot; and tokens name the set (``DisabledTopics.digest``), so that no watch resumes where another set
+was valid.
 
 Pulsar does not notify anyone when the property changes, so it is looked up again and again while its namespace is watched: as often as its
 facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together.

@@ -1,7 +1,7 @@
 """Takes batches of changes from the hub's watcher, for a part in the stage FOLLOWING.
 
-A watcher does not know which topics have their policies disabled. So a batch is held back until each of its topics has
-been looked up. While a lookup fails, it is tried again and again, and ``problem`` says why, for the status that the client is sent.
+A watcher does not know which topics have their policies disabled. So a batch is held back until each of its topics has been looked up.
+While a lookup fails, it is tried again and again, and ``problem`` says why, for the status that the client is sent.
 """
 
 from __future__ import annotations
