@@ -1,1 +1,1 @@
-"""Measurements. Ratios of one run count; absolute figures belong to the machine."""
+"""Measurements. The ratios of one run count; absolute figures depend on the machine."""

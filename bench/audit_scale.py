@@ -2,8 +2,8 @@
 
     python -m bench.audit_scale [--sizes 10000,100000,1000000]
 
-Changes are made up, a tenth as many topics as changes, and written as an archive's Parquet files; then each question is asked, in a process
-of its own for each size, so that the memory is that of one size. Memory is the largest of the driver, its JVM included, at any time.
+Changes are generated, with a tenth as many topics as changes, and written as the Parquet files of an archive. Then each query of the audit
+is run, in a new process for each size, so that the memory is that of one size. The memory is the maximum of the driver, including its JVM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies_spark.audit.attribution import who
-from topicpolicies_spark.audit.churn import fights, restless
+from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.session import session
 from topicpolicies_spark.audit.state import state
 from topicpolicies_spark.rows import SPARK_SCHEMA
@@ -34,7 +34,7 @@ _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def made_up(spark: SparkSession, count: int) -> DataFrame:
-    """So many changes: each topic has ten, by two of twenty actors in turn, of three fields."""
+    """Generates this many changes: each topic has ten, by two of twenty actors in turn, of three fields."""
     topics = max(count // 10, 1)
     number = F.col("id")
     topic = number % topics
@@ -72,21 +72,21 @@ def made_up(spark: SparkSession, count: int) -> DataFrame:
 
 
 def measure(count: int) -> dict[str, float]:
-    """Seconds of each question, and megabytes at most."""
+    """Returns the seconds of each query, and the maximum memory in megabytes."""
     memory = _Memory()
     spark = session("local[2]", "", "2g")
     try:
         with tempfile.TemporaryDirectory() as directory:
             made_up(spark, count).write.parquet(f"{directory}/changes")
             changes = spark.read.schema(SPARK_SCHEMA).parquet(f"{directory}/changes")
-            changes.count()  # the first job pays for starting
+            changes.count()  # the first job pays for the start
             found: dict[str, float] = {"changes": count}
             middle = "2023-11-14T22:13:20Z" if count < 10 else _middle(count)
             questions: dict[str, Callable[[], DataFrame]] = {
                 "state": lambda: state(changes, middle),
                 "who": lambda: who(changes),
-                "churn": lambda: restless(changes, 10),
-                "fights": lambda: fights(changes, 2),
+                "churn": lambda: frequently_changed(changes, 10),
+                "fights": lambda: reverted_fields(changes, 2),
             }
             for name, question in questions.items():
                 began = time.perf_counter()
@@ -116,7 +116,7 @@ class _Memory:
             self._most = max(self._most, sum(map(_resident_kb, _family(os.getpid()))))
 
     def stop(self) -> int:
-        """Stops watching; the most that there was, in MB."""
+        """Stops watching. Returns the maximum so far, in MB."""
         self._stopping.set()
         self._thread.join()
         return self._most // 1024
@@ -128,7 +128,7 @@ def _family(root: int) -> set[int]:
         try:
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     family = {root}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
@@ -143,7 +143,7 @@ def _resident_kb(pid: int) -> int:
 
 
 def main() -> None:
-    """Measures each size in a process of its own, and prints a table in Markdown."""
+    """Measures each size in its own process, and prints a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)

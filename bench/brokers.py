@@ -1,4 +1,4 @@
-"""What measurements need of a broker beside its change logs."""
+"""What measurements need from a broker besides its change logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _KEPT = {"deleteWhileInactive": False, "maxInactiveDurationSeconds": 3_600, "ina
 
 
 def topics_that_stay(admin_url: str, namespace: str, topics: int) -> None:
-    """Creates topics that a broker does not delete although nobody uses them."""
+    """Creates topics that a broker does not delete although they have no producers or consumers."""
     with Admin(admin_url) as admin:
         admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", _KEPT)
         for number in range(topics):

@@ -1,4 +1,4 @@
-"""What compiling and applying a masked change costs.
+"""The cost of compiling and applying a masked change.
 
 python bench/change_speed.py
 """
@@ -28,7 +28,7 @@ RATE = DispatchRate(
 
 
 def document() -> TopicPolicies:
-    """A document of six settings."""
+    """Returns a document of six settings."""
     policies = TopicPolicies(max_producer_per_topic=3, dispatch_rate=RATE)
     policies.retention_policies.CopyFrom(RetentionPolicies(retention_time_in_minutes=60, retention_size_in_mb=100))
     for name in ("a", "b", "my-sub"):
@@ -37,12 +37,12 @@ def document() -> TopicPolicies:
 
 
 def microseconds(what: Callable[[], object], times: int) -> float:
-    """The best of nine, in processor time."""
+    """Returns the best of nine measurements, in processor time."""
     return min(timeit.repeat(what, timer=time.process_time, number=times, repeat=9)) / times * 1e6
 
 
 def measure(name: str, policies: TopicPolicies, paths: Sequence[str]) -> None:
-    """Prints one line."""
+    """Measures one kind of change, and prints a line."""
     head = split(document())
     change = compile_change(policies, paths, {})
     after = change.apply(head)

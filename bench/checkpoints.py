@@ -2,7 +2,7 @@
 
     python -m bench.checkpoints [--topics 100000] [--times 3]
 
-Each topic has one document. All happens in one process; processor time tells more than time, where the machine has more to do.
+Each topic has one document. Everything runs in one process; on a machine with other work, processor time says more than wall-clock time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AT_ONCE = 2_000
 
 
 def an_event(number: int) -> Event:
-    """A sidecar's update of one setting."""
+    """Returns a sidecar's update of one setting."""
     stamp = Stamp(uuid.uuid4().hex, StampKind.UPDATE, request_id=uuid.uuid4().hex, digest="0" * 16, mask=("max_producer_per_topic",))
     return Event(a_key(number), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=number % 1_000)), stamp)
 
@@ -46,7 +46,7 @@ async def fill(path: Path, topics: int) -> None:
 
 
 async def first_answer(folder: Path, topics: int) -> None:
-    """Starts, asks for one document, and stops."""
+    """Starts the server's parts in this process, reads one document, and stops them."""
     server = Server(folder)
     gc.collect()
     began, cpu = time.perf_counter(), time.process_time()
@@ -62,7 +62,7 @@ async def first_answer(folder: Path, topics: int) -> None:
 
 
 def read_rows(path: Path) -> None:
-    """Reads the checkpoint's rows, and nothing else."""
+    """Reads the checkpoint's rows, and does nothing else."""
     began, cpu = time.perf_counter(), time.process_time()
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT key, kind, cell, checksum FROM cells ORDER BY key").fetchall()
@@ -72,7 +72,7 @@ def read_rows(path: Path) -> None:
 
 
 def main() -> None:
-    """Measures once from the log, and some times from the checkpoint."""
+    """Measures once from the log, and the given number of times from the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=3)

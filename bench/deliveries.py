@@ -1,12 +1,12 @@
-"""What watchers are told by ``WatchPolicies``, 1 to 1,000 of them, beside a raw broadcast of the same bytes to as many streams.
+"""Deliveries of ``WatchPolicies`` to 1 to 1,000 watchers, beside a raw broadcast of the same bytes to as many streams.
 
     python3 dev.py bench deliveries
 
-In each round a stream of updates makes changes while all watchers follow (mode EVERY: each is told every change); then a server of the same
-stack writes messages of the same sizes to as many streams, and does nothing else. The rate is deliveries a second, from the first change
-sent to the last one told. What the updates themselves cost is in it: with one watcher it is nearly all. So there is the server's processor
-time for a delivery too, without that of as many updates that nobody watches, made just before; it does not depend on what else the machine
-does at the time. A ratio is the median of the rounds' own ratios.
+In each round a stream of updates makes changes while all watchers follow them (mode EVERY: each watcher receives every change). Then a
+server on the same stack writes messages of the same sizes to as many streams, and does nothing else. The rate is deliveries per second,
+from the first change sent to the last one delivered. It includes the cost of the updates themselves: with one watcher that is nearly all.
+So the server's processor time per delivery is shown too, without that of as many updates without watchers, made just before; other work on
+the machine does not affect it. A ratio is the median of the ratios of the rounds.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
 
 CHANGES = {1: 16_384, 100: 4_096, 1_000: 512}
-"""How many changes a round makes, by the number of watchers."""
+"""How many changes a round makes, by number of watchers."""
 _BATCH = 64
 _NAMESPACE = "public/default"
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
 
 
 class Round(NamedTuple):
-    """One number of watchers, measured on both."""
+    """One number of watchers, measured on the service and on the broadcast."""
 
     told: float
-    """Deliveries a second."""
+    """Deliveries per second of the service."""
     broadcast: float
     messages: float
-    """Messages that a watcher got."""
+    """Messages that each watcher received."""
     told_us: float
-    """Processor time of the server for a delivery, without the updates'."""
+    """The server's processor time per delivery, in microseconds, without that of the updates."""
     broadcast_us: float
 
     @property
     def ratio(self) -> float:
-        """Of the broadcast."""
+        """The service's rate as a share of the broadcast's."""
         return self.told / self.broadcast
 
 
 @lru_cache(maxsize=1024)
 def _changes_in(message: bytes) -> int:
-    """How many changes a message tells; all watchers get the same ones."""
+    """Returns the number of changes in a message; all watchers receive the same messages."""
     return sum(service_pb2.WatchEvent.FromString(event).HasField("change") for event in events_of(message))
 
 
 class _Watchers:
-    """So many watches of the namespace."""
+    """The given number of watches of the namespace."""
 
     def __init__(self, channel: grpc.aio.Channel, count: int) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[_NAMESPACE], mode=service_pb2.WATCH_MODE_EVERY)
@@ -76,10 +76,10 @@ class _Watchers:
         watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(WATCH_POLICIES)
         self._calls = [watch(request.SerializeToString()) for _ in range(count)]
         self.sizes: list[list[int]] = [[] for _ in range(count)]
-        """Of the messages that tell changes, by watcher."""
+        """For each watcher, the sizes of the messages that have changes."""
 
     async def synced(self) -> None:
-        """Each has its SYNCED bookmark."""
+        """Returns when each watcher has received its SYNCED bookmark."""
         await asyncio.gather(*map(self._synced, self._calls))
 
     async def _synced(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
@@ -89,7 +89,7 @@ class _Watchers:
                     return
 
     async def told(self, changes: int) -> None:
-        """Each was told so many changes."""
+        """Returns when each watcher has received this many changes."""
         await asyncio.gather(*(self._told(call, sizes, changes) for call, sizes in zip(self._calls, self.sizes, strict=True)))
 
     async def _told(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], sizes: list[int], changes: int) -> None:
@@ -100,13 +100,13 @@ class _Watchers:
                 return
 
     def cancel(self) -> None:
-        """Ends them."""
+        """Cancels all watches."""
         for call in self._calls:
             call.cancel()
 
 
 async def _tell(channel: grpc.aio.Channel, watchers: _Watchers, messages: deque[bytes], changes: int) -> float:
-    """Makes the changes; the seconds until all watchers were told all of them."""
+    """Makes the changes. Returns the seconds until all watchers have received all of them."""
     begin = time.perf_counter()
     telling = asyncio.create_task(watchers.told(changes))
     await stream(channel, UPDATE_POLICIES, messages, _BATCH)
@@ -115,7 +115,7 @@ async def _tell(channel: grpc.aio.Channel, watchers: _Watchers, messages: deque[
 
 
 async def _broadcast(channel: grpc.aio.Channel, sizes: list[list[int]]) -> float:
-    """Reads messages of the same sizes, as one server writes them; the seconds."""
+    """Reads messages of the same sizes, as one server writes them. Returns the seconds."""
     watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
     first: list[float] = []
 
@@ -132,7 +132,7 @@ async def _broadcast(channel: grpc.aio.Channel, sizes: list[list[int]]) -> float
 async def measure(
     service: Program, broadcast: Program, rounds: int, numbers: Mapping[int, int] = MappingProxyType(CHANGES)
 ) -> dict[int, list[Round]]:
-    """All numbers of watchers on both, round by round; ``numbers`` has how many changes are made for each."""
+    """Measures all numbers of watchers on both servers, round by round; ``numbers`` has the number of changes for each."""
     source = batches(_NAMESPACE, TOPICS, _BATCH)
     found: defaultdict[int, list[Round]] = defaultdict(list)
     async with (
@@ -163,7 +163,7 @@ async def measure(
 
 
 def show(found: dict[int, list[Round]], console: Console) -> None:
-    """A table for people."""
+    """Prints a table."""
     table = Table(title="Deliveries a second, median over the rounds")
     for column in ("watchers", "changes", "messages to each", "told /s", "broadcast /s", "of the broadcast", "told us", "broadcast us"):
         table.add_column(column, justify="right")

@@ -2,8 +2,8 @@
 
     python -m bench.draining [--topics 100000] [--runs 3] [--kinds broker sidecar]
 
-It starts a broker of its own and writes one event per topic. Then, in turn and each in a process of its own: a reader of pulsar-client's
-that takes every message and looks at none; the log alone; a namespace until it answers about one topic; a namespace until it lists.
+It starts a broker and writes one event per topic. Then these run in turn, each in its own process: a reader of pulsar-client's that takes
+every message and decodes none; the log alone; a namespace until it answers for one topic; a namespace until it lists all topics.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from topicpolicies_server.namespaces.registry import Registry
 _PENDING = 900
 _QUEUE = 1_000
 _WINDOW_MS = 1_000
-"""W: what is older need not be decoded before the first answer. The default would have each run wait for half a minute."""
+"""The window W: older entries need not be decoded before the first answer. With the default each run would wait half a minute."""
 _Took = tuple[float, float]
 
 
@@ -50,20 +50,20 @@ class _Counting:
         self.over.set()
 
     def appended(self, events: object) -> None:
-        """Nothing is appended."""
+        """Not called: nothing is appended."""
 
     def append_failed(self, event: object, error: object) -> None:
-        """Nothing is appended."""
+        """Not called: nothing is appended."""
 
     def lost(self, error: Exception) -> None:
         raise error
 
     def led(self) -> None:
-        """Nobody leads."""
+        """Not called: no process leads."""
 
 
 async def drained(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
-    """Everything is taken by pulsar-client's reader."""
+    """Takes all messages with pulsar-client's reader."""
     client = PulsarClient(where[0])
     handle = await client.create_reader(f"persistent://{namespace}/__change_events", "drain", queue_size=_QUEUE)
     for _ in range(topics):
@@ -77,7 +77,7 @@ async def drained(where: tuple[str, str], namespace: str, topics: int) -> Callab
 
 
 async def read(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
-    """The log alone."""
+    """Reads the log alone."""
     del topics
     log, sink = PulsarLog(*where), _Counting()
     await log.open(namespace, sink)
@@ -86,7 +86,7 @@ async def read(where: tuple[str, str], namespace: str, topics: int) -> Callable[
 
 
 async def answered(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
-    """A namespace answers about one topic."""
+    """Loads a namespace until it answers for one topic."""
     log = PulsarLog(*where)
     registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(window_ms=_WINDOW_MS), read_only=True)
     head = await registry.get(namespace).get(PolicyKey(f"persistent://{namespace}/topic-{topics // 2:06d}", Scope.LOCAL))
@@ -100,7 +100,7 @@ async def answered(where: tuple[str, str], namespace: str, topics: int) -> Calla
 
 
 async def listed(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
-    """A namespace lists all of its topics, for which all of them have to be folded."""
+    """Loads a namespace until it lists all of its topics, which requires that all events are folded."""
     del topics
     log = PulsarLog(*where)
     registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(window_ms=_WINDOW_MS), read_only=True)
@@ -132,7 +132,7 @@ def measure(what: str, where: tuple[str, str], namespace: str, topics: int, answ
 
 
 def write(broker: Broker, namespace: str, kind: str, topics: int) -> None:
-    """One event of each topic."""
+    """Writes one event of each topic."""
     with broker.admin() as admin:
         foreign = ForeignWriter(broker.service_url, admin)
         first = PolicyKey(f"persistent://{namespace}/topic-000000", Scope.LOCAL)
@@ -149,7 +149,7 @@ def write(broker: Broker, namespace: str, kind: str, topics: int) -> None:
 
 
 def main() -> None:
-    """Measures each kind."""
+    """Measures each kind of event."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,6 +1,6 @@
-"""The limits that updates are held against: an empty unary call, and a stream that gives each message back.
+"""The limits with which updates are compared: an empty unary call, and a stream that returns each message.
 
-They run on the server's own stack, in a process of its own.
+They run on the same gRPC stack as the server, in their own process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an append to the embedded log costs the event loop, how many it takes a second, and how fast a log is loaded.
+"""What an append to the embedded log costs the event loop, how many appends it takes a second, and how fast a log is loaded.
 
     python -m bench.embedded_log [--keys 100000] [--appends 20000]
 
-The figure that matters is the loop thread's: the server's loop is its bottleneck. It holds everything from ``append``, with its Avro
-encoding, to the callback that wakes the waiter, and the waiter itself.
+The figure that matters is the loop thread's, because the server's event loop is its bottleneck. It includes everything from ``append``,
+with the Avro encoding, to the callback that wakes the waiter, and the waiter itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMESPACE = "bench/embedded"
 
 
 class Waiting:
-    """A sink that wakes whoever waits for an event."""
+    """A sink that wakes the task that waits for an event."""
 
     def __init__(self) -> None:
         self.waiters: dict[str, asyncio.Future[None]] = {}
@@ -35,36 +35,36 @@ class Waiting:
         self.count = 0
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Counts."""
+        """Counts the events."""
         self.count += len(events)
 
     def caught_up(self) -> None:
-        """Everything that was there has been read."""
+        """All present events have been read."""
         self.ready.set()
 
     def appended(self, events: Sequence[Placed]) -> None:
-        """Wakes the waiters."""
+        """Wakes the waiters of these events."""
         for placed in events:
             if placed.event is not None and placed.event.stamp is not None:
                 self.waiters.pop(placed.event.stamp.event_id).set_result(None)
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """Does not happen."""
+        """Not called here."""
         raise AssertionError(event, error)
 
     def lost(self, error: LogError) -> None:
-        """Does not happen."""
+        """Not called here."""
         raise error
 
     def led(self) -> None:
-        """Does not happen."""
+        """Not called here."""
 
 
 _MASK = ("max_producer_per_topic", "retention_policies")
 
 
 def updates(count: int, keys: int) -> Iterator[Event]:
-    """Updates in turn to each key, every one with another document."""
+    """Yields updates of each key in turn, each with another document."""
     for n in range(count):
         document = split(
             TopicPolicies(
@@ -76,13 +76,13 @@ def updates(count: int, keys: int) -> Iterator[Event]:
 
 
 def spread(seconds: list[float]) -> str:
-    """The middle and the worst of some times."""
+    """Returns the median and the maximum of some times, as text."""
     seconds.sort()
     return f"p50 {seconds[len(seconds) // 2] * 1e3:.2f} ms, p99 {seconds[len(seconds) * 99 // 100] * 1e3:.2f} ms"
 
 
 async def append(path: Path, in_flight: int, count: int) -> None:
-    """Appends with so many waiting at a time, and prints what it took."""
+    """Appends with this many events waiting at a time, and prints the times."""
     change_log = SqliteLog(path)
     sink = Waiting()
     log = await change_log.open(NAMESPACE, sink)
@@ -111,7 +111,7 @@ async def append(path: Path, in_flight: int, count: int) -> None:
 
 
 async def load(path: Path, keys: int) -> None:
-    """Fills a log with one event a key, opens it, and prints how fast it was read and how long the loop had to wait meanwhile."""
+    """Fills a log with one event per key, opens it, and prints how fast it was read and how long the loop was delayed meanwhile."""
     change_log = SqliteLog(path, in_flight_limit=keys)
     sink = Waiting()
     log = await change_log.open(NAMESPACE, sink)

@@ -1,4 +1,4 @@
-"""How fast the fold is, and how much it keeps.
+"""How fast the fold is, and how much memory it keeps.
 
 python bench/fold_speed.py
 """
@@ -27,17 +27,17 @@ KEYS = 100_000
 
 
 def document(number: int) -> dict[str, bytes]:
-    """Five settings, one of which is new."""
+    """Returns a document of five settings, one of which is new."""
     return {name: b"\x0a\x04abcd" + (b"%d" % number if index == number % 5 else b"") for index, name in enumerate(NAMES)}
 
 
 def position(number: int) -> str:
-    """As long as a Pulsar message id's."""
+    """Returns a position as long as that of a Pulsar message id."""
     return f"{7:016x}.{number:016x}"
 
 
 def ours(number: int, base: str, at: int, key: PolicyKey = KEY) -> Placed:
-    """An update of one setting."""
+    """Returns a sidecar's update of one setting."""
     stamp = Stamp(
         event_id=uuid.uuid4().hex,
         kind=StampKind.UPDATE,
@@ -50,7 +50,7 @@ def ours(number: int, base: str, at: int, key: PolicyKey = KEY) -> Placed:
 
 
 def updates(context: FoldContext, gap: int) -> float:
-    """Microseconds for an event of ours, one after the other on one key."""
+    """Returns the microseconds per event of a sidecar, one after the other on one key."""
     placed = [ours(number, position(number - 1) if number else "", 1_000 + number * gap) for number in range(20_000)]
     state = KeyState()
     started = time.process_time()
@@ -60,7 +60,7 @@ def updates(context: FoldContext, gap: int) -> float:
 
 
 def brokers(stale: int, gap: int) -> float:
-    """Microseconds for a broker's event whose base is so many events old."""
+    """Returns the microseconds per event of a broker that was computed from a document ``stale`` events old."""
     context = FoldContext()
     state = KeyState()
     history = [document(0)]
@@ -79,7 +79,7 @@ def brokers(stale: int, gap: int) -> float:
 
 
 def unexplained(raws: int) -> float:
-    """Microseconds for a broker's event that none of so many raw documents explains."""
+    """Returns the microseconds per event of a broker that none of ``raws`` raw documents explains."""
     context = FoldContext()
     state = KeyState()
     for number in range(raws + 1):
@@ -92,7 +92,10 @@ def unexplained(raws: int) -> float:
 
 
 def kept(context: FoldContext, *, each: int, trimmed: bool) -> float:
-    """Bytes per key, without its event's own document and strings for the key's name, of keys with so many events."""
+    """Returns the bytes per key that keys with ``each`` events keep.
+
+    Not included are the document of each event itself, and the strings of the key's name.
+    """
     keys = [PolicyKey(f"persistent://public/default/topic-{number}", Scope.LOCAL) for number in range(KEYS // 10)]
     gc.collect()
     tracemalloc.start()
@@ -115,7 +118,7 @@ def kept(context: FoldContext, *, each: int, trimmed: bool) -> float:
 
 
 def document_bytes() -> float:
-    """Bytes of one document and its version, which any store of heads has to keep."""
+    """Returns the bytes of one document and its version, which any store of heads has to keep."""
     tracemalloc.start()
     documents: list[tuple[Settings, str]] = [(document(number), position(number)) for number in range(10_000)]
     size = tracemalloc.get_traced_memory()[0] / len(documents)
@@ -124,7 +127,7 @@ def document_bytes() -> float:
 
 
 def main() -> None:
-    """Measures everything once, best of three for times."""
+    """Measures everything once; times are the best of three."""
 
     def best(measure: Callable[[], float]) -> float:
         return min(measure() for _ in range(3))

@@ -1,10 +1,10 @@
-"""What following a log costs in one thread: from the library's messages to a namespace that answers, beside taking the messages alone.
+"""The cost of following a log in one thread, from the library's messages to a namespace that answers, beside only taking the messages.
 
     python -m bench.following [--events 20000] [--keys 1000] [--runs 5]
 
-There is no broker: messages that are at hand already stand for pulsar-client's. So what is measured is the sidecar's own part, in processor
-time, the median of some runs, and for how many events a second it would do. First a log is read in which every key has one event, as one
-starts to read it; then a served namespace takes events of keys in turn. History and watchers are left out.
+There is no broker: prepared messages stand for pulsar-client's. So only the sidecar's own part is measured, in processor time: the median
+of some runs, and the events per second for which it would suffice. First a log is read in which every key has one event, as after a start;
+then a served namespace receives events of the keys in turn. History and watchers are left out.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ NAMESPACE = "bench/following"
 LEDGER = 7
 KINDS = ("broker", "sidecar", "sidecar, 16 requests")
 COLLECTING = garbage.YOUNGEST, garbage.MIDDLE, garbage.OLDEST
-"""When garbage is looked for, as in a server: looking at what is kept of events is a part of what following costs."""
+"""The thresholds of the garbage collector, as in a server: examining what is kept of events is part of the cost of following."""
 
 
 class Message:
-    """A message as the library hands it over. What it is asked for costs next to nothing here."""
+    """A message as the library hands it over, except that reading its parts costs next to nothing."""
 
     __slots__ = ("_key", "_payload", "_place", "_properties", "_published")
 
@@ -62,19 +62,19 @@ class Message:
         self._published = published
 
     def message_id(self) -> Message:
-        """Itself, which is asked for the numbers."""
+        """The message itself, which has the numbers of the id."""
         return self
 
     def ledger_id(self) -> int:
-        """Of its place."""
+        """The ledger of its position."""
         return self._place.ledger
 
     def entry_id(self) -> int:
-        """Of its place."""
+        """The entry of its position."""
         return self._place.entry
 
     def batch_index(self) -> int:
-        """No batch."""
+        """-1: the message is in no batch."""
         return -1
 
     def partition_key(self) -> str:
@@ -82,63 +82,63 @@ class Message:
         return self._key
 
     def data(self) -> bytes:
-        """Its payload."""
+        """The payload; empty if the message has none."""
         return self._payload or b""
 
     def length(self) -> int:
-        """Bytes of its payload."""
+        """The length of the payload in bytes."""
         return len(self._payload or b"")
 
     def has_null_value(self) -> bool:
-        """Whether it has none."""
+        """Whether the message has no payload."""
         return self._payload is None
 
     def properties(self) -> dict[str, str]:
-        """A copy, as the library makes one."""
+        """A copy of the properties, as the library makes one."""
         return dict(self._properties)
 
     def int_schema_version(self) -> int:
-        """The first."""
+        """The version of the only schema."""
         return 0
 
     def producer_name(self) -> str:
-        """The same for all."""
+        """The producer's name, the same for all messages."""
         return "standalone-0-1"
 
     def publish_timestamp(self) -> int:
-        """Milliseconds since 1970."""
+        """The publish time, in milliseconds since 1970."""
         return self._published
 
 
 class Handle:
-    """A reader of the library's: hands over from within the call what is there."""
+    """Stands for the library's reader: hands over a message that is there from within the call."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self._queue = deque(messages)
         self._waiting: Callable[[Any, Any], None] | None = None
 
     def read_next_async(self, callback: Callable[[Any, Any], None]) -> None:
-        """Hands over the next message now, or when there is one."""
+        """Hands over the next message now, or as soon as one is fed."""
         if self._queue:
             callback(OK, self._queue.popleft())
         else:
             self._waiting = callback
 
     def read_next(self, timeout_ms: int) -> Message:
-        """Nothing stands in the queue beside somebody who waits."""
+        """Raises a timeout: while a callback waits, the queue is empty."""
         del timeout_ms
         raise _pulsar.Timeout
 
     def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
-        """Whether there is more."""
+        """Reports whether there are more messages."""
         callback(OK, bool(self._queue))
 
     def is_connected(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def feed(self, messages: Sequence[Message]) -> None:
-        """More messages come."""
+        """Adds messages, and hands the first one to a waiting callback."""
         self._queue.extend(messages)
         waiting, self._waiting = self._waiting, None
         if waiting is not None and self._queue:
@@ -146,19 +146,19 @@ class Handle:
 
 
 class _Schemas:
-    """One schema, at hand."""
+    """The registered schemas: one, which is known."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
 
     def known(self, version: int) -> Codec:
-        """The one."""
+        """Returns the codec of the only schema."""
         del version
         return self._codec
 
 
 class _MessageLog:
-    """A change log of one namespace: the reading part of a Pulsar log on messages that are at hand."""
+    """A change log of one namespace: the reading part of a Pulsar log, on prepared messages."""
 
     identity = "bench"
     partitions = 1
@@ -201,13 +201,13 @@ class _MessageLog:
         return self
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Counts what is delivered, and hands it on."""
+        """Passes events on to the sink, and counts them."""
         assert self.sink is not None
         self.sink.read(events)
         self._count(events)
 
     def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
-        """The same, as it came."""
+        """Passes entries on to the sink undecoded, and counts them."""
         assert self._undecoded is not None
         self._undecoded.read_undecoded(entries)
         self._count(entries)
@@ -218,7 +218,7 @@ class _MessageLog:
             self.came.set()
 
     def partition_of(self, key: PolicyKey) -> int:
-        """The only one."""
+        """Returns the only partition."""
         del key
         return 0
 
@@ -227,20 +227,20 @@ class _MessageLog:
         return directly_follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
-        """All that was there at the opening was compacted."""
+        """Returns the position up to which the log was compacted: the last one at the opening."""
         del partition
         return position_of(self._last) if self._last is not None else ""
 
     async def end(self, partition: int) -> Position:
-        """Nobody asks."""
+        """Not called here."""
         del partition
         return ""
 
     def contend(self) -> None:
-        """Anybody may append."""
+        """Does nothing: any process may append."""
 
     def append(self, event: Event) -> None:
-        """Nobody does."""
+        """Not called here."""
 
     async def close(self) -> None:
         """Stops reading."""
@@ -249,17 +249,17 @@ class _MessageLog:
 
 
 class _Counting:
-    """A sink that only counts."""
+    """A sink that ignores events; its caller counts them."""
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def caught_up(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = NAMESPACE) -> list[Message]:
-    """So many events of so many keys in turn, the first at an entry. Each has a document of its own, so that none is known as it comes."""
+    """Returns messages with events of ``keys`` keys in turn, from the entry ``first`` on. Each event has its own, new document."""
     codec, events = Codec(), Events(REMEMBERED_REQUESTS if "16" in kind else 0)
     made: list[Message] = []
     published = 1_700_000_000_000
@@ -274,7 +274,7 @@ def messages(kind: str, count: int, keys: int, first: int = 0, namespace: str = 
 
 
 def decoded(kind: str, options: argparse.Namespace) -> float:
-    """Decoding alone, each key once."""
+    """Measures decoding alone, each key once."""
     sent = messages(kind, options.events, options.events)
     codec = Codec()
     began = time.process_time()
@@ -284,7 +284,7 @@ def decoded(kind: str, options: argparse.Namespace) -> float:
 
 
 def taken(kind: str, options: argparse.Namespace) -> float:
-    """Taking the messages from the library, and nothing more."""
+    """Measures taking the messages from the library, and nothing more."""
     handle = Handle(messages(kind, options.events, options.events))
     got: list[tuple[MessageId, Any]] = []
 
@@ -299,7 +299,7 @@ def taken(kind: str, options: argparse.Namespace) -> float:
 
 
 def read(kind: str, options: argparse.Namespace) -> float:
-    """The log alone: what is read, once, in order, decoded."""
+    """Measures the log alone: each event is read once, in order, and decoded."""
     return asyncio.run(_read(messages(kind, options.events, options.events)))
 
 
@@ -315,17 +315,17 @@ async def _read(sent: list[Message]) -> float:
 
 
 def loaded(kind: str, options: argparse.Namespace) -> float:
-    """A namespace is loaded, each key with one event, until it answers."""
+    """Measures loading a namespace with one event per key until it answers."""
     return asyncio.run(_followed(messages(kind, options.events, options.events), ()))
 
 
 def listed(kind: str, options: argparse.Namespace) -> float:
-    """The same until it lists, for which everything has to be folded."""
+    """Measures loading a namespace until it lists its topics, which requires that all events are folded."""
     return asyncio.run(_followed(messages(kind, options.events, options.events), (), lists=True))
 
 
 def followed(kind: str, options: argparse.Namespace) -> float:
-    """A namespace that is served takes events."""
+    """Measures a served namespace that receives events."""
     keys = options.keys
     return asyncio.run(_followed(messages(kind, keys, keys), messages(kind, options.events, keys, keys)))
 

@@ -1,4 +1,4 @@
-"""Messages that are nothing but records of one repeated field, taken apart without being parsed."""
+"""Splits messages that consist only of records of one repeated field, without parsing them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 
 def records(message: bytes) -> Iterator[tuple[int, int]]:
-    """Where the content of each record begins and ends."""
+    """Yields the start and the end of the content of each record."""
     at, end = 0, len(message)
     while at < end:
         size, shift = message[at + 1], 7
-        at += 2  # the tag, and the first part of the size
-        while size >= 1 << shift:  # its highest bit says that another part follows
+        at += 2  # behind the tag and the first byte of the size
+        while size >= 1 << shift:  # the highest bit says that another byte follows
             size += (message[at] - 1) << shift
             shift += 7
             at += 1

@@ -1,11 +1,11 @@
-"""How long the first page of a history takes, however long the history is; and what keeping one costs the updates.
+"""How long the first page of a history takes, by the length of the history; and what keeping a history costs the updates.
 
     python -m bench.history               both
     python -m bench.history --pages       the first only
 
-The pages are asked for over gRPC, of a server on a history of so many events: 100 topics, 10 actors, 10 entries a page. The updates are
-made in turn on a server that keeps a history and on one that does not, and a ratio is the median of the rounds' own. Server and clients
-are one process here: its processor time tells more than its speed on a machine that does other things too.
+The pages are requested over gRPC from a server with a history of the given number of events: 100 topics, 10 actors, 10 entries per page.
+The updates are made in turn on a server with a history and on one without; a ratio is the median of the ratios of the rounds. Server and
+clients share one process here, whose processor time says more than its speed on a machine with other work.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ _DAY_MS = 86_400_000
 
 
 class PageTime(NamedTuple):
-    """What one question's first page took."""
+    """The times of the first page of one query."""
 
     question: str
     events: int
     fastest_ms: float
-    """What it takes when nothing else runs."""
+    """The time when nothing else runs."""
     p50_ms: float
     p99_ms: float
 
 
 class Round(NamedTuple):
-    """One loop of updates."""
+    """One closed loop of updates."""
 
     per_second: float
     cpu_us: float
-    """Processor time of an update, its client's included."""
+    """Processor time per update in microseconds, including that of its client."""
 
 
 class Cost(NamedTuple):
@@ -74,11 +74,11 @@ class Cost(NamedTuple):
     kept: Round
     bare: Round
     ratio: Round
-    """The median of the rounds' own."""
+    """The median of the ratios of the rounds."""
 
 
 class _Rows:
-    """A change log without compaction: only what the history asks of it."""
+    """A change log without compaction, as far as the history uses it."""
 
     identity = "bench"
     partitions = 1
@@ -91,7 +91,7 @@ class _Rows:
 
 
 async def fill(path: Path, events: int, begin: int) -> None:
-    """Writes a history of so many events, a second apart."""
+    """Writes a history of this many events, one second apart."""
     history = open_history(path, Bounds(100.0 * 366 * 86_400, 1 << 40))
     scribe = await history.scribe(NAMESPACE)
     assert scribe is not None, "the file was just made"
@@ -105,7 +105,7 @@ async def fill(path: Path, events: int, begin: int) -> None:
         assert change is not None, "each of them changes something"
         scribe.noted([(placed, before, folded, change)])
         if number % _BATCH == 0:
-            await history.scribe(NAMESPACE)  # waits for what was written
+            await history.scribe(NAMESPACE)  # waits until the events so far are written
     scribe.caught_up()
     await history.close()
 
@@ -130,7 +130,7 @@ async def _serving(directory: Path, history: Path | None) -> AsyncIterator[grpc.
 
 
 async def pages(sizes: Sequence[int] = SIZES) -> list[PageTime]:
-    """The first page of every kind of question, at every size."""
+    """Measures the first page of every kind of query, for every length of the history."""
     found: list[PageTime] = []
     for events in sizes:
         with tempfile.TemporaryDirectory() as name:
@@ -160,7 +160,7 @@ def _questions(middle: int) -> dict[str, service_pb2.ListHistoryRequest]:
 async def _timed(channel: grpc.aio.Channel, question: str, request: service_pb2.ListHistoryRequest, events: int) -> PageTime:
     stub = TopicPoliciesServiceStub(channel)
     times = []
-    request.page_size = 10  # what the smallest history has of each
+    request.page_size = 10  # as many as the smallest history has of each kind
     for _ in range(_CALLS):
         begin = time.perf_counter()
         answer: service_pb2.ListHistoryResponse = await stub.ListHistory(request)
@@ -172,7 +172,7 @@ async def _timed(channel: grpc.aio.Channel, question: str, request: service_pb2.
 
 
 async def cost(rounds: int, seconds: float, in_flight: int = 64) -> list[Cost]:
-    """Updates with a history and without, on the embedded log, in turn."""
+    """Measures updates with a history and without one, on the embedded log, in turn."""
     async with AsyncExitStack() as stack:
         directories = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
         kept = await stack.enter_async_context(_serving(directories[0], directories[0] / "history.db"))
@@ -203,7 +203,7 @@ def _median(rounds: Sequence[Round]) -> Round:
 
 
 def show_pages(times: Sequence[PageTime], console: Console) -> None:
-    """A table: a row for each question, a column for each size."""
+    """Prints a table with a row for each query and a column for each length."""
     table = Table(title="First page of the history, fastest / p50 / p99 in ms, by the number of events")
     table.add_column("of")
     sizes = list(dict.fromkeys(each.events for each in times))
@@ -218,7 +218,7 @@ def show_pages(times: Sequence[PageTime], console: Console) -> None:
 
 
 def show_cost(costs: Sequence[Cost], console: Console) -> None:
-    """A table: a row for each number of topics."""
+    """Prints a table with a row for each number of topics."""
     table = Table(title="Updates on the embedded log, 64 in flight, with a history and without: a second, and processor time")
     for column in ("topics", "with /s", "without /s", "ratio", "with us", "without us", "ratio"):
         table.add_column(column, justify="right")

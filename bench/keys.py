@@ -1,9 +1,9 @@
-"""What reading costs by the number of keys of a namespace: none of it may grow with them.
+"""The cost of reading by the number of keys of a namespace: none of the costs may grow with it.
 
     python -m bench.keys [--keys 100,10000,100000,1000000] [--seconds 0.5]
 
-Everything runs in one thread, without gRPC and without a log: a view takes events beside other writers, a hub tells its watchers. Times are
-processor time, the mean over as many as fit into ``--seconds``.
+Everything runs in one thread, without gRPC and without a log: a view takes events beside other writers, and a hub notifies its watchers.
+Times are processor time, the mean over as many repetitions as fit into ``--seconds``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from topicpolicies_server.core.reading.watch import Mode, Selection, Token, Watc
 
 KEYS = (100, 10_000, 100_000, 1_000_000)
 TOPICS = 10_000
-"""Topics of the watcher of many."""
+"""Topics of the watcher of many topics."""
 PAGE = 100
-"""Documents of a page."""
+"""Documents per page."""
 SECONDS = 0.5
 LEAST = 3
-"""As often is everything measured, however long it takes."""
+"""The minimum number of repetitions, however long one takes."""
 _LOG = "bench"
 _SETTING = "max_producer_per_topic"
 _DOCUMENTS: list[Settings] = [{_SETTING: bytes([0x80, 0x01, number])} for number in range(100)]
@@ -41,7 +41,7 @@ _SCOPES = frozenset({Scope.LOCAL})
 
 
 class Namespace:
-    """A view of so many keys, each changed once, and the events that change them further."""
+    """A view of this many keys, each changed once, and the events that change them further."""
 
     def __init__(self, keys: int) -> None:
         self.keys = [_key(number) for number in range(keys)]
@@ -53,21 +53,21 @@ class Namespace:
         self.hub = WatchHub(self.view, Token(_LOG, (self._position(next(self._rows)),)))
 
     def event(self, key: PolicyKey) -> Placed:
-        """The next event of the log: an update of a key, a millisecond after the one before."""
+        """Returns the next event of the log: an update of a key, a millisecond after the one before."""
         row = next(self._rows)
         stamp = Stamp(f"event-{row}", StampKind.UPDATE, request_id=f"request-{row}", mask=(_SETTING,), base="unseen")
         return Placed(0, self._position(row), Event(key, Action.UPDATE, _DOCUMENTS[row % 100], stamp), row)
 
     def new_key(self) -> PolicyKey:
-        """A key that the view does not know, in the middle of the others."""
+        """Returns a key that the view does not know, in the middle of the others."""
         return _key(next(self._new), "between")
 
     def in_turn(self) -> Iterator[PolicyKey]:
-        """All keys, over and over."""
+        """Yields all keys, again and again."""
         return itertools.cycle(self.keys)
 
     def changes(self, keys: Iterator[PolicyKey]) -> Iterator[Head]:
-        """Changes of these keys."""
+        """Yields the heads that result from changes of these keys."""
         for key in keys:
             _, change = self.view.take(self.event(key))
             assert change is not None
@@ -83,7 +83,7 @@ def _key(number: int, place: str = "topic") -> PolicyKey:
 
 
 def microseconds(prepare: Callable[[], Callable[[], object]], seconds: float) -> float:
-    """The mean of what ``prepare`` gives; what it does itself is not counted."""
+    """Returns the mean time of the functions that ``prepare`` returns; the time of ``prepare`` itself is not counted."""
     spent, times, until = 0.0, 0, time.process_time() + seconds
     while times < LEAST or time.process_time() < until:
         work = prepare()
@@ -95,11 +95,11 @@ def microseconds(prepare: Callable[[], Callable[[], object]], seconds: float) ->
 
 
 def measure(keys: int, seconds: float) -> Iterator[tuple[str, float]]:
-    """What everything costs in a namespace of so many keys, in microseconds."""
+    """Yields each operation with its cost in microseconds, in a namespace of this many keys."""
     namespace = Namespace(keys)
     view = namespace.view
     gc.collect()
-    gc.freeze()  # what was loaded is no business of the collections that are measured along
+    gc.freeze()  # the collections that are measured along do not examine what was loaded
     yield "take an event, keys in turn", _taking(namespace, namespace.in_turn(), seconds)
     yield "take an event of one hot key", _taking(namespace, itertools.repeat(namespace.keys[keys // 2]), seconds)
     after = namespace.keys[keys // 2]
@@ -125,7 +125,7 @@ def measure(keys: int, seconds: float) -> Iterator[tuple[str, float]]:
 
 
 _BATCH = 32
-"""What costs a microsecond is measured so often at once."""
+"""How often an operation that takes about a microsecond is repeated per measurement."""
 
 
 def _taking(namespace: Namespace, keys: Iterator[PolicyKey], seconds: float) -> float:
@@ -137,7 +137,7 @@ def _taking(namespace: Namespace, keys: Iterator[PolicyKey], seconds: float) -> 
 
 
 def _watching(namespace: Namespace, selection: Selection, mode: Mode, keys: Iterator[PolicyKey], seconds: float) -> float:
-    """A change is published, and a watcher takes it, without what folding it costs."""
+    """Measures publishing a change and its taking by a watcher, without folding the event."""
     hub = namespace.hub
     watcher: Watcher = hub.subscribe(selection, mode, None, lambda: None)
     while watcher.take(1_000_000).more:

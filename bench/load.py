@@ -1,7 +1,7 @@
-"""A closed loop of requests: so many in flight, for so long.
+"""A closed loop of requests: a fixed number in flight, for a fixed time.
 
-The load generator shares the machine's cores with what it measures, so it does the same for every call: it sends bytes and takes bytes. The
-messages of updates are made beforehand.
+The load generator shares the machine's cores with the program that it measures, so its own work is the same for every kind of call: it
+sends bytes and receives bytes. The messages of updates are made beforehand.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 _UPDATE = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
 _READY = 20_000
-"""Messages that are made before a loop begins."""
+"""How many messages are made before a loop begins."""
 
 
 class Sample(NamedTuple):
-    """What one closed loop came to."""
+    """The result of one closed loop."""
 
     per_second: float
     p50_ms: float
@@ -36,15 +36,15 @@ class Sample(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """What is called."""
+    """A kind of call."""
 
     call: Callable[[], Awaitable[object]]
     prepare: Callable[[], None] = lambda: None
-    """Makes what the calls of one loop will send."""
+    """Makes the messages that the calls of one loop will send."""
 
 
 async def closed_loop(calls: Calls, in_flight: int, seconds: float) -> Sample:
-    """Calls as fast as answers come, with ``in_flight`` calls under way; the time of each is taken."""
+    """Makes calls as fast as answers come, with ``in_flight`` calls in progress, and measures the time of each."""
     calls.prepare()
     call = calls.call
     times: list[float] = []
@@ -63,13 +63,13 @@ async def closed_loop(calls: Calls, in_flight: int, seconds: float) -> Sample:
 
 
 def echo_calls(channel: grpc.aio.Channel) -> Calls:
-    """An empty unary call."""
+    """Returns empty unary calls."""
     echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
     return Calls(lambda: echo(b""))
 
 
 def update_calls(channel: grpc.aio.Channel, namespace: str, keys: int) -> Calls:
-    """An update of one setting, each with another value and an id of its own, over so many topics in turn."""
+    """Returns updates of one setting, each with a new value and a new request id, over this many topics in turn."""
     update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_UPDATE)
     messages = (_message(namespace, keys, number) for number in itertools.count(1))
     ready = [next(messages) for _ in range(_READY)]
@@ -94,7 +94,7 @@ def _message(namespace: str, keys: int, number: int) -> bytes:
 
 
 def rest_calls(admin: httpx.AsyncClient, namespace: str) -> Calls:
-    """The same update of one topic over the broker's own admin REST."""
+    """Returns the same updates of one topic over the broker's own admin REST."""
     numbers = itertools.count(1)
 
     async def call() -> None:

@@ -1,10 +1,10 @@
-"""How long a Pulsar log takes to load while somebody writes it and brokers compact it, and how many loads fail.
+"""How long a Pulsar log takes to load while it is written and brokers compact it, and how many loads fail.
 
     python -m bench.loading [--topics 100000 320000] [--seconds 90] [--rate 200] [--compact-every 15 60] [--longest 300]
 
-It starts a broker of its own. A namespace gets one event per topic and is compacted. Then, for each time between two compactions, for so
-many seconds, one process writes events of any of these topics at a steady rate, one event in twenty a deletion, the log is compacted again
-and again, and a process loads it as often as it can: each time with a client of its own, as a sidecar that starts.
+It starts a broker. A namespace gets one event per topic and is compacted. Then, for each interval between two compactions, for the given
+number of seconds, one process writes events of any of these topics at a steady rate, one in twenty a deletion; the log is compacted again
+and again; and another process loads it as often as it can, each time with a new client, as a sidecar that starts.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ _SETTLED_SECONDS = 2.0
 
 
 class Loading:
-    """A sink that waits for the end of the beginning."""
+    """A sink that signals that the log has been loaded."""
 
     def __init__(self) -> None:
         self.entries = 0
         self.outcome: asyncio.Future[LogError | None] = asyncio.get_running_loop().create_future()
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Counts."""
+        """Counts the events."""
         self.entries += len(events)
 
     def caught_up(self) -> None:
-        """It is loaded."""
+        """The log has been loaded."""
         if not self.outcome.done():
             self.outcome.set_result(None)
 
     def lost(self, error: LogError) -> None:
-        """It has to be opened anew."""
+        """The log has to be opened anew."""
         if not self.outcome.done():
             self.outcome.set_result(error)
 
     def appended(self, events: object) -> None:
-        """Nothing is appended."""
+        """Not called: nothing is appended."""
 
     def append_failed(self, event: object, error: object) -> None:
-        """Nothing is appended."""
+        """Not called: nothing is appended."""
 
     def led(self) -> None:
-        """Nobody leads."""
+        """Not called: no process leads."""
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def measure(broker: Broker, topics: int, options: argparse.Namespace) -> None:
-    """Fills a namespace and loads it again and again."""
+    """Fills a namespace, and loads it again and again."""
     with broker.admin() as admin:
         namespace = admin.create_namespace("bench")
         admin.compact_only_on_request(namespace)
@@ -119,7 +119,7 @@ def measure_compacted(broker: Broker, namespace: str, topics: int, every: float,
 
 
 def write(service_url: str, admin_url: str, namespace: str, topics: int, rate: int | None, over: Any) -> None:
-    """Writes one event of each topic; with a rate events of any topic, until it is over."""
+    """Writes one event of each topic; or, with a rate, events of any topic until ``over`` is set."""
     from tests.broker.admin import Admin  # noqa: PLC0415 - in the process that uses it
 
     with Admin(admin_url) as admin:
@@ -153,7 +153,7 @@ def write(service_url: str, admin_url: str, namespace: str, topics: int, rate: i
 
 
 def compact(broker: Broker, namespace: str, every: float, stopped: threading.Event, took: list[float]) -> None:
-    """Compacts the log until it is stopped."""
+    """Compacts the log again and again until it is stopped."""
     with broker.admin() as admin:
         path = f"persistent/{namespace}/{CHANGE_EVENTS}/compaction"
         while not stopped.is_set():
@@ -167,7 +167,7 @@ def compact(broker: Broker, namespace: str, every: float, stopped: threading.Eve
 
 
 async def loads(broker: Broker, namespace: str, seconds: float, longest: float, what: str) -> None:
-    """Loads it, one load after the other, and prints how long they took and what became of them."""
+    """Loads the log, one load after the other, and prints how long each took and how it ended."""
     until = time.perf_counter() + seconds
     took: list[float] = []
     failed: dict[str, int] = {}

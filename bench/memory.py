@@ -1,10 +1,10 @@
-"""What a policy key takes in memory: a namespace of many topics is loaded in a process of its own, and what that has grown by is divided.
+"""The memory per policy key: a namespace of many topics is loaded in its own process, and the growth of the process is divided.
 
     python -m bench.memory [--topics 100000]
 
-For each kind of document it prints the bytes of the serialized document, those of Python's objects (``tracemalloc``), and those of the
-process (its resident set), each for one topic. The view is what a load makes: events of a log are folded one by one, nobody watches, and
-what the log has read is let go of.
+For each kind of document it prints, per topic, the bytes of the serialized document, of Python's objects (``tracemalloc``), and of the
+process (its resident set). The view is that of a load: events of a log are folded one by one, there are no watchers, and the events that
+were read are released.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Kind:
     """A kind of namespace."""
 
     def __init__(self, what: str, document: Callable[[int], Settings], remembered: int, *, sole: bool = True, apart_ms: int = 1) -> None:
-        """Args: what it is, its documents, the requests that each key remembers, and whether a sidecar is the log's one writer."""
+        """Args: its name, its documents, the requests that each key remembers, and whether a sidecar is the only writer of the log."""
         self.what = what
         self.document = document
         self.remembered = remembered
@@ -62,7 +62,7 @@ class Kind:
         self.apart_ms = apart_ms
 
     def events(self, topics: int) -> Iterator[Placed]:
-        """What a log tells as it is read: the newest event of each topic."""
+        """Yields the events of a log as it is read: the newest event of each topic."""
         chance = random.Random(0)
         for number in range(topics):
             row = number + 1
@@ -98,16 +98,20 @@ KINDS = {
     "brokers": Kind("two settings, written by a broker, idle", _small, 0, sole=False, apart_ms=10),
     "settled": Kind("two settings, sixteen requests, idle", _small, 16, apart_ms=10),
 }
-"""By what it is measured as in a process of its own."""
+"""The kinds, by the name under which a subprocess measures one."""
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Returns the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def measure(kind: Kind, topics: int, *, traced: bool) -> float:
-    """Loads a namespace in this process. Returns the bytes of one of its topics: of Python's objects, or of the process."""
+    """Loads a namespace in this process.
+
+    Returns:
+        Bytes per topic: of Python's objects if ``traced``, otherwise of the process.
+    """
     for _ in kind.events(10):
         pass
     gc.collect()
@@ -126,7 +130,7 @@ def measure(kind: Kind, topics: int, *, traced: bool) -> float:
 
 
 def main() -> int:
-    """Measures each kind in fresh processes, and prints one table."""
+    """Measures each kind in new processes, and prints one table."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.memory", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Many namespaces at once: how long a server takes to load all of them, what they take in memory, and what they cost while nothing happens.
+"""Many namespaces at once: how long a server takes to load them, how much memory they take, and what they cost while nothing happens.
 
     python -m bench.namespaces [--namespaces 1000] [--topics 1000] [--pulsar] [--idle 60]
 
-A log is written with so many topics in each of so many namespaces. A server begins with nothing but the log, and again with what it has
-kept beside it (its checkpoints). Each time one watch of all namespaces is opened, which loads them, and read until each is told whole; then
-topics of a thousand namespaces are asked for one after the other; then nobody does anything for a while. The embedded log is the default;
-with ``--pulsar`` a broker is started for it.
+A log is written with this many topics in each of this many namespaces. A server starts with nothing but the log, and then again with its
+checkpoints. Each time, one watch of all namespaces is opened, which loads them, and read until each has been sent as a whole; then one
+topic of each of up to a thousand namespaces is read, one after the other; then there are no calls for a while. The embedded log is the
+default; with ``--pulsar`` a broker is started.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ _PATIENCE_SECONDS = 1_800.0
 _ASKED = 1_000
 _SETTLED_SECONDS = 5.0
 _HEAP_MB = 8_000
-"""The broker keeps all policies of all topics in memory, and a million of them do not fit into 1,000."""
+"""The heap of the broker, which keeps all policies of all topics in memory: a million do not fit into 1,000."""
 
 
 class Found(NamedTuple):
-    """One start."""
+    """The figures of one start."""
 
     what: str
     told_seconds: float
-    """From the start of the process until the watch was told each namespace whole."""
+    """Seconds from the start of the process until the watch received each namespace as a whole."""
     documents: int
     processor_seconds: float
-    """The server's own until then."""
+    """The server's processor time until then."""
     resident_bytes: int
     answer_ms: float
-    """The median of one answer of a loaded namespace after the other, each of another namespace."""
+    """The median time of one read of a loaded namespace, each of another namespace, one after the other."""
     idle_server: float
     """The share of a processor that the server uses while nothing happens."""
     idle_broker: float | None
-    """The broker's, if there is one."""
+    """The share that the broker uses; None without a broker."""
 
 
 def main() -> None:
-    """Writes a log, starts a server twice, and prints what that came to."""
+    """Writes a log, starts a server twice, and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespaces", type=int, default=1_000)
     parser.add_argument("--topics", type=int, default=1_000, help="in each namespace")
@@ -115,7 +115,7 @@ def _start(server: Program, what: str, names: list[str], options: argparse.Names
 
 
 def _told(stub: Any, names: list[str]) -> int:
-    """How many documents one watch of all namespaces is told of until it has been told each whole."""
+    """Returns the number of documents that one watch of all namespaces receives until each has been sent as a whole."""
     request = service_pb2.WatchPoliciesRequest(namespaces=names, mode=service_pb2.WATCH_MODE_LATEST, end_when_synced=True)
     return sum(event.HasField("change") for answer in stub.WatchPolicies(request, timeout=_PATIENCE_SECONDS) for event in answer.events)
 
@@ -169,7 +169,7 @@ async def _fill(path: Path, names: list[str], topics: int) -> None:
 
 
 def _events(namespace: str, topics: int) -> Iterator[Event]:
-    """An update of each topic, as a sidecar writes it."""
+    """Yields an update of each topic, as a sidecar writes it."""
     return (an_update(_topic(namespace, number), number) for number in range(topics))
 
 
@@ -196,7 +196,7 @@ def _send(producer: Any, codec: Codec, event: Event, bound: threading.Semaphore)
 
 
 def show(rows: list[Found]) -> None:
-    """Prints a table."""
+    """Prints a table of all starts."""
     table = Table(title="A server of many namespaces")
     for heading in ("start", "all told, s", "documents", "of processor, s", "us a document", "memory, MB", "B a document", "answer, ms"):
         table.add_column(heading, justify="left" if heading == "start" else "right")

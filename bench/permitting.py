@@ -1,4 +1,4 @@
-"""What it costs a server to know who calls and what he may do, in its processor time.
+"""What authentication and authorization cost a server, in its processor time.
 
 python -m bench.permitting [ROUNDS]
 """
@@ -35,18 +35,18 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far."""
+    """Returns the processor time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def change(number: int) -> UpdatePolicyRequest:
-    """A change that changes something."""
+    """Returns an update with another value than the one before."""
     return UpdatePolicyRequest(topic=TOPICS[number % len(TOPICS)], policies=TopicPolicies(max_producer_per_topic=number + 1))
 
 
 class Caller:
-    """Makes calls."""
+    """Makes calls to one server."""
 
     def __init__(self, channel: grpc.aio.Channel, metadata: Metadata) -> None:
         self._stub: Any = TopicPoliciesServiceStub(channel)
@@ -54,7 +54,7 @@ class Caller:
         self._made = 0
 
     async def stream(self, count: int) -> None:
-        """So many changes on one stream."""
+        """Makes this many changes on one stream."""
         call = self._stub.UpdatePolicies(metadata=self._metadata)
         first, self._made = self._made, self._made + count
 
@@ -73,7 +73,7 @@ class Caller:
         assert done == count
 
     async def update(self, count: int, at_once: int = AT_ONCE) -> None:
-        """So many single updates."""
+        """Makes this many single updates."""
         first, self._made = self._made, self._made + count
         await self._each(range(first, first + count), self._update, at_once)
 
@@ -82,7 +82,7 @@ class Caller:
         return call
 
     async def read(self, count: int) -> None:
-        """So many reads."""
+        """Makes this many reads."""
         await self._each(
             range(count),
             lambda number: self._stub.GetPolicy(GetPolicyRequest(topic=TOPICS[number % len(TOPICS)]), metadata=self._metadata),
@@ -99,7 +99,7 @@ class Caller:
 
 
 async def measure(directory: Path, options: list[str], metadata: Metadata) -> tuple[float, ...]:
-    """Microseconds of the server's processor time: for a streamed change, a single one, a read."""
+    """Returns microseconds of the server's processor time: per streamed change, single update, and read."""
     data = directory / "policies.db"
     process = ServerProcess(["--data", str(data), "--no-history", "--no-checkpoints", *options], directory / "output")
     await process.start()
@@ -119,7 +119,7 @@ async def measure(directory: Path, options: list[str], metadata: Metadata) -> tu
 
 
 def written(directory: Path) -> tuple[Path, Path]:
-    """The key for tokens, and the file of roles."""
+    """Writes the secret key for tokens and the file of roles. Returns their paths."""
     key, roles = directory / "secret.key", directory / "roles.toml"
     key.write_bytes(SECRET)
     roles.write_text(ROLES)
@@ -127,7 +127,7 @@ def written(directory: Path) -> tuple[Path, Path]:
 
 
 async def main(rounds: int) -> None:
-    """Each way in turn, so many times; medians."""
+    """Measures each way in turn, this many times, and prints medians."""
     with tempfile.TemporaryDirectory() as place:
         key, roles = written(Path(place))
         token = (("authorization", f"Bearer {jwt.encode({'sub': 'changer'}, SECRET, algorithm='HS256')}"),)

@@ -1,11 +1,11 @@
-"""The admin REST of a broker with the plug-in beside a stock broker's, in one run.
+"""The admin REST of a broker with the plug-in beside that of a stock broker, in one run.
 
     python3 dev.py bench plugin                    needs JDK 17 and Maven
     python3 dev.py bench plugin --output json      for programs
 
-Both brokers run throughout, and the sidecar on the embedded log. In each round every load runs on one broker and then on the other: a
-figure is the median over the rounds, and a ratio is the median of the rounds' own
-ratios, so that a machine whose speed drifts favours nobody.
+Both brokers run throughout, and the sidecar on the embedded log. In each round every load runs on one broker and then on the other. A
+figure is the median over the rounds, and a ratio is the median of the ratios of the rounds, so that a machine whose speed drifts favours
+neither.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import Calls, Sample, closed_loop
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import OwnBroker
 from tests.plugin.pair import KEEP_TOPICS, Pair
@@ -37,7 +37,7 @@ _WARM_UP_CALLS = 300
 
 
 class Load(NamedTuple):
-    """What is done on each broker."""
+    """A load that runs on each broker."""
 
     verb: str
     """``set`` or ``read``."""
@@ -47,11 +47,11 @@ class Load(NamedTuple):
 
 LOADS = (Load("set", 1, 1), Load("set", 1, 8), Load("set", 64, 8), Load("read", 1, 8))
 HOT = Load("set", 1, 8)
-"""The load that is to be faster with the plug-in by ``_REACH``."""
+"""The load that must be faster with the plug-in by the factor ``_REACH``."""
 
 
 class Row(NamedTuple):
-    """One load, measured on both."""
+    """One load, measured on both brokers."""
 
     load: Load
     plugin: list[Sample]
@@ -59,12 +59,12 @@ class Row(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Calls per second with the plug-in, for each of the stock broker's."""
+        """The calls per second with the plug-in, divided by those of the stock broker."""
         return statistics.median(ours.per_second / theirs.per_second for ours, theirs in zip(self.plugin, self.stock, strict=True))
 
 
 def calls_of(client: httpx.AsyncClient, load: Load) -> Calls:
-    """The load's calls, over its topics in turn; each one sets another value."""
+    """Returns the load's calls, over its topics in turn; each sets another value."""
     numbers = iter(range(1, sys.maxsize))
 
     async def call() -> None:
@@ -93,7 +93,7 @@ async def run(rounds: int, seconds: float) -> list[Row]:
             httpx.AsyncClient(base_url=pair.broker.admin_url, timeout=30, trust_env=False) as ours,
             httpx.AsyncClient(base_url=stock.admin_url, timeout=30, trust_env=False) as theirs,
         ):
-            for client in (ours, theirs):  # both brokers' code is compiled by then
+            for client in (ours, theirs):  # so that both brokers have compiled their code by the time of the measurement
                 warming = calls_of(client, HOT).call
                 for _ in range(_WARM_UP_CALLS):
                     await warming()
@@ -113,7 +113,7 @@ def _prepare(admin: Admin) -> None:
 
 
 def show(rows: list[Row], console: Console) -> None:
-    """A table for people."""
+    """Prints a table."""
     table = Table(title="Admin REST, median over the rounds")
     for column in (
         "verb",
@@ -141,7 +141,7 @@ def show(rows: list[Row], console: Console) -> None:
 
 
 def main() -> int:
-    """Measures and prints; 1 if the hot topic is not faster as it should be."""
+    """Measures and prints. Returns 1 if sets of the hot topic miss their target."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="rounds (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each load in a round (default: %(default)s)")
@@ -155,7 +155,7 @@ def main() -> int:
         console = Console()
         show(rows, console)
         target = f"sets of one topic with {HOT.in_flight} clients, against a stock broker"
-        tell(console, target, ratio, f">= {_REACH:.0f}", reached=ratio >= _REACH)
+        print_verdict(console, target, ratio, f">= {_REACH:.0f}", reached=ratio >= _REACH)
     return 0 if ratio >= _REACH else 1
 
 

@@ -1,8 +1,8 @@
-"""How long an append to Pulsar's log takes and how many it takes a second, beside brokers' admin API, and how fast a log is loaded.
+"""How long an append to Pulsar's log takes, how many it takes a second, beside the brokers' admin API, and how fast a log is loaded.
 
     python -m bench.pulsar_log --service-url pulsar://127.0.0.1:6650 --admin-url http://127.0.0.1:8080 [--keys 100000]
 
-It makes namespaces of its own (``public/bench-...``) and leaves them.
+It creates its own namespaces (``public/bench-...``) and does not delete them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMITS = PulsarLimits(in_flight=2_000)
 
 
 class ReadingBack(Waiting):
-    """A sink that also measures until an event is read again."""
+    """A sink that also measures the time until an event is read back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class ReadingBack(Waiting):
         self.read_back: list[float] = []
 
     def read(self, events: object) -> None:
-        """Takes the time."""
+        """Takes the time of each event."""
         now = time.perf_counter()
         for placed in events:  # type: ignore[attr-defined]
             self.count += 1
@@ -40,13 +40,13 @@ class ReadingBack(Waiting):
 
 
 def in_namespace(namespace: str, event: Event) -> Event:
-    """The same event for a topic of another namespace."""
+    """Returns the event for a topic of another namespace."""
     topic = f"persistent://{namespace}/{event.key.topic.rsplit('/', 1)[1]}"
     return Event(PolicyKey(topic, Scope.LOCAL), Action.UPDATE, event.document, event.stamp)
 
 
 async def append(options: argparse.Namespace, namespace: str, in_flight: int, count: int) -> None:
-    """Appends with so many waiting at a time, and prints what it took."""
+    """Appends with this many events waiting at a time, and prints the times."""
     change_log = PulsarLog(options.service_url, options.admin_url, limits=LIMITS)
     sink = ReadingBack()
     log = await change_log.open(namespace, sink)
@@ -67,7 +67,7 @@ async def append(options: argparse.Namespace, namespace: str, in_flight: int, co
             if most == 0:
                 return
 
-    await worker(100)  # the first opens a producer
+    await worker(100)  # the first appends open a producer
     waits.clear()
     sink.read_back.clear()
     wall, thread = time.perf_counter(), time.thread_time()
@@ -82,7 +82,7 @@ async def append(options: argparse.Namespace, namespace: str, in_flight: int, co
 
 
 async def load(options: argparse.Namespace, admin: Admin) -> None:
-    """Fills a log with one event a key, opens it, and prints how fast it was read and how late the loop was meanwhile."""
+    """Fills a log with one event per key, opens it, and prints how fast it was read and how late the loop was meanwhile."""
     namespace = admin.create_namespace("bench")
     change_log = PulsarLog(options.service_url, options.admin_url, limits=LIMITS)
     sink = Waiting()
@@ -123,7 +123,7 @@ async def _watch(lags: list[float]) -> None:
 
 
 def admin_updates(admin: Admin, namespace: str, count: int) -> None:
-    """One update after another through the broker's own API, and what that took."""
+    """Makes one update after another through the broker's own API, and prints the times."""
     admin.create_topic(f"{namespace}/topic")
     waits = []
     for n in range(count):

@@ -1,11 +1,12 @@
-"""What a caller at its limit costs others: the times of one principal's changes beside another's that asks for all it can get.
+"""What a caller at its limit costs others: the delays of one principal's changes beside a principal that requests as much as it can.
 
     python -m bench.rations [--seconds 8] [--runs 3]
 
-Each server is a process of its own, on the embedded log, and asks for tokens; so is each other caller. The polite one makes 50 changes in a
-second, one after the other, at times by chance. In turn: nobody else calls; a greedy one calls, without limits; one that asks for no more
-than the limit of 100 changes in a second; a greedy one at that limit, that waits as long as the service says (``RetryInfo``), that does
-not, and that sends them over a stream. Of each the median of all runs.
+Each server runs in its own process, on the embedded log, and requires tokens; the other caller has its own process too. The *polite* caller
+makes 50 changes a second, one after the other, at random times. These cases are measured in turn: there is no other caller; a *greedy*
+caller without limits; a *modest* caller, which requests no more than the limit of 100 changes a second; a greedy caller at that limit that
+waits as long as the service says (``RetryInfo``), one that does not wait, and one that sends its changes over a stream. Each figure is the
+median of all runs.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "greedy at its limit, does not wait": (LIMIT, "rude"),
     "greedy stream at its limit": (LIMIT, "stream"),
 }
-"""By its name the options of the server, and how the other one calls."""
+"""By name: the options of the server, and how the other caller behaves."""
 
 
 class Measured(NamedTuple):
-    """One run."""
+    """The figures of one run."""
 
     p50_ms: float
     p99_ms: float
     processor_seconds: float
-    """Of the server."""
+    """The server's processor time."""
     others: float
-    """Changes of the other one that were made in a second."""
+    """Changes per second that the other caller made."""
 
 
 def _update(topic: str, number: int) -> service_pb2.UpdatePolicyRequest:
@@ -73,7 +74,7 @@ def _who(name: str) -> tuple[tuple[str, str], ...]:
 
 
 async def greedy(address: str, how: str, seconds: float) -> int:
-    """Makes as many changes as it can, or may; how many."""
+    """Makes as many changes as it can, or with ``modest`` as it may. Returns their number."""
     over = time.monotonic() + seconds
     made = 0
     async with grpc.aio.insecure_channel(address) as channel:
@@ -120,10 +121,10 @@ async def greedy(address: str, how: str, seconds: float) -> int:
 
 
 async def polite(address: str, seconds: float) -> list[float]:
-    """Makes its changes as their times come; how long each took from then on, in milliseconds.
+    """Makes the polite caller's changes when they are due. Returns the delay of each from then on, in milliseconds.
 
-    Each comes at a time by chance in its fiftieth of a second. At even times each would come as long after a change of the other one, whose
-    times are even too, as the one before: a whole run would be measured at one distance, which is another one in the next run.
+    Each is due at a random time in its fiftieth of a second. At regular times each would have the same distance from a change of the other
+    caller, whose times are regular too: a whole run would be measured at one distance, and the next run at another one.
     """
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = service_pb2_grpc.TopicPoliciesServiceStub(channel)
@@ -133,12 +134,12 @@ async def polite(address: str, seconds: float) -> list[float]:
 
 
 def times(rate: int, seconds: float, chance: Callable[[], float] = float) -> list[float]:
-    """When so many changes in a second come, each in a time of its own: at its beginning, or a part of it later that is left to chance."""
+    """Returns the times of ``rate`` changes a second, each in its own interval: at its beginning, or later by a random part of it."""
     return [(number + chance()) / rate for number in range(max(1, int(seconds * rate)))]
 
 
 async def _in_turn(stub: Any, who: tuple[tuple[str, str], ...], topic: str, times: Sequence[float]) -> list[float]:
-    """A change at each of these seconds from now, one after the other; how long each took from its time on, in milliseconds."""
+    """Makes a change at each of these times from now, one after the other. Returns the delay of each from its time on, in milliseconds."""
     took: list[float] = []
     began = time.monotonic()
     for number, at in enumerate(times):
@@ -151,7 +152,7 @@ async def _in_turn(stub: Any, who: tuple[tuple[str, str], ...], topic: str, time
 
 @contextlib.contextmanager
 def server(options: tuple[str, ...]) -> Iterator[Program]:
-    """One that asks for tokens."""
+    """Runs a server that requires tokens."""
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder) / "secret"
         secret.write_text(_SECRET)
@@ -162,23 +163,23 @@ def server(options: tuple[str, ...]) -> Iterator[Program]:
             yield target.program
 
 
-class Beside(NamedTuple):
+class Observation(NamedTuple):
     """What was seen of a time in which another one called."""
 
     took: list[float]
-    """The polite one's times, in milliseconds."""
+    """The delays of the polite caller's changes, in milliseconds."""
     processor_seconds: float
     others: float
 
 
-def measured(seen: Sequence[Beside]) -> Measured:
+def measured(seen: Sequence[Observation]) -> Measured:
     """Of several such times as if they were one."""
     took = sorted(each for part in seen for each in part.took)
     used, others = sum(each.processor_seconds for each in seen), statistics.mean(each.others for each in seen)
     return Measured(statistics.median(took), took[int(len(took) * 0.99)], used, others)
 
 
-def beside(program: Program, how: str, seconds: float) -> Beside:
+def observe(program: Program, how: str, seconds: float) -> Observation:
     """The polite one's times, once another one has called for a moment."""
     before_that = min(1.0, seconds)
     all_seconds = seconds + before_that
@@ -188,24 +189,24 @@ def beside(program: Program, how: str, seconds: float) -> Beside:
         if how:
             other = ending.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             assert other.stdout is not None, "a pipe"
-            other.stdout.readline()  # it has begun
+            other.stdout.readline()  # the other caller has begun
             time.sleep(before_that)
         used = program.processor_seconds
         took = asyncio.run(polite(program.address, seconds))
         used = program.processor_seconds - used
         made = int(other.communicate()[0]) / all_seconds if other is not None else 0.0
-    return Beside(took, used, made)
+    return Observation(took, used, made)
 
 
 def measure(kind: str, seconds: float) -> Measured:
-    """One run, with a server of its own."""
+    """Measures one run, on a new server."""
     options, how = KINDS[kind]
     with server(options) as program:
-        return measured([beside(program, how, seconds)])
+        return measured([observe(program, how, seconds)])
 
 
 def main() -> None:
-    """Measures and tells."""
+    """Measures all cases, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,10 +1,9 @@
-"""What it costs to take messages from pulsar-client's reader: asked for one after the other, or handed over by its listener.
+"""The cost of taking messages from pulsar-client's reader: requested one after the other, or handed over to its listener.
 
     python -m bench.receiving [--messages 20000] [--runs 5]
 
-It starts a broker of its own, writes so many messages of 500 bytes, and reads them from the beginning, in turn in both ways, each with a
-client of its own. It prints the fastest, the median and the slowest run of each, and how many messages a reader that does not take any was
-given meanwhile.
+It starts a broker, writes this many messages of 500 bytes, and reads them from the beginning in both ways in turn, each with a new client.
+It prints the fastest, the median and the slowest run of each, and how many messages a listener that takes none was given meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _IDLE_SECONDS = 1.0
 
 
 def main() -> None:
-    """Measures both."""
+    """Measures both ways."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=5)
@@ -50,7 +49,7 @@ def write(service_url: str, topic: str, messages: int) -> None:
 
 
 async def measure(service_url: str, topic: str, messages: int, runs: int) -> None:
-    """Reads in both ways, in turn, and prints how long it took."""
+    """Reads in both ways in turn, and prints the times."""
     took: dict[str, list[tuple[float, float]]] = {"asked for": [], "listener": []}
     for _ in range(runs):
         took["asked for"].append(await asked_for(service_url, topic, messages))
@@ -63,7 +62,7 @@ async def measure(service_url: str, topic: str, messages: int, runs: int) -> Non
 
 
 async def asked_for(service_url: str, topic: str, messages: int) -> tuple[float, float]:
-    """Reads with the receiver of change logs; seconds, and seconds of processor."""
+    """Reads with the receiver of change logs. Returns seconds, and seconds of processor time."""
     client = PulsarClient(service_url)
     began, processor = time.perf_counter(), time.process_time()
     handle = await client.create_reader(topic, "asked", queue_size=_QUEUE)
@@ -91,7 +90,7 @@ class Listening:
         self.client = PulsarClient(service_url)
 
     async def open(self, topic: str) -> Any:
-        """Connects it."""
+        """Connects the reader."""
         configuration = _pulsar.ReaderConfiguration()
         configuration.read_compacted(True)
         configuration.start_message_id_inclusive(True)
@@ -104,7 +103,7 @@ class Listening:
 
 
 async def listened_to(service_url: str, topic: str, messages: int) -> tuple[float, float]:
-    """Reads with a listener; seconds, and seconds of processor."""
+    """Reads with a listener. Returns seconds, and seconds of processor time."""
     listening = Listening(service_url)
     began, processor = time.perf_counter(), time.process_time()
     handle = await listening.open(topic)
@@ -122,7 +121,7 @@ async def listened_to(service_url: str, topic: str, messages: int) -> tuple[floa
 
 
 async def given_to_nobody(service_url: str, topic: str) -> int:
-    """How many messages a listener is given that nobody takes."""
+    """Returns how many messages a listener is given whose queue is not read."""
     listening = Listening(service_url)
     handle = await listening.open(topic)
     await asyncio.sleep(_IDLE_SECONDS)

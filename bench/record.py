@@ -1,13 +1,12 @@
-"""Measures again what ``docs/benchmarks.md`` shows, and writes it there.
+"""Measures the figures of ``docs/benchmarks.md`` again, and writes them there.
 
     python3 dev.py bench record                 everything; needs JDK 17 and Maven, and a machine that does nothing else
     python3 dev.py bench record plugin harness  only the commands that have one of these words
-    python3 dev.py bench record --list          what there is, without running it
+    python3 dev.py bench record --list          the commands, without running them
 
-A block holds what its command printed (``bench/blocks.py``), and the plots that are drawn of it (``bench/plots``).
+A block has the output of its command (``bench/blocks.py``), and the plots that are drawn from it (``bench/plots``).
 
-Each command may take as long as it needs. One that fails leaves its block as it is; one that ends with 1 has missed a target, which its
-text says.
+A command has no time limit. If it fails, its block stays as it is; if it exits with 1, it has missed a target, and its output says so.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _WIDTH = "150"
 
 
 class Printed(NamedTuple):
-    """What a command printed, and when."""
+    """The output of a command, its exit status, and the conditions of the run."""
 
     text: str
     status: int
@@ -40,13 +39,13 @@ class Printed(NamedTuple):
 
 
 def replaced(document: str, command: str, printed: Printed) -> str:
-    """The document with a command's block renewed."""
+    """Returns the document with a command's block renewed."""
     lines = [line.rstrip() for line in printed.text.strip("\n").splitlines()]
     return with_body(document, command, "\n".join(["```text", printed.conditions, "", *lines, "```", ""]))
 
 
 def run(command: str) -> Printed:
-    """Runs a command of a block; what it tells of its progress is for the terminal."""
+    """Runs the command of a block; its progress goes to the terminal."""
     words = shlex.split(command)
     if words[0] == "python3":
         words[0] = sys.executable
@@ -61,10 +60,10 @@ def run(command: str) -> Printed:
 
 
 def record(path: Path, words: Sequence[str]) -> int:
-    """Measures what has one of the words in its command, everything if there are none.
+    """Measures the commands that have one of the words; all commands if there are no words.
 
     Returns:
-        How many commands failed.
+        The number of commands that failed.
     """
     failed = 0
     chosen = [command for command in commands_of(path.read_text()) if not words or any(word in command for word in words)]
@@ -81,7 +80,7 @@ def record(path: Path, words: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Measures and writes; 1 if a command failed or none has the words."""
+    """Measures and writes. Returns 1 if a command failed or no command has one of the words."""
     parser = argparse.ArgumentParser(
         prog="python3 dev.py bench record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

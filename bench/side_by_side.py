@@ -1,11 +1,11 @@
-"""Updates by how many are in flight, beside an empty echo and the admin API; what the stages of one cost; the first pages of the history.
+"""Updates by how many are in flight, beside an empty echo and the admin API; the stages of an update; the first pages of the history.
 
     python3 dev.py bench                    everything; needs JDK 17 and Maven for the broker
     python3 dev.py bench --logs sqlite      the embedded log only
     python3 dev.py bench --output json      for programs
 
-In each round every load runs for a while, one after the other: a figure is the median over the rounds, and a ratio is the median of the
-rounds' own ratios, so that a machine whose speed drifts does not favour anybody. What is wanted is judged by ``bench.figures``.
+In each round every load runs for a while, one after the other. A figure is the median over the rounds, and a ratio is the median of the
+ratios of the rounds, so that a machine whose speed drifts favours neither. ``bench.figures`` compares figures with their targets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STAGE_UPDATES = 20_000
 
 
 class Load(NamedTuple):
-    """One row: whom it calls, over how many topics, with how many calls in flight."""
+    """One row: the service that it calls, over how many topics, and with how many calls in flight."""
 
     whom: str
     keys: int
@@ -47,7 +47,7 @@ class Load(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Everything that a run measured."""
+    """All figures of a run."""
 
     rows: dict[Load, list[Sample]]
     stages: list[Stage]
@@ -55,7 +55,7 @@ class Report(NamedTuple):
 
 
 async def run(logs: list[str], rounds: int, seconds: float, stages: bool) -> Report:
-    """Measures, with progress on the terminal."""
+    """Measures, and shows the progress on the terminal."""
     async with contextlib.AsyncExitStack() as stack:
         calls: dict[Load, Calls] = {}
 
@@ -99,7 +99,7 @@ def _program(target: Target) -> Program:
 
 
 def show(report: Report, console: Console) -> None:
-    """Tables for people."""
+    """Prints tables."""
     table = Table(title="Calls, median over the rounds")
     for column in ("whom", "topics", "in flight", "calls/s", "of the echo", "p50 ms", "p99 ms"):
         table.add_column(column, justify="left" if column == "whom" else "right")
@@ -122,7 +122,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def as_json(report: Report) -> str:
-    """One document for programs."""
+    """Returns one JSON document, for programs."""
     rows = [{**load._asdict(), "samples": [sample._asdict() for sample in samples]} for load, samples in report.rows.items()]
     told = {"rows": rows, "stages": [stage._asdict() for stage in report.stages]}
     return json.dumps(told | {"history": [each._asdict() for each in report.history]}, indent=2)

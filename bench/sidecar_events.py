@@ -1,7 +1,7 @@
-"""Events of one setting as sidecars and brokers that see all of a log append them, so that nobody has anything to repair.
+"""Events of one setting as sidecars and brokers append them that have seen all of the log, so that none of them needs a repair.
 
-A sidecar's event says what it was computed on and carries the last requests of its key (``core/policies/events``). One that did not would
-be followed by a repair, and a log of such events tells what repairs cost and not what following costs.
+A sidecar's event says what it was computed on and carries the last requests of its key (``core/policies/events``). An event without these
+would be followed by a repair, and a log of such events would measure the cost of repairs, not that of following.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _DIGEST = "0" * 16
 
 
 def a_document(value: int) -> Settings:
-    """A document of the one setting."""
+    """Returns a document of the one setting."""
     return split(TopicPolicies(max_producer_per_topic=value))
 
 
 class Events:
-    """The next events of each key. A key's next one is made when the one before it has been acknowledged."""
+    """Makes the next event of each key. The next event of a key is made when the one before has been acknowledged."""
 
     def __init__(self, before: int = 0) -> None:
-        """Nothing was written but so many requests of each key, whose events were compacted away."""
+        """Begins with a log in which each key has ``before`` requests, whose events were compacted away."""
         self._before = before
         self._last: dict[PolicyKey, Position] = {}
         self._requests: dict[PolicyKey, tuple[Remembered, ...]] = {}
 
     def of_broker(self, key: PolicyKey, value: int) -> Event:
-        """A broker's, which tells nothing of what it changes."""
+        """Returns a broker's event, which does not say what it changes."""
         return Event(key, Action.UPDATE, a_document(value), None)
 
     def of_sidecar(self, key: PolicyKey, value: int) -> Event:
-        """A sidecar's."""
+        """Returns a sidecar's event."""
         if self._before and key not in self._last:
             self._begin(key)
         base = self._last.get(key, "")
@@ -61,7 +61,7 @@ class Events:
         self._requests[key] = tuple(Remembered(str(uuid.uuid4()), _DIGEST, place, before) for place, before in pairs)
 
     def acknowledged(self, event: Event, position: Position) -> None:
-        """An event stands in the log."""
+        """Notes the position at which an event stands in the log."""
         before, self._last[event.key] = self._last.get(event.key, ""), position
         if event.stamp is not None:
             request = Remembered(event.stamp.request_id, event.stamp.digest, position, before)

@@ -2,9 +2,9 @@
 
     python3 dev.py bench snapshot
 
-The documents are written into an embedded log; a server opens it, and is asked once before anything is measured. In each round every kind
-of reader takes the whole snapshot, one after the other. Beside them stand two limits: the same bytes taken and not looked at, and the
-client's own work on documents that come one a message, as they did before watches told in batches, from a server that does nothing else.
+The documents are written into an embedded log; a server opens it, and loads the namespace before the measurement. In each round every kind
+of reader takes the whole snapshot, one after the other. Beside them stand two limits: the same bytes received and not decoded, and the
+client's own work on documents that come one per message, as they did before watches sent batches, from a server that does nothing else.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from bench.embedded_log import NAMESPACE, Waiting, updates
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import running
 from bench.harness.watching import METHOD as WATCH_POLICIES
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from topicpolicies import AsyncClient, Changed, Client
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 from topicpolicies_server.logs.sqlite import SqliteLog
 
 BEFORE = 8_300.0
-"""Documents a second that reached a Python client before watches told in batches, on a quiet machine."""
+"""Documents per second that reached a Python client before watches sent batches, on a quiet machine."""
 _REACH = 5.0
-"""Against one document a message in the same run: the machine's speed drifts."""
+"""The target, against one document per message in the same run: the machine's speed drifts."""
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20),)
 Reader = Callable[[], int]
-"""Takes the snapshot; how many documents it was."""
+"""Takes the snapshot. Returns the number of documents."""
 
 
 class Row(NamedTuple):
@@ -49,11 +49,11 @@ class Row(NamedTuple):
 
     name: str
     per_second: list[float]
-    """Documents a second, by round."""
+    """Documents per second, by round."""
 
 
 async def fill(path: Path, documents: int) -> None:
-    """Writes a log with so many documents."""
+    """Writes a log with this many documents."""
     change_log = SqliteLog(path, in_flight_limit=documents)
     sink = Waiting()
     log = await change_log.open(NAMESPACE, sink)
@@ -70,7 +70,7 @@ async def fill(path: Path, documents: int) -> None:
 
 
 def readers(address: str, limit: str, documents: int) -> dict[str, Reader]:
-    """All kinds, by name; ``limit`` is the address of the raw broadcast."""
+    """Returns all kinds of readers by name; ``limit`` is the address of the raw broadcast."""
     request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
 
     def client() -> int:
@@ -124,7 +124,7 @@ def readers(address: str, limit: str, documents: int) -> dict[str, Reader]:
 
 
 def measure(kinds: dict[str, Reader], documents: int, rounds: int) -> list[Row]:
-    """All kinds, round by round."""
+    """Measures all kinds, round by round."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, reader in kinds.items():
@@ -137,7 +137,7 @@ def measure(kinds: dict[str, Reader], documents: int, rounds: int) -> list[Row]:
 
 
 def show(rows: list[Row], documents: int, console: Console) -> bool:
-    """A table for people; whether the target was reached."""
+    """Prints a table. Returns whether the target was reached."""
     singles = next(row for row in rows if row.name == "one document a message").per_second
     table = Table(title=f"The snapshot of {documents:,} documents, median over the rounds")
     for column in ("reader", "documents /s", "against one a message"):
@@ -147,13 +147,13 @@ def show(rows: list[Row], documents: int, console: Console) -> bool:
         table.add_row(row.name, f"{statistics.median(row.per_second):,.0f}", f"{gain:.2f}")
     console.print(table)
     gain = gains[0]
-    tell(console, f"{rows[0].name}, against one document a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
+    print_verdict(console, f"{rows[0].name}, against one document a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     console.print(f"Against the {BEFORE:,.0f} documents a second of before: {statistics.median(rows[0].per_second) / BEFORE:.2f}")
     return gain >= _REACH
 
 
 def main() -> int:
-    """Measures and prints; 1 if the target was not reached."""
+    """Measures and prints. Returns 1 if the target was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default: %(default)s)")
@@ -175,7 +175,7 @@ def main() -> int:
         )
         with running(*serve) as service, running("-m", "bench.harness.broadcast", "PORT") as limit:
             kinds = readers(service.address, limit.address, options.documents)
-            kinds["Client.watch"]()  # which loads the namespace
+            kinds["Client.watch"]()  # loads the namespace
             rows = measure(kinds, options.documents, options.rounds)
     return 0 if show(rows, options.documents, Console()) else 1
 

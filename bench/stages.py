@@ -1,4 +1,4 @@
-"""What each stage of an update costs on its own, in one thread, so that the next improvement is visible."""
+"""The cost of each stage of an update by itself, in one thread, to show what to improve next."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _Out = TypeVar("_Out")
 
 
 class Stage(NamedTuple):
-    """One stage, and what it costs."""
+    """One stage, and its cost."""
 
     name: str
     microseconds: float
 
 
 def measure(updates: int) -> list[Stage]:
-    """The stages of an update, in its own order, over so many updates of one key."""
+    """Measures the stages of an update, in their order, over this many updates of one key."""
     stages: dict[str, float] = {}
     wire, nobody = secrets.wire, requests.Asker()
 

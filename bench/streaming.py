@@ -1,10 +1,10 @@
-"""Updates over ``UpdatePolicies`` on the embedded log, 1 to 256 of them a message, beside an echo of the same messages.
+"""Updates over ``UpdatePolicies`` on the embedded log, 1 to 256 of them per message, beside an echo of the same messages.
 
     python3 dev.py bench streaming
 
-In each round every size runs on the echo and on the service, one after the other, in turn first: a figure is the median over the rounds,
-and a ratio is the median of the rounds' own ratios. The load generator sends prepared bytes and counts what comes back without parsing it.
-The processor time is the server's alone: it does not depend on what else the machine does at the time.
+In each round every size runs on the echo and on the service, one after the other, which take turns at being first. A figure is the median
+over the rounds, and a ratio is the median of the ratios of the rounds. The load generator sends prepared bytes and counts the results
+without parsing them. The processor time is the server's alone: other work on the machine does not affect it.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from rich.table import Table
 from bench.echo import STREAM
 from bench.framing import records
 from bench.harness.targets import Program, running, sqlite
-from bench.verdicts import tell
+from bench.verdicts import print_verdict
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 SIZES = (1, 16, 64, 256)
 UPDATE_POLICIES = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicies"
 ON_THEIR_WAY = 1_024
-"""Changes of a stream that have no result yet; about as many as the clients have by themselves."""
+"""Changes of a stream that have no result yet; about as many as the clients allow by default."""
 TOPICS = 64
 _REACH = 3.0
 _AT_MOST_PER_SECOND = 40_000
-"""Changes that are prepared for a second."""
+"""Changes that are prepared per second of the measurement."""
 
 
 class Rate(NamedTuple):
-    """What one stream came to."""
+    """The result of one stream."""
 
     per_second: float
     server_us: float
-    """Processor time of the server for a change."""
+    """The server's processor time per change, in microseconds."""
 
 
 class Round(NamedTuple):
-    """One size, measured on both."""
+    """One size of messages, measured on the echo and on the service."""
 
     echo: Rate
     updates: Rate
 
 
 def records_in(message: bytes) -> int:
-    """How many records a message consists of that has one repeated field of messages, and nothing else."""
+    """Returns the number of records of a message that has one repeated field of messages, and nothing else."""
     return sum(1 for _ in records(message))
 
 
 def batches(namespace: str, topics: int, size: int) -> Iterator[bytes]:
-    """Messages of so many updates of one setting, each with another value and an id of its own, over topics in turn."""
+    """Yields messages of ``size`` updates of one setting, each with a new value and a new request id, over topics in turn."""
     for first in itertools.count(0, size):
         message = service_pb2.UpdatePoliciesRequest()
         for number in range(first, first + size):
@@ -78,17 +78,17 @@ def batches(namespace: str, topics: int, size: int) -> Iterator[bytes]:
 async def stream(
     channel: grpc.aio.Channel, method: str, ready: deque[bytes], size: int, seconds: float = float("inf")
 ) -> tuple[int, float]:
-    """Sends messages over one stream, and reads until all of their changes have come back.
+    """Sends messages over one stream, and reads until the results of all their changes have arrived.
 
     Args:
         channel: to the service.
-        method: one that answers with as many records as it was sent.
-        ready: the messages; it takes them from there.
-        size: changes of each.
-        seconds: how long it sends, if there are so many.
+        method: a method that answers with as many records as it was sent.
+        ready: the messages; those that are sent are removed.
+        size: changes per message.
+        seconds: how long it sends, if there are enough messages.
 
     Returns:
-        How many changes, and how many seconds they took.
+        The number of changes, and the seconds that they took.
     """
     open_stream: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method)
     call = open_stream()
@@ -117,7 +117,7 @@ async def stream(
 
 
 async def measure(echo: Program, service: Program, rounds: int, seconds: float) -> dict[int, list[Round]]:
-    """All sizes on both, round by round."""
+    """Measures all sizes on both, round by round."""
     sources = {size: batches("public/default", TOPICS, size) for size in SIZES}
     found: defaultdict[int, list[Round]] = defaultdict(list)
     async with grpc.aio.insecure_channel(echo.address) as there, grpc.aio.insecure_channel(service.address) as here:
@@ -128,7 +128,7 @@ async def measure(echo: Program, service: Program, rounds: int, seconds: float) 
             changes, took = await stream(channel, method, ready, size, seconds)
             return Rate(changes / took, (program.processor_seconds - used) / changes * 1e6)
 
-        await rate(service, here, UPDATE_POLICIES, 64)  # warm
+        await rate(service, here, UPDATE_POLICIES, 64)  # warms up the server
         for number in range(rounds):
             for size in SIZES:
                 both: dict[str, Rate] = {}
@@ -140,7 +140,7 @@ async def measure(echo: Program, service: Program, rounds: int, seconds: float) 
 
 
 def show(found: dict[int, list[Round]], console: Console) -> bool:
-    """A table for people; whether the target was reached."""
+    """Prints a table. Returns whether the target was reached."""
     table = Table(title="Changes over one stream, median over the rounds; processor time is the server's for a change")
     for column in (
         "a message",
@@ -169,12 +169,12 @@ def show(found: dict[int, list[Round]], console: Console) -> bool:
         )
     console.print(table)
     size, gain = max(gains.items(), key=lambda each: each[1])
-    tell(console, f"{size} updates a message, against one a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
+    print_verdict(console, f"{size} updates a message, against one a message", gain, f">= {_REACH:.0f}", reached=gain >= _REACH)
     return gain >= _REACH
 
 
 def main() -> int:
-    """Measures and prints; 1 if the target was not reached."""
+    """Measures and prints. Returns 1 if the target was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="rounds (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each load in a round (default: %(default)s)")

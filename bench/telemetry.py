@@ -1,10 +1,10 @@
-"""What authentication, authorization, metrics and traces cost a server, each and all together, in its processor time for an update.
+"""What authentication, authorization, metrics and traces cost a server, separately and together, in processor time per update.
 
 python -m bench.telemetry [ROUNDS]
 
-All servers run at the same time, and are asked in turn, a little each, in another order each round: what else the machine does hits all of
-them alike. Shown is the lower quartile of the rounds, because others only ever make processor time longer, and how many percent more that
-is than with all of it off.
+All servers run at the same time, and are called in turn, a little each, in another order each round, so that other work on the machine
+affects all of them alike. The output has the lower quartile of the rounds, because other work only ever makes processor time longer, and
+the difference in percent from the server with all of it off.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SCRAPES = "--metrics-listen"
 
 
 @dataclass(slots=True)
-class Way:
-    """One server, and what was measured of it."""
+class Variant:
+    """One configuration of a server, and what was measured of it."""
 
     name: str
     options: list[str]
@@ -44,11 +44,11 @@ class Way:
     streamed: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
     loop: list[float] = field(default_factory=list)
-    """Of a single update, what the event loop's thread takes."""
+    """The time of the event loop's thread per single update."""
 
 
-def ways(directory: Path, endpoint: str) -> list[Way]:
-    """All of them, the first with all of it off."""
+def variants(directory: Path, endpoint: str) -> list[Variant]:
+    """All variants, the first with all of it off."""
     key, roles = written(directory)
     token = (("authorization", f"Bearer {jwt.encode({'sub': 'changer'}, SECRET, algorithm='HS256')}"),)
     authentication = ["--authentication-providers", "token", "--token-secret-key", str(key)]
@@ -56,14 +56,14 @@ def ways(directory: Path, endpoint: str) -> list[Way]:
     telemetry = ["--otlp-endpoint", endpoint]
     sampled = (("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),)
     return [
-        Way("all off", []),
-        Way("authentication", [*authentication, "--allow-authenticated"], token),
-        Way("and authorization", [*authentication, *authorization], token),
-        Way("metrics", _shown()),
-        Way("the caller's context goes along", [], sampled),
-        Way("metrics and traces to a collector, 1 in 100 traced", [*_shown(), *telemetry]),
-        Way("the same, every call traced", [*_shown(), *telemetry], sampled),
-        Way("all together, 1 in 100 traced", [*authentication, *authorization, *_shown(), *telemetry], token),
+        Variant("all off", []),
+        Variant("authentication", [*authentication, "--allow-authenticated"], token),
+        Variant("and authorization", [*authentication, *authorization], token),
+        Variant("metrics", _shown()),
+        Variant("the caller's context goes along", [], sampled),
+        Variant("metrics and traces to a collector, 1 in 100 traced", [*_shown(), *telemetry]),
+        Variant("the same, every call traced", [*_shown(), *telemetry], sampled),
+        Variant("all together, 1 in 100 traced", [*authentication, *authorization, *_shown(), *telemetry], token),
     ]
 
 
@@ -71,26 +71,26 @@ def _shown() -> list[str]:
     return [SCRAPES, f"127.0.0.1:{free_port()}"]
 
 
-def scrape(way: Way) -> None:
+def scrape(variant: Variant) -> None:
     """As Prometheus does."""
-    if SCRAPES in way.options:
-        with urllib.request.urlopen(f"http://{way.options[way.options.index(SCRAPES) + 1]}/metrics", timeout=20) as answer:
+    if SCRAPES in variant.options:
+        with urllib.request.urlopen(f"http://{variant.options[variant.options.index(SCRAPES) + 1]}/metrics", timeout=20) as answer:
             answer.read()
 
 
 class Server(NamedTuple):
-    """One that runs, and who calls it."""
+    """A running server, and its caller."""
 
-    way: Way
+    variant: Variant
     process: ServerProcess
     caller: Caller
 
     async def streamed(self, count: int) -> float:
-        """Microseconds for a streamed change; so many are made."""
+        """Makes this many streamed changes. Returns the microseconds per change."""
         return (await self._taken(self.caller.stream, count))[0]
 
     async def single(self, count: int, at_once: int = AT_ONCE) -> tuple[float, float]:
-        """The same for a single update; and what the loop's thread takes of that."""
+        """Makes this many single updates. Returns the microseconds per update, and those of the event loop's thread."""
         return await self._taken(lambda number: self.caller.update(number, at_once), count)
 
     async def _taken(self, make: Callable[[int], Awaitable[None]], count: int) -> tuple[float, float]:
@@ -101,46 +101,46 @@ class Server(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(directory: Path, asked: Sequence[Way]) -> AsyncIterator[list[Server]]:
-    """A server for each way, all at the same time."""
+async def serving(directory: Path, asked: Sequence[Variant]) -> AsyncIterator[list[Server]]:
+    """A server for each variant, all at the same time."""
     async with contextlib.AsyncExitStack() as open_parts:
         servers = []
-        for number, way in enumerate(asked):
+        for number, variant in enumerate(asked):
             own = directory / str(number)
             own.mkdir()
-            options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *way.options]
+            options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *variant.options]
             process = ServerProcess(options, own / "output")
             await process.start()
             open_parts.callback(process.kill)
             channel = await open_parts.enter_async_context(grpc.aio.insecure_channel(process.address))
-            servers.append(Server(way, process, Caller(channel, way.metadata)))
+            servers.append(Server(variant, process, Caller(channel, variant.metadata)))
         yield servers
 
 
 async def measure(servers: Sequence[Server], rounds: int) -> None:
-    """Asks each in turn."""
+    """Calls each server in turn."""
     order = list(servers)
     for number in range(-1, rounds):
         random.shuffle(order)
         for server in order:
             streamed, (single, loop) = await server.streamed(STREAMED), await server.single(SINGLE)
             if number >= 0:
-                server.way.streamed.append(streamed)
-                server.way.single.append(single)
-                server.way.loop.append(loop)
-            await asyncio.to_thread(scrape, server.way)
+                server.variant.streamed.append(streamed)
+                server.variant.single.append(single)
+                server.variant.loop.append(loop)
+            await asyncio.to_thread(scrape, server.variant)
 
 
 async def main(rounds: int) -> None:
-    """Measures, and shows it."""
+    """Measures all configurations, and prints tables."""
     with tempfile.TemporaryDirectory() as place, Collector() as collector:
         directory = Path(place)
-        async with serving(directory, ways(directory, collector.endpoint)) as servers:
+        async with serving(directory, variants(directory, collector.endpoint)) as servers:
             await measure(servers, rounds)
-    first, *_ = measured = [server.way for server in servers]
+    first, *_ = measured = [server.variant for server in servers]
     print(f"{'microseconds for an update':52}{'streamed':>10}{'':>8}{'single':>10}")
-    for way in measured:
-        print(f"{way.name:52}{shown(way.streamed, first.streamed)}{shown(way.single, first.single)}{shown(way.loop, first.loop)}")
+    for each in measured:
+        print(f"{each.name:52}{shown(each.streamed, first.streamed)}{shown(each.single, first.single)}{shown(each.loop, first.loop)}")
     print(f"the collector was told of {len(collector.spans)} spans and {len(collector.metrics)} metrics")
 
 
@@ -148,19 +148,19 @@ class Taken(NamedTuple):
     """Microseconds of processor time."""
 
     all: float
-    """Of all threads of a process that live."""
+    """Of all live threads of a process."""
     loop: float
-    """Of its first one, which has the event loop. gRPC's, and the one that writes the log, are others."""
+    """Of its first thread, which runs the event loop. gRPC's threads, and the one that writes the log, are others."""
 
 
 def processor_microseconds(pid: int) -> Taken:
-    """What a process' threads have used so far, finer than in ticks."""
+    """Returns the time that a process's threads have used so far, with a finer resolution than clock ticks."""
     used = {task.parent.name: int(task.read_text().split()[0]) / 1_000 for task in Path(f"/proc/{pid}/task").glob("*/schedstat")}
     return Taken(sum(used.values()), used[str(pid)])
 
 
 def shown(values: list[float], off: list[float]) -> str:
-    """The lower quartile, and the difference."""
+    """Returns the lower quartile and the difference, as text."""
     value, other = (statistics.quantiles(each, n=4)[0] for each in (values, off))
     return f"{value:10.1f}{100 * (value / other - 1):+7.1f}%"
 

@@ -1,11 +1,11 @@
-"""Watchers in numbers: their memory in one process, how long a change takes to reach all, and what those cost that never read.
+"""Large numbers of watchers: their memory in one process, how long a change takes to reach all, and the cost of watchers that never read.
 
     python3 dev.py bench watchers
 
-For each number of watchers a server of its own is started, once with watchers that all read, once with some that read nothing, not even
-their snapshot. Changes enough to fill what transports keep of a stream are made first; then single changes, one after the other, each when
-all readers have the one before. The delay is from the request to the reader, and the readers, which share one process, are in it. Memory
-is the server's resident memory; per watcher it is what it grew by as they came.
+For each number of watchers a new server is started, once with watchers that all read, and once with some that read nothing, not even their
+snapshot. First, enough changes are made to fill what transports buffer of a stream; then single changes follow, one after the other, each
+when all readers have received the one before. The delay is from the request to the reader, and includes that of the readers, which share
+one process. The memory is the server's resident memory; per watcher it is the growth while the watchers connected.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 COUNTS = (100, 1_000, 10_000)
 SILENT = 100
-"""Watchers that never read, in every other run."""
+"""Watchers that never read, in every second run."""
 _NAMESPACE = "public/default"
 _UPDATE_POLICY = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
 _FILLING = 768
 """Changes that are made first, in batches: some 200 KB for each watcher."""
 _BATCH = 64
 _SINGLE = 20
-"""Changes of which the delay is measured."""
+"""Changes whose delay is measured."""
 _CHANNELS = 8
 _AT_ONCE = 250
-"""Watchers that begin at the same time."""
+"""Watchers that connect at the same time."""
 _PATIENCE_SECONDS = 300.0
 _SERVE = ("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--no-history")
 _LIMITS = ("--max-watches", "1000000", "--max-concurrent-calls", "1000000")
 
 
 class Row(NamedTuple):
-    """One number of watchers."""
+    """The figures of one number of watchers."""
 
     watchers: int
     silent: int
     bytes_each: float
-    """Memory of the server for each watcher, as they came."""
+    """The server's memory per watcher, while they connected."""
     grown_bytes: float
-    """By how much it has grown since then, in all, when the changes had been made."""
+    """By how much the server's memory has grown in all since then, after the changes."""
     median_ms: float
-    """From the request until a watcher was told, the median of all."""
+    """The time from the request until a watcher received the change; the median of all watchers and changes."""
     last_ms: float
-    """Until the last was told; the median of the changes."""
+    """The time until the last watcher received the change; the median of the changes."""
     server_us: float
-    """Processor time of the server for one delivery of a single change."""
+    """The server's processor time per delivery of a single change, in microseconds."""
 
 
 class _Watcher:
@@ -75,10 +75,10 @@ class _Watcher:
     def __init__(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
         self._call = call
         self.told_at = 0.0
-        """When it was told last."""
+        """When the last change arrived."""
 
     async def synced(self) -> None:
-        """It has its SYNCED bookmark."""
+        """Returns when the SYNCED bookmark has arrived."""
         async for message in self._call:
             if any(
                 event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
@@ -87,19 +87,19 @@ class _Watcher:
                 return
 
     async def told(self, last: bytes) -> None:
-        """It was told of the change of this reason, the last of those that were made."""
+        """Returns when the change with this request id has arrived."""
         async for message in self._call:
             if last in message:
                 self.told_at = time.perf_counter()
                 return
 
     def cancel(self) -> None:
-        """Ends it."""
+        """Cancels the watch."""
         self._call.cancel()
 
 
 def resident(program: Program) -> int:
-    """Bytes of a program that are in memory."""
+    """Returns the resident memory of a program in bytes."""
     return int(Path(f"/proc/{program.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -126,7 +126,7 @@ async def _silent(channel: grpc.aio.Channel, count: int) -> list[grpc.aio.UnaryS
 
 
 async def _change(channel: grpc.aio.Channel, watchers: list[_Watcher], number: int) -> list[float]:
-    """Makes one change; the seconds until each watcher was told."""
+    """Makes one change. Returns the seconds until each watcher received it."""
     update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_UPDATE_POLICY)
     request_id = f"{number:032x}"
     request = service_pb2.UpdatePolicyRequest(
@@ -141,7 +141,7 @@ async def _change(channel: grpc.aio.Channel, watchers: list[_Watcher], number: i
 
 
 async def measure(program: Program, count: int, silent: int) -> Row:
-    """One number of watchers on a server of their own."""
+    """Measures one number of watchers on a new server."""
     options = (("grpc.max_receive_message_length", 64 << 20),)
     channels = [grpc.aio.insecure_channel(program.address, (*options, ("one", number))) for number in range(_CHANNELS + 2)]
     *reading, quiet, writing = channels
@@ -171,7 +171,7 @@ async def measure(program: Program, count: int, silent: int) -> Row:
 
 
 def show(rows: list[Row], console: Console) -> None:
-    """A table for people."""
+    """Prints a table."""
     table = Table(title="Watchers of one namespace in one process")
     for column in ("watchers", "never reading", "KiB each", "grown by MiB", "median ms", "the last ms", "server us a delivery"):
         table.add_column(column, justify="right")

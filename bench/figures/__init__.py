@@ -1,12 +1,12 @@
 """Every figure that the project promises, beside its limit, in one run: ``python3 dev.py bench figures``.
 
-| module | what it is for |
+| module | purpose |
 |---|---|
-| ``figure`` | what a figure is, what is wanted of it, and whether that was reached |
+| ``figure`` | a figure, its target, and whether the target was reached |
 | ``scale`` | how much is measured |
 | ``catalog`` | all figures, in the groups that are measured together |
-| ``conditions`` | the machine, and whether it does anything else |
-| ``supervising`` | each group in processes of its own, for a bounded time |
+| ``conditions`` | the machine, and whether it does other work |
+| ``supervising`` | runs each group in its own processes, for a bounded time |
 | ``table`` | the result, for people and for programs |
 | ``command`` | the command line |
 

@@ -1,8 +1,8 @@
-"""Updates on a server that asks who calls and what he may do, and tells metrics and traces, beside one that does none of it.
+"""Updates on a server with authentication, authorization, metrics and traces, beside a server with all of it off.
 
-Both run at the same time, and are asked in turn, a little each. What is compared is the processor time of their processes for an update.
-Single ones are made with 64 at once, so that both write as many to the log together: with fewer that differs by chance from one run to the
-next, and costs more than all that is asked and told.
+Both run at the same time, and are called in turn, a little each. The comparison is of the processor time of their processes per update.
+Single updates are made 64 at once, so that both servers write as many to the log together: with fewer that number differs by chance from
+one run to the next, and its effect is larger than the cost that is measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench.telemetry import Server, scrape, serving, ways
+from bench.telemetry import Server, scrape, serving, variants
 from tests.telemetry.collector import Collector
 
 from .figure import Figure, Measured, Want
@@ -25,18 +25,18 @@ FIGURES = (
     Figure("asking-single", "UpdatePolicy with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
 )
 _STREAMED, _SINGLE = 1_000, 320
-"""Updates of a turn."""
+"""Updates of one turn."""
 _TURNS_PER_SECOND = 4
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both servers, in turn."""
+    """Measures both servers, in turn."""
     with tempfile.TemporaryDirectory() as place, Collector() as collector:
         return asyncio.run(_measure(Path(place), collector.endpoint, scale, say))
 
 
 async def _measure(directory: Path, endpoint: str, scale: Scale, say: Say) -> dict[str, Measured]:
-    off, *_, on = ways(directory, endpoint)
+    off, *_, on = variants(directory, endpoint)
     found: dict[str, tuple[list[float], list[float]]] = {figure.name: ([], []) for figure in FIGURES}
     turns = max(1, round(scale.seconds * _TURNS_PER_SECOND))
     async with serving(directory, (on, off)) as servers:
@@ -52,7 +52,7 @@ async def _measure(directory: Path, endpoint: str, scale: Scale, say: Say) -> di
 
 
 async def _round(servers: list[Server], turns: int) -> list[tuple[float, float]]:
-    """Of each server the medians over its turns."""
+    """Returns, for each server, the medians over its turns."""
     taken: list[list[tuple[float, float]]] = [[], []]
     for turn in range(turns):
         for which in (0, 1) if turn % 2 else (1, 0):

@@ -1,4 +1,4 @@
-"""Streamed updates on the embedded log, 64 a message, beside 64 clients that put as much into etcd on the same disk."""
+"""Streamed updates on the embedded log, 64 per message, beside 64 clients that put as much into etcd on the same disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .figure import Figure, Measured, Want
 from .scale import Say, Scale
 
 SIZE = 64
-"""Updates a message, and clients of etcd."""
+"""Updates per message, and clients of etcd."""
 FIGURES = (Figure("batches", "UpdatePolicies, embedded log, 64 updates a message", "etcd, put by 64 clients", "/s", Want(at_least=1.0)),)
 _AT_MOST_PER_SECOND = 60_000
 _NAMESPACE = "public/default"
@@ -34,7 +34,7 @@ class _Rate(NamedTuple):
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both, round by round; ours alone where there is no etcd."""
+    """Measures both, round by round; only the service if etcd is not installed."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, sqlite() as target:
         assert isinstance(target.program, Program), "started for this run"
         if not etcd.version():
@@ -66,7 +66,7 @@ async def _rounds(service: Program, beside: Program | None, scale: Scale, say: S
             sample = await closed_loop(puts, SIZE, scale.seconds)
             return _Rate(sample.per_second, (beside.processor_seconds - used) / sample.calls * 1e6)
 
-        await update()  # warm
+        await update()  # warms up the server
         if beside is not None:
             await etcd.elected(there)
             puts = etcd.put_calls(there, keys, value_bytes)
@@ -82,7 +82,7 @@ async def _rounds(service: Program, beside: Program | None, scale: Scale, say: S
 
 
 def like_the_changes_of(message: bytes) -> tuple[list[bytes], int]:
-    """What makes a put carry as much as a change: the topics as keys, and how many bytes the rest of a change has."""
+    """Returns what makes a put carry as much as a change: the topics as keys, and the size in bytes of the rest of a change."""
     changes = service_pb2.UpdatePoliciesRequest.FromString(message).changes
     keys = [change.update.topic.encode() for change in changes]
     sizes = [end - begin for begin, end in records(message)]

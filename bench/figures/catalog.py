@@ -11,17 +11,17 @@ from .scale import Say, Scale
 
 
 class Group(NamedTuple):
-    """Figures of one measurement."""
+    """The figures of one measurement."""
 
     name: str
     figures: Sequence[Figure]
     measure: Callable[[Scale, Say], Mapping[str, Measured]]
     most_seconds: float
-    """Then it is ended, and nothing of it was measured."""
+    """The group is ended after this time; none of its figures counts as measured then."""
     broker: bool = False
-    """Whether it needs one."""
+    """Whether the group needs a broker."""
     large: bool = False
-    """Whether it is measured only when that is asked for."""
+    """Whether the group is measured only on request."""
 
 
 GROUPS = (
@@ -45,7 +45,7 @@ GROUPS = (
 
 
 def chosen(names: Sequence[str], *, large: bool) -> list[Group]:
-    """The groups with these names, or all; large ones only where they are named or ``large`` is said.
+    """Returns the groups with these names, or all; large ones only if they are named or ``large`` is set.
 
     Raises:
         KeyError: there is no such group.

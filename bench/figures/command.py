@@ -3,12 +3,12 @@
     python3 dev.py bench figures                    all of them; needs JDK 17 and Maven, etcd, and a machine that does nothing else
     python3 dev.py bench figures --large            first answers of 1,000,000 topics too
     python3 dev.py bench figures --only unary       one group, or several
-    python3 dev.py bench figures --quick            so little that nothing but the way is tried
+    python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
     python3 dev.py bench figures --output json      for programs
 
-In each round ours and its limit are measured one after the other, in turn first: a figure is the median over the rounds, a ratio the
-median of the rounds' own. The exit code is 1 if a figure is not what is wanted or could not be measured, 2 if the machine is busy and
-nothing was measured (--busy measures all the same, and says so).
+In each round a figure and its limit are measured one after the other, and take turns at being first. A figure is the median over the
+rounds, a ratio the median of the ratios of the rounds. The exit code is 1 if a figure misses its target or could not be measured, 2 if the
+machine is busy and nothing was measured (--busy measures all the same, and says so).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(groups: Sequence[Group], scale: Scale, say: Say) -> dict[str, Measured]:
-    """Measures groups one after the other; those that need a broker last, so that it takes nothing from the others."""
+    """Measures groups one after the other; those with a broker last, so that the broker takes nothing from the others."""
     found: dict[str, Measured] = {}
     alone = [group for group in groups if not group.broker]
     beside = [group for group in groups if group.broker]
@@ -104,7 +104,7 @@ def _of(group: Group, say: Say) -> Say:
 
 @contextlib.contextmanager
 def _broker(scale: Scale, say: Say) -> Iterator[Scale]:
-    """The scale with the broker that is measured against: the one that was named, or one of its own."""
+    """Yields the scale with the broker that is measured against: the one that was named, or a new one."""
     if scale.service_url:
         yield scale
         return
@@ -115,7 +115,7 @@ def _broker(scale: Scale, say: Say) -> Iterator[Scale]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Say]:
-    """What is being done, on a terminal."""
+    """Shows on a terminal what is being measured."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

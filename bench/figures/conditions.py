@@ -1,4 +1,4 @@
-"""The machine that figures are of, and whether it did anything else before."""
+"""The machine on which figures are measured, and whether it did other work before."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from . import etcd
 from .scale import Say
 
 QUIET = 1.0
-"""The highest load average, of one minute, of a machine that does nothing else."""
+"""The highest load average over one minute of a machine that does nothing else."""
 _PAUSE_SECONDS = 5.0
 
 
 class Conditions(NamedTuple):
-    """What figures depend on."""
+    """The conditions on which figures depend."""
 
     cores: int
     processor: str
@@ -27,20 +27,20 @@ class Conditions(NamedTuple):
     system: str
     python: str
     disk: str
-    """The file system of what is written."""
+    """The file system on which the measurements write."""
     etcd: str
-    """Its version; empty: it is not installed."""
+    """The version of etcd; empty: it is not installed."""
     load: float
-    """Load average of the minute before."""
+    """The load average of the minute before."""
 
     @property
     def quiet(self) -> bool:
-        """Whether the machine did nothing else."""
+        """Whether the machine did no other work."""
         return self.load <= QUIET
 
     @property
     def line(self) -> str:
-        """In one line."""
+        """The conditions in one line."""
         state = "quiet" if self.quiet else "BUSY"
         parts = (
             f"{self.cores} cores ({self.processor}), {self.memory_gb:.0f} GB",
@@ -52,7 +52,7 @@ class Conditions(NamedTuple):
 
 
 def here() -> Conditions:
-    """Those of this machine, now."""
+    """Returns the present conditions of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     system = f"{platform.system()} {platform.release().partition('-')[0]}"
     return Conditions(
@@ -73,7 +73,7 @@ def _processor() -> str:
 
 
 def _disk(path: Path) -> str:
-    """The kind of file system that a folder is on."""
+    """Returns the kind of file system that a folder is on."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     holding = [(len(mount[1]), mount[2]) for mount in mounts if path.resolve().is_relative_to(mount[1])]
     return max(holding, default=(0, "?"))[1]
@@ -82,7 +82,7 @@ def _disk(path: Path) -> str:
 def await_quiet(
     patience_seconds: float, say: Say, load: Callable[[], float] = lambda: os.getloadavg()[0], sleep: Callable[[float], None] = time.sleep
 ) -> bool:
-    """Waits until the machine does nothing else, which its load average says late; whether it came to that in time."""
+    """Waits until the machine does nothing else, which its load average shows with a delay. Returns whether that happened in time."""
     waited = 0.0
     while (now := load()) > QUIET and waited < patience_seconds:
         say(f"the load average is {now:.1f}; waiting for {QUIET:g}")

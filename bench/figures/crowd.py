@@ -1,8 +1,8 @@
-"""Memory and delay with very many watchers, some of which never read what they are told.
+"""Memory and delay with very many watchers, some of which never read.
 
-Two servers, each with as many watchers that read. One of them has others besides that were told more than a connection holds before the
-crowd came, and read nothing of it. In each round both make single changes, in turn; the delay of a change is the time from its request
-until a watcher is told.
+Two servers have the same number of watchers that read. One of them also has silent watchers: before the crowd came, more was sent to them
+than a connection holds, and they read none of it. In each round both servers get single changes, in turn; the delay of a change is the time
+from its request until a watcher has received it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FIGURES = (
 _NAMESPACE = "public/default"
 _CHANNELS = 8
 _CHANGES = 3
-"""Single changes of a round."""
+"""Single changes per round."""
 _BEHIND = 4_096
-"""Changes that those who never read are told before the crowd comes: about a megabyte each."""
+"""Changes that are sent to the silent watchers before the crowd comes: about a megabyte each."""
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.use_local_subchannel_pool", 1))
 
 
 async def _next(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bytes:
-    """The next message.
+    """Returns the next message.
 
     Raises:
         RuntimeError: the watch was ended.
@@ -59,7 +59,7 @@ async def _next(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _has(message: bytes, what: Literal["synced", "change"]) -> bool:
-    """Whether a message has the SYNCED bookmark, or a change; most watchers are told the same bytes."""
+    """Returns whether a message has the SYNCED bookmark, or a change; most watchers receive the same bytes."""
     events = service_pb2.WatchPoliciesResponse.FromString(message).events
     if what == "change":
         return any(event.HasField("change") for event in events)
@@ -67,13 +67,13 @@ def _has(message: bytes, what: Literal["synced", "change"]) -> bool:
 
 
 class _Crowd:
-    """Watchers of one server that take the time at which they are told."""
+    """The watchers of one server, which take the time at which a change arrives."""
 
     def __init__(self, channels: list[grpc.aio.Channel], count: int) -> None:
         self._calls = _watches(channels, count)
 
     async def synced(self) -> None:
-        """Each has its SYNCED bookmark."""
+        """Returns when each watcher has its SYNCED bookmark."""
         await asyncio.gather(*map(self._synced, self._calls))
 
     async def _synced(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
@@ -81,7 +81,7 @@ class _Crowd:
             pass
 
     async def delays(self, change: Awaitable[object]) -> list[float]:
-        """Makes a change; milliseconds until each was told."""
+        """Makes a change. Returns the milliseconds until each watcher received it."""
         begin = time.perf_counter()
 
         async def told(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> float:
@@ -102,7 +102,7 @@ class _Side(NamedTuple):
     crowd: _Crowd
     watcher_bytes: float
     silent: list[grpc.aio.UnaryStreamCall[bytes, bytes]]
-    """Kept, so that they stay open."""
+    """The silent watches, kept so that they stay open."""
 
 
 def _watches(
@@ -116,7 +116,7 @@ def _watches(
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both servers, in turn."""
+    """Measures both servers, in turn."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(scale, say))
 
@@ -149,7 +149,7 @@ async def _measure(scale: Scale, say: Say) -> dict[str, Measured]:
 
 @contextlib.asynccontextmanager
 async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
-    """A server with a crowd; those who never read came first, and are behind."""
+    """Runs a server with a crowd; the silent watchers came first, and are behind."""
     limits = ("--max-watches", str(2 * (count + silent)), "--max-concurrent-calls", str(4 * (count + silent) + 1_000))
     with sqlite(options=limits) as target:
         program = target.program
@@ -159,7 +159,7 @@ async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
             apart = [await stack.enter_async_context(grpc.aio.insecure_channel(program.address, _OPTIONS)) for _ in range(_CHANNELS)]
             mute = _watches(apart, silent, service_pb2.WATCH_MODE_EVERY)
             for call in mute:
-                await _next(call)  # it has begun; it never reads again
+                await _next(call)  # the watch has begun; it is never read again
             source = batches(_NAMESPACE, 1, 64)
             await stream(channels[0], UPDATE_POLICIES, deque(itertools.islice(source, _BEHIND // 64)), 64)
             before = program.resident_bytes

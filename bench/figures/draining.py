@@ -1,9 +1,9 @@
-"""The limit of reading a Pulsar log: its messages taken with pulsar-client as they are, and nothing else.
+"""The limit of reading a Pulsar log: pulsar-client takes its messages as they are, and nothing else happens.
 
     python -m bench.figures.draining SERVICE_URL TOPIC
 
-As a program it reads a topic from its beginning, as compaction left it, and prints how many messages that were: a start of a process that
-only reads.
+As a program it reads a topic from its beginning, as compaction left it, and prints the number of messages: this measures the start of a
+process that only reads.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _READ_MS = 30_000
 
 
 def open_reader(library: Any, topic: str, start: Any = pulsar.MessageId.earliest, *, compacted: bool = True) -> Any:
-    """A reader with the queue that a sidecar's has."""
+    """Returns a reader with a queue of the size of a sidecar's."""
     return library.create_reader(topic, start, receiver_queue_size=QUEUE, is_read_compacted=compacted)
 
 
 def drain(reader: Any) -> int:
-    """Takes all messages that there are; how many."""
+    """Takes all present messages. Returns their number."""
     count = 0
     while reader.has_message_available():
         reader.read_next(_READ_MS)
@@ -34,7 +34,7 @@ def drain(reader: Any) -> int:
 
 
 def take(reader: Any, count: int) -> None:
-    """Takes so many messages.
+    """Takes this many messages.
 
     Raises:
         pulsar.Timeout: one did not come in time.
@@ -44,7 +44,7 @@ def take(reader: Any, count: int) -> None:
 
 
 def main() -> int:
-    """Drains, and prints how many."""
+    """Drains a topic, and prints the number of messages."""
     service_url, topic = sys.argv[1:]
     with client(service_url) as library:
         print(drain(open_reader(library, topic)), flush=True)

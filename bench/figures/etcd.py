@@ -1,6 +1,6 @@
-"""etcd, 3.4 or newer, as its package comes, and what its clients send: ``put`` as bytes that are made beforehand.
+"""etcd, 3.4 or newer, as it is packaged, and the messages of its clients: ``put`` as bytes that are made beforehand.
 
-Debian has it (``apt-get install etcd-server``). Its settings are its own, so that every answer is for a durable write; its data lies on
+Debian has it (``apt-get install etcd-server``). It runs with its default settings, so every answer is for a durable write; its data is on
 the same disk as the embedded log.
 """
 
@@ -27,11 +27,11 @@ PROGRAM = "etcd"
 _LEADER_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 _READY = 20_000
-"""Messages that are made before a loop begins, as those of updates are."""
+"""How many messages are made before a loop begins, as for updates."""
 
 
 def version() -> str:
-    """The version of the etcd that is installed; empty if there is none."""
+    """Returns the version of the installed etcd; empty if there is none."""
     path = shutil.which(PROGRAM)
     if path is None:
         return ""
@@ -41,7 +41,7 @@ def version() -> str:
 
 @contextlib.contextmanager
 def etcd() -> Iterator[Program]:
-    """A cluster of one member, for as long as the context lasts."""
+    """Runs a cluster of one member, for as long as the context lasts."""
     peer = f"http://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory() as directory:
         options = {
@@ -59,10 +59,10 @@ def etcd() -> Iterator[Program]:
 
 
 async def elected(channel: grpc.aio.Channel) -> None:
-    """Waits until it takes writes.
+    """Waits until etcd accepts writes.
 
     Raises:
-        grpc.aio.AioRpcError: it took none in time.
+        grpc.aio.AioRpcError: it accepted none in time.
     """
     put: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PUT)
     until = time.monotonic() + _LEADER_SECONDS
@@ -78,7 +78,7 @@ async def elected(channel: grpc.aio.Channel) -> None:
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
-    """A ``PutRequest``: the key is field 1, the value field 2."""
+    """Returns a serialized ``PutRequest``: the key is field 1, the value field 2."""
     return b"\x0a" + _sized(key) + b"\x12" + _sized(value)
 
 
@@ -92,7 +92,7 @@ def _sized(text: bytes) -> bytes:
 
 
 def put_calls(channel: grpc.aio.Channel, keys: list[bytes], value_bytes: int) -> Calls:
-    """Puts to each key in turn, every one with another value of so many bytes."""
+    """Returns puts to each key in turn, each with a new value of this many bytes."""
     put: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PUT)
     messages = (put_request(key, b"%0*d" % (value_bytes, number)) for number, key in enumerate(itertools.cycle(keys)))
     ready: deque[bytes] = deque()

@@ -1,15 +1,15 @@
-"""A figure: what is measured beside what, what is wanted of it, and whether that was reached.
+"""A figure: what is measured beside which limit, its target, and whether the target was reached.
 
-Each round measures ours and its limit, one after the other, in turn first. A figure is the median over the rounds. A ratio is the median of
-the rounds' own ratios, so that a machine whose speed drifts favours neither.
+Each round measures our figure and its limit, one after the other, which take turns at being first. A figure is the median over the rounds.
+A ratio is the median of the ratios of the rounds, so that a machine whose speed drifts favours neither.
 
 | state of a figure | when |
 |---|---|
-| REACHED | it was measured, and is what is wanted |
-| MISSED | it was measured, and is not |
-| SPARED | it was missed, and another one that may stand in its place was reached |
-| UNMEASURED | nothing was measured, or no limit beside it although one is wanted; the reason is told |
-| TOLD | it was measured, and nothing is wanted of it |
+| REACHED | it was measured, and reaches its target |
+| MISSED | it was measured, and misses its target |
+| SPARED | it was missed, and another figure that may stand in its place was reached |
+| UNMEASURED | nothing was measured, or no limit beside it although one is needed; the reason is reported |
+| TOLD | it was measured, and has no target |
 
 Only MISSED and UNMEASURED make a run one that missed its targets.
 """
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 
 class State(enum.Enum):
-    """What became of a figure; see the module."""
+    """The result for a figure; the table of the module describes the states."""
 
     REACHED = "reached"
     MISSED = "missed"
@@ -33,20 +33,20 @@ class State(enum.Enum):
 
 
 class Want(NamedTuple):
-    """What a figure must be; nothing is wanted where no bound is given."""
+    """The target of a figure; without a bound there is none."""
 
     at_least: float | None = None
     at_most: float | None = None
     of_limit: bool = True
-    """Whether the bound is one of the ratio to the limit, or of our own figure."""
+    """Whether the bound applies to the ratio to the limit, or to our own figure."""
 
     def holds(self, value: float) -> bool:
-        """Whether a value is within the bounds."""
+        """Returns whether a value is within the bounds."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     @property
     def bound(self) -> float | None:
-        """The one that is given."""
+        """The bound that is given."""
         return self.at_most if self.at_least is None else self.at_least
 
 
@@ -54,31 +54,31 @@ NOTHING = Want()
 
 
 class Figure(NamedTuple):
-    """What is measured, and beside what."""
+    """What is measured, and beside which limit."""
 
     name: str
     what: str
     beside: str
-    """What the limit is; empty: there is none."""
+    """The limit; empty: there is none."""
     unit: str
     want: Want = NOTHING
     or_else: str = ""
-    """The name of a figure that may be reached in its place."""
+    """The name of a figure that may be reached in place of this one."""
 
 
 class Measured(NamedTuple):
-    """What the rounds came to."""
+    """The values of the rounds."""
 
     ours: Sequence[float] = ()
     limit: Sequence[float] = ()
-    """As many as of ours, or none."""
+    """As many values as ``ours``, or none."""
     note: str = ""
     missing: str = ""
-    """Why something could not be measured."""
+    """Why a value could not be measured."""
 
 
 class Result(NamedTuple):
-    """A figure, what was measured, and what became of it."""
+    """A figure, its values, and its state."""
 
     figure: Figure
     measured: Measured
@@ -86,22 +86,22 @@ class Result(NamedTuple):
 
     @property
     def ours(self) -> float | None:
-        """The median over the rounds."""
+        """The median of our values over the rounds."""
         return statistics.median(self.measured.ours) if self.measured.ours else None
 
     @property
     def limit(self) -> float | None:
-        """The median over the rounds."""
+        """The median of the limit over the rounds."""
         return statistics.median(self.measured.limit) if self.measured.limit else None
 
     @property
     def ratios(self) -> list[float]:
-        """Of each round."""
+        """The ratio of each round."""
         return ratios(self.measured)
 
     @property
     def reach(self) -> float | None:
-        """How much of what is wanted was reached: from 1 on it was. None where nothing is wanted, or nothing was measured."""
+        """The share of the target that was reached, at least 1 if it was reached. None without a target, or if nothing was measured."""
         value, bound = judged(self.figure, self.measured), self.figure.want.bound
         if value is None or bound is None:
             return None
@@ -109,10 +109,10 @@ class Result(NamedTuple):
 
 
 def ratios(measured: Measured) -> list[float]:
-    """Ours to the limit, of each round.
+    """Returns the ratio of our value to the limit, for each round.
 
     Raises:
-        ValueError: there is a limit of some rounds only.
+        ValueError: only some rounds have a limit.
     """
     if not measured.limit:
         return []
@@ -120,13 +120,13 @@ def ratios(measured: Measured) -> list[float]:
 
 
 def judged(figure: Figure, measured: Measured) -> float | None:
-    """The value that what is wanted is a bound of; None if it was not measured."""
+    """Returns the value to which the target applies; None if it was not measured."""
     values = ratios(measured) if figure.want.of_limit else measured.ours
     return statistics.median(values) if values else None
 
 
 def results(figures: Sequence[Figure], found: Mapping[str, Measured]) -> list[Result]:
-    """All figures with what became of them, in their order."""
+    """Returns all figures with their states, in their order."""
     alone = {figure.name: _alone(figure, found.get(figure.name, Measured(missing="it was not told"))) for figure in figures}
     return [Result(each, found.get(each.name, Measured(missing="it was not told")), _state(each, alone)) for each in figures]
 
@@ -148,5 +148,5 @@ def _state(figure: Figure, alone: Mapping[str, State]) -> State:
 
 
 def all_reached(made: Sequence[Result]) -> bool:
-    """Whether nothing that is wanted was missed or left out; False if nothing was measured at all."""
+    """Returns whether no target was missed or left unmeasured; False if nothing was measured at all."""
     return bool(made) and all(each.state in (State.REACHED, State.SPARED, State.TOLD) for each in made)

@@ -1,4 +1,4 @@
-"""Embedded logs with many documents, written as the sidecar writes them, and what is stored of them."""
+"""Embedded logs with many documents, written as the sidecar writes them, and reading their rows."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from topicpolicies_server.logs.sqlite import SqliteLog
 
 NAMESPACE = "bench/figures"
 _TURN = 256
-"""Events that are appended in one turn of the loop."""
+"""Events that are appended in one turn of the event loop."""
 _PENDING = 64 * _TURN
-"""No more wait for the log at a time: what waits is bounded in bytes, too."""
+"""The most events that wait for the log at a time: their bytes are bounded, too."""
 
 
 def documents(topics: int, remembered: int = 0) -> Iterator[Event]:
-    """An update of each topic, whose event tells of so many requests before it."""
+    """Yields an update of each topic, whose event carries this many earlier requests."""
     for number in range(topics):
         yield an_update(topic(number), number, remembered)
 
 
 def an_update(of: str, number: int, remembered: int = 0) -> Event:
-    """An update of a topic without a document, whose event says all that it changes: a server that loads it has nothing to repair."""
+    """Returns an update of a topic without a document. The event names all that it changes, so loading it leaves nothing to repair."""
     return Event(PolicyKey(of, Scope.LOCAL), Action.UPDATE, split(policies(number)), _stamp(number, remembered))
 
 
 def topic(number: int) -> str:
-    """The name of a topic."""
+    """Returns the name of a topic."""
     return f"persistent://{NAMESPACE}/topic-{number}"
 
 
 def policies(number: int) -> TopicPolicies:
-    """A small document; those of two topics differ."""
+    """Returns a small document; those of two topics differ."""
     retention = RetentionPolicies(retention_time_in_minutes=number, retention_size_in_mb=number)
     return TopicPolicies(max_producer_per_topic=number, retention_policies=retention)
 
@@ -49,13 +49,13 @@ def policies(number: int) -> TopicPolicies:
 def _stamp(number: int, remembered: int) -> Stamp:
     version = position_of(number + 1)
     requests = tuple(Remembered(uuid.uuid4().hex, uuid.uuid4().hex[:16], version, version) for _ in range(remembered))
-    mask = ("max_producer_per_topic", "retention_policies")  # all that changes: nothing is to be repaired
+    mask = ("max_producer_per_topic", "retention_policies")  # all that changes, so that there is nothing to repair
     base = version if requests else ""
     return Stamp(str(uuid.uuid4()), StampKind.UPDATE, request_id=uuid.uuid4().hex, mask=mask, base=base, remembered=requests)
 
 
 def fill(path: Path, events: Iterable[Event], most: int) -> None:
-    """Writes a log. ``most``: how many events there are at most."""
+    """Writes a log. ``most``: the maximum number of events."""
     asyncio.run(_fill(path, events, most))
 
 
@@ -78,7 +78,7 @@ async def _fill(path: Path, events: Iterable[Event], most: int) -> None:
 
 
 def rows_read(path: Path) -> tuple[int, float]:
-    """How many rows of events a log has, and how many seconds it takes to read all of them and do nothing else."""
+    """Reads all rows of a log's events, and does nothing else. Returns their number and the seconds that it takes."""
     begin = time.perf_counter()
     connection = sqlite3.connect(path)
     try:

@@ -1,8 +1,8 @@
-"""How fast a server follows a Pulsar log that others write: other sidecars, or brokers, whose events tell nothing of what they change.
+"""How fast a server follows a Pulsar log with other writers: other sidecars, or brokers, whose events do not say what they change.
 
-The server has loaded the namespace. Its process is stopped (SIGSTOP) while the events are written, and goes on when all of them are
-there; the time is taken from there until it answers with the last of them. Beside it stands a reader that takes the same messages and
-does nothing else.
+The server has loaded the namespace. Its process is stopped (SIGSTOP) while the events are written, and continues when all of them are
+there; the time is measured from then until the server answers with the last event. Beside it stands a reader that takes the same messages
+and does nothing else.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ FIGURES = (
 )
 _TOPICS = 1_000
 _PENDING = 900
-"""Fewer than topics: a topic's event before is acknowledged when its next one is made."""
+"""Fewer than the topics, so that a topic's event is acknowledged before its next one is made."""
 _POLL_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both kinds of events, round by round."""
+    """Measures both kinds of events, round by round."""
     ours: dict[str, list[float]] = {"sidecars": [], "brokers": []}
     limits: dict[str, list[float]] = {"sidecars": [], "brokers": []}
     taken: dict[str, list[Used]] = {"sidecars": [], "brokers": []}
@@ -78,13 +78,13 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
 
 
 def _behind(reader: Any, writer: _Writer, count: int, *, stamped: bool) -> tuple[str, int]:
-    """Writes events while the server stands still; what it wrote itself before is taken out of the reader's way."""
+    """Drains the reader, so that it has only the events that this writes, while the server is stopped."""
     drain(reader)
     return writer.write(count, stamped=stamped)
 
 
 def _follow(program: Program, stub: Any, write: Callable[[], tuple[str, int]], processors: Processors) -> tuple[float, Used]:
-    """Seconds that the server takes for what was written while it was stopped, and what that uses."""
+    """Returns the seconds that the server takes for the events written while it was stopped, and the processor time that this uses."""
     os.kill(program.pid, signal.SIGSTOP)
     try:
         last = write()
@@ -114,7 +114,7 @@ def _await(stub: Any, last: tuple[str, int]) -> None:
 
 
 class _Writer:
-    """Others who write the log: events of all topics in turn, each with another value."""
+    """Stands for the other writers of the log: writes events of all topics in turn, each with a new value."""
 
     def __init__(self, scale: Scale, admin: Admin, namespace: str) -> None:
         self._foreign = ForeignWriter(scale.service_url, admin)
@@ -125,7 +125,7 @@ class _Writer:
         self._producer = self._foreign.producer(namespace, message_key(self._key(0)))
 
     def write(self, count: int, *, stamped: bool) -> tuple[str, int]:
-        """Writes so many events, each acknowledged; the topic and the value of the last one."""
+        """Writes this many events, each acknowledged. Returns the topic and the value of the last one."""
         bound = threading.Semaphore(_PENDING)
         for _ in range(count):
             self._value += 1
@@ -142,7 +142,7 @@ class _Writer:
         return self._key(self._value % _TOPICS).topic, self._value
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Closes its connections."""
         self._foreign.close()
 
     def _key(self, number: int) -> PolicyKey:

@@ -1,4 +1,4 @@
-"""pulsar-client, opened for a measurement. Nothing else is imported here: a process that only reads is to begin as fast as one can."""
+"""Opens pulsar-client for a measurement. This module imports nothing else, so that a process that only reads starts as fast as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pulsar
 
 @contextmanager
 def client(service_url: str) -> Iterator[Any]:
-    """A client that writes its log into a temporary file."""
+    """Opens a client that writes its log into a temporary file."""
     log = Path(tempfile.gettempdir()) / "pulsar-client.log"
     made = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log)))
     try:

@@ -1,8 +1,8 @@
-"""What a document of a large namespace takes in memory, beside how many bytes it has when it is serialized.
+"""The memory per document of a large namespace, beside the document's serialized size.
 
-What is judged is what ``bench.memory`` measures: the resident set of a process that has loaded the namespace and nothing else. Beside it
-stands that of a whole server, which has read the namespace from its log and keeps what a server keeps, without that of one that has read
-one topic.
+The target applies to what ``bench.memory`` measures: the resident set of a process that has loaded the namespace and nothing else. Beside
+it stands that of a whole server, which has read the namespace from its log and keeps what a server keeps, minus that of a server that has
+read one topic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .scale import Say, Scale
 from .starting import calm, first_answer
 
 KINDS = {"plain": 0, "requests": 16}
-"""The kinds of documents, of ``bench.memory`` too, and how many requests each remembers."""
+"""The kinds of documents, also for ``bench.memory``, and the number of requests that each remembers."""
 FIGURES = (
     Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", Want(at_most=600, of_limit=False)),
     Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", Want(at_most=1_000, of_limit=False)),
@@ -33,7 +33,7 @@ FIGURES = (
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both kinds, in a process of their own and in a server, round by round."""
+    """Measures both kinds, in a separate process and in a server, round by round."""
     alone: dict[str, list[float]] = {kind: [] for kind in KINDS}
     served: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as directory:
@@ -59,7 +59,7 @@ def measure(scale: Scale, say: Say) -> dict[str, Measured]:
 
 
 def _alone(kind: str, topics: int) -> float:
-    """Bytes of a document in a process that has loaded so many, and nothing else."""
+    """Returns the bytes per document of a process that has loaded this many, and nothing else."""
     command = [sys.executable, "-m", "bench.memory", "--topics", str(topics), "--kind", kind, "--alone", "process"]
     return float(subprocess.run(command, check=True, capture_output=True).stdout)
 

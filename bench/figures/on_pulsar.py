@@ -1,7 +1,7 @@
 """Updates on a real broker.
 
-Streamed ones stand beside bare publishes of the same bytes, single ones beside the broker's own admin API, and beside a bare publish plus
-an echo.
+Streamed updates stand beside bare publishes of the same bytes; single updates beside the broker's own admin API, and beside a bare publish
+plus an echo.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .publishing import Publisher, written
 from .scale import Say, Scale
 
 SIZE = 64
-"""Updates a message of a stream."""
+"""Updates per message of a stream."""
 STREAM_FIGURES = (Figure("pulsar-batches", "UpdatePolicies, Pulsar", "bare publishes of the same bytes", "/s", Want(at_least=0.5)),)
 CALL_FIGURES = (
     Figure(
@@ -56,7 +56,7 @@ _AT_MOST_PER_SECOND = 20_000
 
 
 def measure_streams(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both, round by round."""
+    """Measures streamed updates and bare publishes, round by round."""
     with pulsar(scale.service_url, scale.admin_url, options=()) as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert isinstance(target.program, Program), "started for this run"
         topics_that_stay(scale.admin_url, target.namespace, TOPICS)
@@ -97,7 +97,7 @@ async def _stream_rounds(server: Program, namespace: str, scale: Scale, say: Say
 
 
 def measure_calls(scale: Scale, say: Say) -> dict[str, Measured]:
-    """All loads, round by round."""
+    """Measures all loads of single updates, round by round."""
     with (
         running("-m", "bench.echo", "PORT") as echo,
         pulsar(scale.service_url, scale.admin_url, options=()) as target,
@@ -119,7 +119,7 @@ def measure_calls(scale: Scale, say: Say) -> dict[str, Measured]:
 
 
 def _apart(sample: Sample) -> float:
-    """Milliseconds of a call with 8 in flight."""
+    """Returns the milliseconds per call with 8 in flight."""
     return 8_000 / sample.per_second
 
 

@@ -1,4 +1,4 @@
-"""Bare publishes: what a sidecar wrote, sent again by pulsar-client alone, as the sidecar sends it, to a topic that nobody reads."""
+"""Bare publishes: pulsar-client alone sends messages of a sidecar again, as the sidecar sends them, to a topic without readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READ_MS = 10_000
 
 
 class Message(NamedTuple):
-    """What is published."""
+    """A message to publish."""
 
     payload: bytes
     key: str
@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
 
 def written(service_url: str, namespace: str, most: int) -> list[Message]:
-    """The first messages of a namespace's change log.
+    """Returns the first messages of a namespace's change log.
 
     Raises:
         RuntimeError: there are none.
@@ -47,7 +47,7 @@ def written(service_url: str, namespace: str, most: int) -> list[Message]:
 
 
 class Publisher:
-    """Publishes messages over and over, without batching, as a sidecar does."""
+    """Publishes messages again and again, without batching, as a sidecar does."""
 
     def __init__(self, library: Any, namespace: str, messages: Sequence[Message]) -> None:
         """``library``: a client. The topic is a new one of the namespace."""
@@ -56,7 +56,7 @@ class Publisher:
         self._producer = library.create_producer(topic, batching_enabled=False, max_pending_messages=_QUEUE, block_if_queue_full=True)
 
     def publish(self, in_flight: int, seconds: float) -> Sample:
-        """Publishes with so many unacknowledged at a time; the time of each is taken.
+        """Publishes with this many unacknowledged at a time, and measures the time of each.
 
         Raises:
             RuntimeError: one failed.

@@ -1,7 +1,8 @@
-"""The delay of a caller's changes beside another one who asks for all it can get, at its limit, beside one who asks for no more than that.
+"""The delay of a caller's changes beside another caller that requests as much as it can, at its limit.
 
-What the other one may do costs what it costs; what it asks for beyond that is to cost others nothing. Both others call several times in a
-round, in turn, and what is seen of each is taken together: the 99th percentile of one such time is its third-longest delay.
+The limit of this figure is the delay beside a caller that requests no more than its limit: allowed changes cost others what they cost, and
+requests beyond that are to cost others nothing. Both others call several times in a round, in turn, and the delays beside each are taken
+together: the 99th percentile of a single turn is its third-longest delay.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ FIGURES = (
     Figure("rations-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
 )
 _TURNS = 4
-"""Of each other one in a round."""
+"""Turns of each of the other callers per round."""
 _TIMES = 2
-"""As long as other loads, so that a round has 800 changes of the polite one beside each."""
+"""How many times as long as other loads a turn takes, so that a round has 800 changes of the polite caller beside each."""
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both others in turn, and nobody else, on one server."""
+    """Measures beside both others in turn, and without another caller, on one server."""
     ours, limit, alone = list[rations.Measured](), list[rations.Measured](), list[rations.Measured]()
     seconds = _TIMES * scale.seconds
     with rations.server(rations.LIMIT) as program:
         for number in range(scale.rounds):
             say(f"round {number + 1} of {scale.rounds}")
-            seen: dict[str, list[rations.Beside]] = {rations.WAITS: [], rations.MODEST: []}
+            seen: dict[str, list[rations.Observation]] = {rations.WAITS: [], rations.MODEST: []}
             for turn in range(_TURNS):
                 for kind in seen if (number + turn) % 2 else reversed(seen):
-                    seen[kind].append(rations.beside(program, rations.KINDS[kind][1], seconds))
+                    seen[kind].append(rations.observe(program, rations.KINDS[kind][1], seconds))
             ours.append(rations.measured(seen[rations.WAITS]))
             limit.append(rations.measured(seen[rations.MODEST]))
-            alone.append(rations.measured([rations.beside(program, "", seconds)]))
+            alone.append(rations.measured([rations.observe(program, "", seconds)]))
     p50, p99 = (statistics.median(each) for each in zip(*((each.p50_ms, each.p99_ms) for each in alone), strict=True))
     note = f"beside nobody p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     return {

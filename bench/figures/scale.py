@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
-"""Told what is being done now."""
+"""Called with a text that says what is being measured."""
 
 
 class Scale(NamedTuple):
@@ -14,28 +14,28 @@ class Scale(NamedTuple):
 
     rounds: int = 5
     few_rounds: int = 3
-    """Of what takes long: whole starts, large namespaces, many watchers."""
+    """Rounds of what takes long: whole starts, large namespaces, many watchers."""
     seconds: float = 2.0
-    """Of each load in a round."""
+    """Seconds of each load in a round."""
     topics: int = 100_000
     large_topics: int = 0
-    """A second size of namespaces for first answers; 0: none."""
+    """Topics of a second size of namespaces for first answers; 0: none."""
     followed: int = 20_000
     """Events that are followed in a round."""
     watchers: int = 1_000
     deliveries: int = 512
-    """Changes that each of the watchers is told in a round."""
+    """Changes that each watcher receives in a round."""
     crowd: int = 10_000
-    """Watchers that are many."""
+    """The number of watchers of a crowd."""
     silent: int = 100
-    """How many of them never read."""
+    """The number of silent watchers beside a crowd."""
     service_url: str = ""
-    """Of the broker, if any figure needs one."""
+    """The service URL of the broker, if a figure needs one."""
     admin_url: str = ""
     broker: int = 0
-    """Its process; 0: it is not known."""
+    """The process id of the broker; 0: it is not known."""
 
 
 LARGE = 1_000_000
 QUICK = Scale(rounds=2, few_rounds=2, seconds=0.3, topics=500, followed=300, watchers=5, deliveries=64, crowd=20, silent=2)
-"""So little that nothing but the way is tried: its figures say nothing."""
+"""Very small amounts, which only try out the measurement; their figures mean nothing."""

@@ -1,8 +1,8 @@
 """From the start of a server's process to its first answer of a namespace with many topics.
 
-Beside the embedded log: its rows, read and nothing else. Beside Pulsar: a process that takes all messages of the log and does nothing else,
-from its start to its end. The files are in the page cache; the processes are new. What the server keeps in its folder beside the log is
-there, as at any restart; where it says so, it is not.
+Beside the embedded log: reading its rows and nothing else. Beside Pulsar: a process that takes all messages of the log and does nothing
+else, from its start to its end. The files are in the page cache; the processes are new. The files that the server keeps in its folder
+beside the log are there, as at any restart, unless the figure says that nothing was kept.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from .scale import LARGE, Say, Scale
 _ANSWER_SECONDS = 600.0
 _UNKNOWN = "0"
 _CONNECTING = [(f"grpc.{which}_reconnect_backoff_ms", 20) for which in ("initial", "min", "max")]
-"""Unless told otherwise a channel whose first try finds nobody, as here, waits for a second, and longer after each further try."""
+"""By default a channel whose first attempt finds no listener, as here, waits for a second, and longer after each further attempt."""
 _PAUSE_SECONDS = 0.25
 _STILL = 3
-"""So many pauses long does a calm server do next to nothing."""
+"""For this many pauses a calm server does next to nothing."""
 _CALM = 0.2
-"""That is: it uses less than so much of a processor."""
+"""Next to nothing: less than this share of a processor."""
 _PATIENCE_SECONDS = 300.0
 _SQLITE = ("-wal", "-shm", "-mark", ".lock")
 _KEPT = ("checkpoints",)
-"""The options for files that a server may begin with beside a Pulsar log, as far as it has them; no history, as by default."""
+"""The options for files with which a server beside a Pulsar log may start, as far as it has them; no history, as by default."""
 _BESIDE = "reading the same rows"
 _DRAIN = "a raw drain"
 
 
 def embedded_figures(topics: int, most_seconds: float) -> tuple[Figure, ...]:
-    """Of one size of namespaces."""
+    """Returns the figures of one size of namespaces."""
     what = f"first answer of {topics:,} topics, embedded log"
     return (
         Figure(f"start-{topics}", what, _BESIDE, "s", Want(at_most=most_seconds, of_limit=False)),
@@ -56,7 +56,7 @@ def embedded_figures(topics: int, most_seconds: float) -> tuple[Figure, ...]:
 
 
 def pulsar_figures(topics: int, most_seconds: float | None) -> tuple[Figure, ...]:
-    """The same beside Pulsar; without a bound in seconds a kept snapshot is only told of."""
+    """Returns the same figures beside Pulsar; without a bound in seconds, a start with kept files has no target."""
     what = f"first answer of {topics:,} topics, Pulsar"
     want = Want(at_most=most_seconds, of_limit=False)
     return (
@@ -72,7 +72,7 @@ LARGE_PULSAR_FIGURES = pulsar_figures(LARGE, None)
 
 
 def first_answer(program: Program, topic: str) -> float:
-    """Starts a server and asks it for a topic's document; seconds from the start of the process to the answer.
+    """Starts a server and reads a topic's document. Returns the seconds from the start of the process to the answer.
 
     Raises:
         RuntimeError: there is no such document.
@@ -92,7 +92,7 @@ def first_answer(program: Program, topic: str) -> float:
 
 
 def calm(program: Program) -> None:
-    """Returns when a server has done what it does behind its first answers, or when one has no patience any more."""
+    """Returns when a server has done its work after the first answers, or when the time for that is over."""
     until, still = time.monotonic() + _PATIENCE_SECONDS, 0
     while still < _STILL and time.monotonic() < until:
         used = program.processor_seconds
@@ -101,12 +101,12 @@ def calm(program: Program) -> None:
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """The embedded log with as many topics as are usual."""
+    """Measures the embedded log with the usual number of topics."""
     return _embedded(scale.topics, scale, say, FIGURES)
 
 
 def measure_large(scale: Scale, say: Say) -> dict[str, Measured]:
-    """The embedded log with many topics."""
+    """Measures the embedded log with many topics."""
     return _embedded(scale.large_topics or scale.topics, scale, say, LARGE_FIGURES)
 
 
@@ -136,12 +136,12 @@ def _embedded(topics: int, scale: Scale, say: Say, figures: Sequence[Figure]) ->
 
 
 def measure_pulsar(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Pulsar with as many topics as are usual."""
+    """Measures Pulsar with the usual number of topics."""
     return _pulsar(scale.topics, scale, say, PULSAR_FIGURES)
 
 
 def measure_large_pulsar(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Pulsar with many topics."""
+    """Measures Pulsar with many topics."""
     return _pulsar(scale.large_topics or scale.topics, scale, say, LARGE_PULSAR_FIGURES)
 
 
@@ -184,7 +184,7 @@ class _Start(NamedTuple):
     """The names of the log's own files in the folder."""
 
     def seconds(self) -> float:
-        """Starts it, waits for its first answer, and stops it when it has done what follows from that."""
+        """Starts the server, waits for its first answer, and stops it when it is calm. Returns the seconds until the answer."""
         try:
             took = first_answer(self.program, self.topic)
             calm(self.program)
@@ -193,11 +193,11 @@ class _Start(NamedTuple):
             self.program.stop()
 
     def beside(self) -> list[Path]:
-        """What it keeps beside the log."""
+        """Returns the files that the server keeps beside the log."""
         return sorted(path for path in self.folder.iterdir() if path.name not in self.log)
 
     def forget(self) -> None:
-        """Removes that."""
+        """Removes the files that the server keeps beside the log."""
         for path in self.beside():
             path.unlink()
 
@@ -205,7 +205,7 @@ class _Start(NamedTuple):
 def _rounds(
     start: _Start, limit: Callable[[], float], scale: Scale, say: Say, figures: Sequence[Figure], note: str = ""
 ) -> dict[str, Measured]:
-    """The limit, a start with nothing kept, and one with what that start kept, round by round."""
+    """Measures the limit, a start with nothing kept, and a start with the files that the former kept, round by round."""
     limits, bare, kept, there = [], [], [], "nothing"
     for number in range(scale.few_rounds):
         say(f"round {number + 1} of {scale.few_rounds}")

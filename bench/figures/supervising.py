@@ -1,9 +1,9 @@
-"""Each group of figures in processes of its own, for a bounded time.
+"""Runs each group of figures in its own processes, for a bounded time.
 
-A group runs as ``python -m bench.figures.supervising NAME SCALE``. It tells what it does, and at last what it found, in lines of JSON on
-its standard output. All of its processes are of one process group, which is killed when the time is over: a program that hangs costs one
-group, not the run. What they leave in temporary files goes with it. What ended badly was not measured, and says why. A group does not
-outlive the run, however that ends: it holds the other end of the group's standard input.
+A group runs as ``python -m bench.figures.supervising NAME SCALE``. It reports what it does, and at the end what it found, as lines of JSON
+on its standard output. All of its processes belong to one process group, which is killed when the time is over, so a program that hangs
+costs one group, not the run; their temporary files are removed with it. A group that ended badly counts as not measured, with the reason. A
+group does not outlive the run, however that ends: the run holds the other end of the group's standard input.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from .scale import Say, Scale
 
 _ROOT = Path(__file__).parents[2]
 _SAID = 300
-"""Characters of what a program said at its end that are told as a reason."""
+"""How many characters of a program's last output are reported as a reason."""
 
 
 def supervised(
     group: Group, scale: Scale, say: Say, *, most_seconds: float | None = None, command: tuple[str, ...] = ()
 ) -> dict[str, Measured]:
-    """Measures a group; what could not be measured has the reason.
+    """Measures a group. Figures that could not be measured have the reason.
 
     Args:
-        group: what is measured.
-        scale: how much of it.
-        say: told what is being done.
-        most_seconds: how long it may take; by default as the group says.
-        command: what is run in its place.
+        group: the group.
+        scale: how much is measured.
+        say: called with what is being measured.
+        most_seconds: how long the group may take; by default its own bound.
+        command: runs in place of the group.
     """
     paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -66,7 +66,7 @@ def supervised(
         timer.start()
         try:
             found = _listen(process.stdout, say)
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its number stays its own until its group is ended
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its process id is not reused before its group is ended
         finally:
             timer.cancel()
             timer.join()
@@ -86,13 +86,13 @@ def supervised(
 
 
 def _listen(lines: IO[str] | None, say: Say) -> dict[str, Measured] | None:
-    """Passes on what is being done; what was found, if that is told."""
+    """Passes on what is being measured. Returns what was found, if that was reported."""
     found = None
     for line in lines or ():
         try:
             told = json.loads(line)
         except ValueError:
-            continue  # a library's own remarks
+            continue  # other output of a library
         if isinstance(told, Mapping) and "now" in told:
             say(str(told["now"]))
         elif isinstance(told, Mapping) and "found" in told:
@@ -101,20 +101,20 @@ def _listen(lines: IO[str] | None, say: Say) -> dict[str, Measured] | None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kills whatever is left of a group's processes."""
+    """Kills the remaining processes of a group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end_with_the_run() -> None:
-    """Kills this process's group when nobody holds the other end of standard input any more."""
-    while os.read(0, 1):  # not of `sys.stdin`, whose lock nobody may hold when the interpreter ends
+    """Kills this process's group when no process holds the other end of standard input any more."""
+    while os.read(0, 1):  # not `sys.stdin`, whose lock must be free when the interpreter ends
         pass
     os.killpg(0, signal.SIGKILL)
 
 
 def main() -> int:
-    """Measures one group in this process, and tells of it."""
+    """Measures one group in this process, and reports the result."""
     name, scale = sys.argv[1:]
 
     def tell(**what: object) -> None:

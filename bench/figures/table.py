@@ -1,4 +1,4 @@
-"""The result of a run: one table for people, one document for programs."""
+"""The result of a run: a table for people, a JSON document for programs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _STYLES = {State.REACHED: "green", State.MISSED: "red", State.UNMEASURED: "red"}
 
 COLUMNS = ("figure", "beside", "ours", "limit", "ratio", "wanted", "reached")
 WIDTH = 190
-"""Characters of a line where it goes to no terminal: a row is a line then."""
+"""The width of a line if the output is not a terminal: a row is one line then."""
 
 
 def show(results: Sequence[Result], conditions: Conditions, console: Console, *, quick: bool = False) -> None:
-    """Prints the table, and below it what else is to be said of a figure."""
+    """Prints the table, and below it the notes of the figures."""
     console.print(conditions.line)
     if quick:
         console.print("QUICK: too little was measured for figures that say anything.")
@@ -47,7 +47,7 @@ def show(results: Sequence[Result], conditions: Conditions, console: Console, *,
 
 
 def told(values: Sequence[float], median: float | None, unit: str) -> str:
-    """A median, and how far the farthest round is from it."""
+    """Returns a median, and how far the farthest round is from it, as text."""
     if median is None:
         return ""
     text = f"{number(median)} {unit}".strip()
@@ -57,14 +57,14 @@ def told(values: Sequence[float], median: float | None, unit: str) -> str:
 
 
 def number(value: float) -> str:
-    """With as many digits as say something."""
+    """Returns a number with its significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
 def wanted(want: Want, unit: str) -> str:
-    """What a figure must be."""
+    """Returns the target of a figure, as text."""
     if want.bound is None:
         return ""
     sign = "<=" if want.at_least is None else ">="
@@ -77,7 +77,7 @@ def _ratio(result: Result) -> float | None:
 
 
 def as_json(results: Sequence[Result], conditions: Conditions, *, quick: bool = False) -> str:
-    """One document for programs."""
+    """Returns one JSON document, for programs."""
     return json.dumps(
         {
             "conditions": {**conditions._asdict(), "quiet": conditions.quiet, "quick": quick},

@@ -1,6 +1,6 @@
-"""What following a log costs the sidecar alone: events a second of processor time, in one thread, without a broker and without a library.
+"""The cost of following a log for the sidecar alone: events per second of processor time, in one thread, without a broker and a library.
 
-``bench.following`` measures it. The messages are at hand; beside it stands taking them from where they are, and nothing more.
+``bench.following`` measures it on prepared messages; beside it stands taking these messages, and nothing more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEYS = 1_000
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both kinds of events, round by round."""
+    """Measures both kinds of events, round by round."""
     options = argparse.Namespace(events=scale.followed, keys=min(_KEYS, scale.followed))
     gc.set_threshold(*following.COLLECTING)
     found: dict[str, Measured] = {}

@@ -30,7 +30,7 @@ FIGURES = tuple(
 
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Every load after the echo, round by round."""
+    """Measures every load after the echo, round by round."""
     with running("-m", "bench.echo", "PORT") as echo, sqlite() as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         samples = runner.run(_rounds(echo.address, target.address, scale, say))
     found = {}

@@ -1,4 +1,4 @@
-"""What many watchers are told, beside a raw broadcast of the same bytes; the snapshot of a large namespace, beside its bytes unread."""
+"""Deliveries to many watchers, beside a raw broadcast of the same bytes; the snapshot of a large namespace, beside its bytes unread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNREAD = "the bytes, unread"
 
 
 def measure_deliveries(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Both, round by round."""
+    """Measures both, round by round."""
     say(f"{scale.watchers:,} watchers, {scale.few_rounds} rounds")
     with (
         running("-m", "bench.harness.broadcast", "PORT") as broadcast,
@@ -44,14 +44,14 @@ def measure_deliveries(scale: Scale, say: Say) -> dict[str, Measured]:
 
 
 def measure_snapshot(scale: Scale, say: Say) -> dict[str, Measured]:
-    """All readers, round by round; each took every document."""
+    """Measures all readers, round by round; each takes every document."""
     with tempfile.TemporaryDirectory() as directory, running("-m", "bench.harness.broadcast", "PORT") as broadcast:
         data = Path(directory) / "policies.db"
         say(f"writing {scale.topics:,} topics")
         asyncio.run(snapshot.fill(data, scale.topics))
         with running("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", str(data)) as server:
             kinds = snapshot.readers(server.address, broadcast.address, scale.topics)
-            kinds[_UNREAD]()  # loads it
+            kinds[_UNREAD]()  # loads the namespace
             found: dict[str, list[float]] = {name: [] for name in (*_READERS.values(), _UNREAD)}
             for number in range(scale.few_rounds):
                 say(f"round {number + 1} of {scale.few_rounds}")

@@ -1,4 +1,4 @@
-"""The limit of a fan-out: one server stream a watcher, the same bytes for all, and nothing else. In a process of its own."""
+"""The limit of a fan-out: a process that only sends the same bytes to all watchers, over one server stream for each."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ METHOD = "/bench.Broadcast/Watch"
 
 
 class _Hub:
-    """Sends messages to every stream as soon as all of them are there."""
+    """Sends messages to every stream as soon as all streams are open."""
 
     def __init__(self) -> None:
         self._ready = asyncio.Event()
         self._streams = 0
 
     async def watch(self, request: bytes, _: object) -> AsyncIterator[bytes]:
-        """``request``: how many streams; then, again and again, how many messages of how many bytes."""
+        """Serves a stream. ``request``: the number of streams; then pairs of a number of messages and their size in bytes."""
         streams, *sizes = map(int, request.split())
         self._streams += 1
         if self._streams == streams:
             self._streams = 0
             self._ready.set()
-            self._ready = asyncio.Event()  # of the next that come
+            self._ready = asyncio.Event()  # for the next streams
         else:
             await self._ready.wait()
         for messages, size in zip(sizes[::2], sizes[1::2], strict=True):
             message = bytes(size)
             for _each in range(messages):
                 yield message
-                await asyncio.sleep(0)  # the turn of the others, as between two changes
+                await asyncio.sleep(0)  # gives the other streams a turn, as between two changes
 
 
 async def _serve(port: int) -> None:

@@ -22,7 +22,7 @@ from .traffic import Draft, Traffic, edit_json
 
 _TIMEOUT = 60.0
 _IMPATIENT = (0.0005, 0.004)
-"""How long a caller waits who wants to know nothing."""
+"""The range of timeouts of an impatient caller, in seconds: too short to learn the outcome."""
 _SETTLING = 20
 """How often a request is repeated before its outcome counts as unsettled."""
 _REST_NAMES = {
@@ -34,56 +34,56 @@ _REST_NAMES = {
     "compaction_threshold": "compactionThreshold",
     "deduplication_snapshot_interval_seconds": "deduplicationSnapshotInterval",
 }
-"""What the admin API calls the plain settings that can be compared."""
+"""The names in the admin API of the plain settings that can be compared."""
 
 
 @dataclass(slots=True)
-class Desk:
+class WorkerContext:
     """What all of a worker's clients share."""
 
     plan: Plan
     worker: int
     now: Callable[[], float]
     records: list[Record] = field(default_factory=list)
-    heard: dict[str, str] = field(default_factory=dict)
+    known_versions: dict[str, str] = field(default_factory=dict)
     """The last version of each topic that somebody here was answered."""
 
 
 @dataclass(slots=True)
 class Wish:
-    """An update, to be sent as often as it takes."""
+    """An update, which is sent until its outcome is known."""
 
     topic: str
     draft: Draft
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def update(self) -> service_pb2.UpdatePolicyRequest:
-        """As a request."""
+        """The update as a request."""
         request = service_pb2.UpdatePolicyRequest(topic=self.topic, policies=self.draft.policies, request_id=self.request_id)
         request.update_mask.paths.extend(self.draft.mask)
         return request
 
     def delete(self) -> service_pb2.DeletePolicyRequest:
-        """As the deletion of the LOCAL document."""
+        """The request that deletes the LOCAL document."""
         return service_pb2.DeletePolicyRequest(topic=self.topic, request_id=self.request_id)
 
 
 class Caller:
-    """One client: one request at a time."""
+    """One client, which makes one request at a time."""
 
-    def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str, traffic: Traffic, chance: random.Random) -> None:
-        self._desk = desk
+    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, traffic: Traffic, chance: random.Random) -> None:
+        self._context = context
         self._stub = TopicPoliciesServiceStub(channel)
         self._name = name
         self._traffic = traffic
         self._chance = chance
 
-    async def one(self, phase: str) -> None:
+    async def next_operation(self, phase: str) -> None:
         """The next operation, whatever it is."""
-        scenario = self._desk.plan.scenario
-        topic = self._desk.plan.topic(self._chance.randrange(scenario.topics))
+        scenario = self._context.plan.scenario
+        topic = self._context.plan.topic(self._chance.randrange(scenario.topics))
         if self._chance.random() < scenario.reads:
-            await self.read(topic, phase, at_least=self._desk.heard.get(topic, "") if self._chance.random() < 0.5 else "")
+            await self.read(topic, phase, at_least=self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else "")
             return
         wish = Wish(topic, self._traffic.draft())
         patience = self._chance.uniform(*_IMPATIENT) if self._chance.random() < scenario.impatient else _TIMEOUT
@@ -91,7 +91,7 @@ class Caller:
             await self._settle(wish)
 
     async def _settle(self, wish: Wish) -> None:
-        """Repeats an update until somebody says what became of it."""
+        """Repeats an update until an answer says what became of it."""
         for _ in range(_SETTLING):
             if await self.send(wish, "settle", _TIMEOUT):
                 return
@@ -99,52 +99,52 @@ class Caller:
 
     async def send(self, wish: Wish, phase: str, patience: float) -> bool:
         """Sends a request once; whether its outcome is known then."""
-        desk = self._desk
+        context = self._context
         kind = "delete" if wish.draft.edit.delete else "update"
         record = Record(
-            kind, phase, desk.worker, self._name, desk.now(), topic=wish.topic, scope=1,
+            kind, phase, context.worker, self._name, context.now(), topic=wish.topic, scope=1,
             mask=wish.draft.mask, edit=edit_json(wish.draft.edit), request_id=wish.request_id,
         )  # fmt: skip
         try:
             if kind == "delete":
                 deleted = await self._stub.DeletePolicy(wish.delete(), timeout=patience)
-                record = answered_delete(record, deleted, desk.now())
+                record = answered_delete(record, deleted, context.now())
             else:
                 updated = await self._stub.UpdatePolicy(wish.update(), timeout=patience)
-                record = answered_update(record, updated, desk.now())
+                record = answered_update(record, updated, context.now())
         except grpc.aio.AioRpcError as error:
-            record = refused(record, error, desk.now())
-        desk.records.append(record)
+            record = refused(record, error, context.now())
+        context.records.append(record)
         if record.version:
-            desk.heard[wish.topic] = max(desk.heard.get(wish.topic, ""), record.version)
+            context.known_versions[wish.topic] = max(context.known_versions.get(wish.topic, ""), record.version)
         return record.end is not None and record.code not in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
     async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
         """Reads a document."""
-        desk = self._desk
+        context = self._context
         request = service_pb2.GetPolicyRequest(topic=topic, scopes=[policies_pb2.SCOPE_LOCAL])
         if at_least:
             request.at_least_version = at_least
         record = Record(
-            "read", phase, desk.worker, self._name, desk.now(), topic=topic, scope=1, at_least=at_least or None, final=final
+            "read", phase, context.worker, self._name, context.now(), topic=topic, scope=1, at_least=at_least or None, final=final
         )  # fmt: skip
         try:
             answer = await self._stub.GetPolicy(request, timeout=_TIMEOUT)
         except grpc.aio.AioRpcError as error:
-            desk.records.append(refused(record, error, desk.now()))
+            context.records.append(refused(record, error, context.now()))
             return
         (document,) = answer.documents
-        desk.records.append(record._replace(end=desk.now(), version=document.version, document=policies_of(document)))
+        context.records.append(record._replace(end=context.now(), version=document.version, document=policies_of(document)))
 
 
 def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
-    """A call that ended with an error; one that the service did not answer has no end."""
+    """Returns the record of a call that ended with an error; it has no ``end`` if the service did not answer."""
     said = from_rpc_error(error)
     return record._replace(end=now if said.reason else None, code=error.code().name, reason=said.reason)
 
 
 def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, now: float) -> Record:
-    """An update that was answered."""
+    """Returns the record of an update that was answered."""
     return record._replace(
         end=now,
         version=answer.version,
@@ -156,7 +156,7 @@ def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, no
 
 
 def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, now: float) -> Record:
-    """A deletion that was answered."""
+    """Returns the record of a deletion that was answered."""
     applied = answer.outcome == service_pb2.DELETE_OUTCOME_DELETED
     outcome = service_pb2.UPDATE_OUTCOME_APPLIED if applied else service_pb2.UPDATE_OUTCOME_UNCHANGED
     return record._replace(
@@ -165,44 +165,44 @@ def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, no
 
 
 def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:
-    """A document's policies as they are recorded; None if it has none."""
+    """Returns a document's policies as they are recorded; None if it has none."""
     return document.policies.SerializeToString() if document.HasField("policies") else None
 
 
 class EchoCaller:
-    """A client of the empty echo: the limit of every unary call."""
+    """A client of the empty echo, which is the limit of every unary call."""
 
-    def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
-        self._desk = desk
+    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str) -> None:
+        self._context = context
         self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ECHO)
         self._name = name
 
-    async def one(self, phase: str) -> None:
+    async def next_operation(self, phase: str) -> None:
         """One call."""
-        start = self._desk.now()
+        start = self._context.now()
         await self._echo(b"")
-        self._desk.records.append(Record("echo", phase, self._desk.worker, self._name, start, self._desk.now()))
+        self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, self._context.now()))
 
 
 class RestCaller:
     """A client of a broker's admin REST, which changes one plain setting at a time. Its answers carry no versions."""
 
-    def __init__(self, desk: Desk, http: httpx.AsyncClient, name: str, chance: random.Random) -> None:
-        self._desk = desk
+    def __init__(self, context: WorkerContext, http: httpx.AsyncClient, name: str, chance: random.Random) -> None:
+        self._context = context
         self._http = http
         self._name = name
         self._chance = chance
         self._number = 0
 
-    async def one(self, phase: str) -> None:
+    async def next_operation(self, phase: str) -> None:
         """One change."""
-        desk = self._desk
-        topic = desk.plan.topic(self._chance.randrange(desk.plan.scenario.topics))
+        context = self._context
+        topic = context.plan.topic(self._chance.randrange(context.plan.scenario.topics))
         self._number += 1
         path, name = self._chance.choice(list(_REST_NAMES.items()))
-        start = desk.now()
+        start = context.now()
         answer = await self._http.post(f"/admin/v2/persistent/{topic.removeprefix('persistent://')}/{name}", json=self._number)
         code = "OK" if answer.is_success else str(answer.status_code)
-        desk.records.append(
-            Record("rest", phase, desk.worker, self._name, start, desk.now(), code, topic=topic, scope=1, mask=(path,))
+        context.records.append(
+            Record("rest", phase, context.worker, self._name, start, context.now(), code, topic=topic, scope=1, mask=(path,))
         )  # fmt: skip

@@ -23,7 +23,7 @@ TARGETS = ("sqlite", "pulsar", "admin-rest", "running")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one scenario against one target or several; 1 if a promise was broken."""
+    """Runs one scenario against one or several targets. Returns 1 if a promise was broken."""
     parser = _parser()
     options = parser.parse_args(arguments)
     names = options.target.split(",")

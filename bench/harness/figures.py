@@ -1,4 +1,4 @@
-"""Throughput and latencies of a run, by Spark: for all of it, by second and phase, and of the fan-out."""
+"""Throughput and latencies of a run, computed by Spark: in total, by second and phase, and of the fan-out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995
 
 
 class Total(TypedDict):
-    """One kind of call in one phase. Times are milliseconds."""
+    """All calls of one kind in one phase. Times are in milliseconds."""
 
     kind: str
     phase: str
@@ -29,7 +29,7 @@ class Total(TypedDict):
 
 
 class Second(TypedDict):
-    """One second of one kind of call."""
+    """All calls of one kind that were answered in one second."""
 
     second: int
     phase: str
@@ -51,7 +51,7 @@ class FanOut(TypedDict):
 
 
 def totals(records: DataFrame) -> list[Total]:
-    """All calls, by kind and phase."""
+    """Returns the totals of all calls, by kind and phase."""
     calls = _calls(records)
     good = F.col("code") == "OK"
     took = F.when(good, F.col("took"))
@@ -88,7 +88,7 @@ def _total(row: Any) -> Total:
 
 
 def seconds(records: DataFrame) -> list[Second]:
-    """All successful calls, by the second in which they were answered, counted from the first."""
+    """Returns all successful calls by the second in which they were answered, counted from the first."""
     calls = _calls(records).filter(F.col("code") == "OK")
     begin = calls.agg(F.min("start")).first()
     if begin is None or begin[0] is None:
@@ -107,9 +107,9 @@ def seconds(records: DataFrame) -> list[Second]:
 
 
 def fan_out(records: DataFrame) -> FanOut | None:
-    """How long changes took to the watchers (the auditor is not one of them); None if there was no watcher.
+    """Returns how long changes took to reach the watchers, without the auditor; None if there were no watchers.
 
-    Of updates that were sent while the watch was open: what a snapshot tells of is older.
+    Only updates count that were sent while the watch was open: the changes of a snapshot are older.
     """
     updates = records.filter((F.col("kind") == "update") & (F.col("code") == "OK") & (F.col("outcome") == 1) & ~F.col("repeated"))
     sent = updates.select("topic", "version", F.col("start").alias("sent"))

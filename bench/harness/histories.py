@@ -1,4 +1,4 @@
-"""Records as the histories that ``tests.validators`` judge."""
+"""Converts records to the histories that ``tests.validators`` judge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SIDECAR = "sidecar"
 
 
 class _Documents:
-    """Each document once, however often it was sent."""
+    """Parses each distinct document once, however often it was sent."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Document] = {}
@@ -48,12 +48,12 @@ class _Documents:
 
 
 def history_of(records: Iterable[Record], skew: float = 0.0) -> History:
-    """The history that some records tell; of a shard of the policy keys, if the records are those of a shard.
+    """Returns the history of some records; of a shard of the policy keys if the records are those of a shard.
 
     Args:
         records: calls, and the streams and messages of watches.
-        skew: how many seconds the clocks of the workers' machines may be apart: what came so shortly after something else counts as
-            having happened at the same time.
+        skew: how many seconds the clocks of the workers' machines may be apart: two events that are closer than that count as
+            simultaneous.
     """
     history, documents = History(), _Documents()
     partitions: defaultdict[Key, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""What this machine could do at best, measured in the same run as what is held against it."""
+"""The best that this machine can do, measured in the same run as the figures that are compared with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .targets import Target, running
 _APPENDS = 4_000
 _IN_FLIGHT = 64
 _MESSAGE_BYTES = 250
-"""About as much as one change of a small document."""
+"""About the size of one change of a small document."""
 
 
 class Limit(NamedTuple):
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
 
 
 def log_limit(target: Target) -> Limit:
-    """The log alone, without gRPC or the service: pipelined appends, 64 in flight."""
+    """Measures the log alone, without gRPC and the service: pipelined appends, 64 in flight."""
     if target.service_url:
         return Limit("log", asyncio.run(_appends(target)), f"pipelined publishes to Pulsar, {_IN_FLIGHT} in flight")
     return Limit("log", asyncio.run(_appends(target)), f"appends to the SQLite log, {_IN_FLIGHT} in flight")
@@ -60,7 +60,7 @@ async def _appends(target: Target) -> float:
                 if most == 0:
                     return
 
-        await append(100)  # the first ones make a producer, or a file
+        await append(100)  # the first appends open a producer or a file
         began = time.perf_counter()
         await asyncio.gather(*(append(-1) for _ in range(_IN_FLIGHT)))
         return _APPENDS / (time.perf_counter() - began)
@@ -87,7 +87,7 @@ async def _log(target: Target) -> AsyncIterator[tuple[ChangeLog | PulsarLog, str
 
 
 def broadcast_limit(watchers: int, messages: int) -> Limit:
-    """Deliveries of prepared bytes to so many server streams."""
+    """Measures deliveries of prepared bytes to this many server streams."""
     with running("-m", "bench.harness.broadcast", "PORT") as program:
         rate = asyncio.run(_deliveries(program.address, watchers, messages))
     return Limit("broadcast", rate, f"deliveries of {_MESSAGE_BYTES} prepared bytes to {watchers} streams")

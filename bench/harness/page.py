@@ -23,7 +23,7 @@ _TAIL = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 
 
 def page(reports: list[Report]) -> str:
-    """One page for all runs."""
+    """Returns one page for all runs."""
     body = "".join(map(_run, reports))
     comparison = _comparison(reports)
     title = f"Load: {', '.join(dict.fromkeys(report.scenario.name for report in reports))}"
@@ -117,7 +117,7 @@ def _latencies(report: Report) -> str:
 
 
 def _tail(quantiles: list[float]) -> list[tuple[float, float]]:
-    """The quantiles, evenly spaced as people name them."""
+    """Returns points for a curve over the usual quantiles, at equal distances."""
     return [(float(number), quantiles[QUANTILES.index(each)]) for number, each in enumerate(_TAIL)]
 
 

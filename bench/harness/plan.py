@@ -1,4 +1,4 @@
-"""What an executor is told, and the clock that all of them share."""
+"""The instructions for an executor, and the clock that all executors share."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def _boot() -> str:
 class Clock:
     """Seconds since 1970 that never go back: one clock for all processes of a machine.
 
-    Other machines take their own wall clock; how far the clocks may be apart is an option of the proof.
+    Another machine uses its own wall clock; how far the clocks may be apart is an option of the proof.
     """
 
     boot: str = field(default_factory=_boot)
     offset: float = field(default_factory=lambda: time.time() - time.monotonic())
 
     def here(self) -> Clock:
-        """The clock as this process must use it."""
+        """Returns the clock that this process must use."""
         return self if self.boot == _boot() else Clock()
 
     def now(self) -> float:
-        """The time."""
+        """Returns the time."""
         return time.monotonic() + self.offset
 
 
@@ -41,10 +41,10 @@ class Plan:
     target: str
     """``sidecar``, ``rest`` or ``echo``."""
     address: str
-    """``host:port`` of a sidecar or an echo, the URL of an admin API."""
+    """``host:port`` of a sidecar or an echo; the URL of an admin API."""
     namespace: str
     prefix: str
-    """What the topics' local names begin with, so that a run has topics of its own."""
+    """How the topics' local names begin; each run has its own topics."""
     scenario: Scenario
     workers: int
     phase: str = ""
@@ -56,18 +56,18 @@ class Plan:
     seed: int = 1
     clock: Clock = field(default_factory=Clock)
     progress: tuple[str, int] | None = None
-    """Where to tell how far one is (UDP)."""
+    """The address to which workers report their progress (UDP)."""
 
     def topic(self, number: int) -> str:
-        """A topic's full name."""
+        """Returns a topic's full name."""
         return f"persistent://{self.namespace}/{self.prefix}-{number}"
 
     @property
     def mine(self) -> str:
-        """What the full names of this run's topics begin with."""
+        """How the full names of this run's topics begin."""
         return f"persistent://{self.namespace}/{self.prefix}-"
 
     def share(self, worker: int) -> int:
-        """How many of the operations are a worker's."""
+        """Returns how many of the operations a worker makes."""
         total = self.scenario.topics if self.fill else self.scenario.operations
         return total // self.workers + (worker < total % self.workers)

@@ -1,4 +1,4 @@
-"""How far everybody is: workers send small datagrams to the driver. One that is lost only makes the display late."""
+"""The progress of all workers, which send small datagrams to the driver. A lost datagram only delays the display."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 _EVERY_SECONDS = 0.5
 
 
-class Teller:
+class ProgressSender:
     """A worker's side. Telling costs a comparison most of the time."""
 
     def __init__(self, worker: int, to: tuple[str, int] | None) -> None:
-        """``to``: the driver; None: nobody listens."""
+        """``to``: the driver's address; None: progress is not shown."""
         self._worker = worker
         self._to = to
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -23,7 +23,7 @@ class Teller:
         self._done = 0
 
     def advance(self, done: int = 1) -> None:
-        """So many operations more are done."""
+        """Counts operations that are done."""
         self._done += done
         now = time.monotonic()
         if self._to is not None and now >= self._next:
@@ -34,11 +34,11 @@ class Teller:
                 self._to = None  # the driver can't be reached from here: the run goes on without a display
 
     def close(self) -> None:
-        """Gives the socket back."""
+        """Closes the socket."""
         self._socket.close()
 
 
-class Listener:
+class ProgressReceiver:
     """The driver's side: calls ``show`` with the sum of what the workers have told, from a thread of its own."""
 
     def __init__(self, host: str, show: Callable[[int], None]) -> None:
@@ -54,7 +54,7 @@ class Listener:
         self.address: tuple[str, int] = self._socket.getsockname()
 
     def reset(self) -> None:
-        """A new stage begins."""
+        """Begins a new stage."""
         self._done.clear()
 
     def _run(self) -> None:
@@ -65,7 +65,7 @@ class Listener:
             except TimeoutError:
                 continue
             except ValueError:
-                continue  # not ours
+                continue  # not a datagram of a worker
             self._show(sum(self._done.values()))
 
     def close(self) -> None:

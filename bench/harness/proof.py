@@ -1,7 +1,7 @@
-"""Spark judges the records: the promises hold, or here is where they were broken.
+"""Spark judges the records: all promises hold, or the proof shows where they were broken.
 
-Every promise is about one policy key, or about the bookmarks of a watch, which stand for all keys. So records are dealt to shards by
-topic, the watches' bookmarks to every shard, and each shard is judged on its own by the validators that the simulation uses too.
+Every promise is about one policy key, or about the bookmarks of a watch, which stand for all keys. So records are distributed to shards by
+topic, the bookmarks of watches to every shard, and the validators that the simulation uses too judge each shard separately.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .records import SCHEMA, rows
 
 _CALLS = ("update", "delete", "read")
 _WATCHES = ("watch", "change", "bookmark", "status")
-_RECALLED = ("head",)
+_FROM_HISTORY = ("head",)
 _EXAMPLES = 5
-"""Of each promise and shard; the rest is counted."""
+"""How many examples of each promise and shard are kept; the others are only counted."""
 _VERDICTS = pa.schema(
     [
         pa.field("promise", pa.string()),
@@ -38,28 +38,28 @@ _VERDICTS = pa.schema(
 
 
 class Verdict(NamedTuple):
-    """What became of one promise."""
+    """The result for one promise."""
 
     promise: str
     """The validator's name."""
     about: str
     broken: int
-    """How often it was broken; a bookmark's breach may be counted by several shards."""
+    """How often the promise was broken; several shards may count the same breach of a bookmark."""
     examples: list[str]
 
 
 class Proof(NamedTuple):
-    """What was judged, and how."""
+    """The results for all promises, and how much was judged."""
 
     verdicts: list[Verdict]
     calls: int
     deliveries: int
     keys: int
-    """Policy keys of which the log knows anything."""
+    """Policy keys that occur in the log."""
 
     @property
     def holds(self) -> bool:
-        """Whether no promise was broken, and something was judged."""
+        """Whether no promise was broken, and at least one was judged."""
         return self.calls > 0 and self.keys > 0 and not any(verdict.broken for verdict in self.verdicts)
 
 
@@ -67,13 +67,13 @@ def prove(records: DataFrame, shards: int, skew: float = 0.0) -> Proof:
     """Judges all promises.
 
     Args:
-        records: everything that was recorded of a sidecar.
-        shards: how many parts are judged apart; about as many as there are cores.
+        records: all records of a sidecar.
+        shards: the number of parts that are judged separately; about as many as there are cores.
         skew: how many seconds the clocks of the workers' machines may be apart.
     """
     everywhere = F.sequence(F.lit(0), F.lit(shards - 1))
     shard = F.when(F.col("topic").isNull(), everywhere).otherwise(F.array(F.pmod(F.hash("topic"), F.lit(shards))))
-    dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES, *_RECALLED)).select("*", F.explode(shard).alias("shard"))
+    dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES, *_FROM_HISTORY)).select("*", F.explode(shard).alias("shard"))
 
     def judge(table: pa.Table) -> pa.Table:
         return judge_shard(table, skew)
@@ -85,7 +85,7 @@ def prove(records: DataFrame, shards: int, skew: float = 0.0) -> Proof:
 
 
 def judge_shard(table: pa.Table, skew: float = 0.0) -> pa.Table:
-    """Judges one shard: a row for each promise."""
+    """Judges one shard. Returns a row for each promise."""
     records = list(rows(table.select(SCHEMA.names)))
     history = history_of(records, skew)
     timeline = Timeline(history)

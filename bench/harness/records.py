@@ -1,6 +1,6 @@
-"""What is recorded: every call, every watch stream and every message of it, in one table.
+"""The records of a run, in one table: every call, every watch stream and every message of it.
 
-Times are seconds of the run's clock (``plan.Clock``). Columns that say nothing about a kind of record are null.
+Times are seconds of the run's clock (``plan.Clock``). Columns that do not apply to a kind of record are null.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Record(NamedTuple):
     worker: int
     client: str
     start: float
-    """When a call was sent, a stream opened, a message came."""
+    """When the call was sent, the stream opened, or the message arrived."""
     end: float | None = None
-    """When the answer came or the stream ended; null if none came."""
+    """When the answer came or the stream ended; null if no answer came."""
     code: str = "OK"
-    """gRPC's name of the status; of a watch that its client ended: OK."""
+    """The name of gRPC's status; OK for a watch that its client ended."""
     reason: str = ""
-    """The ErrorInfo's reason."""
+    """The reason in the ErrorInfo."""
     topic: str | None = None
     scope: int | None = None
     mask: Sequence[str] | None = None
@@ -38,23 +38,23 @@ class Record(NamedTuple):
     version: str | None = None
     previous: str | None = None
     document: bytes | None = None
-    """The serialized ``TopicPolicies``; null: there is none, or it was not told."""
+    """The serialized ``TopicPolicies``; null: there is no document, or it was not sent."""
     outcome: int | None = None
     repeated: bool | None = None
     at_least: str | None = None
     final: bool | None = None
-    """Whether a read was made at the end, when everything had come to rest."""
+    """Whether a read was made at the end, after all updates."""
     stream: str | None = None
-    """The stream of updates, or the watch, that it belongs to."""
+    """The stream of updates, or the watch, to which the record belongs."""
     sequence: int | None = None
-    """Its place there."""
+    """The record's place in its stream."""
     every: bool | None = None
     drained: bool | None = None
     """Whether a watch was open to the end."""
     synced: bool | None = None
     log: str | None = None
     positions: Sequence[str] | None = None
-    """A bookmark's, or the token that a watch resumed from."""
+    """The positions of a bookmark, or of the token from which a watch resumed."""
     partition: int | None = None
     position: str | None = None
     published: float | None = None
@@ -104,7 +104,7 @@ SPARK_SCHEMA = (
 
 
 def batches(records: list[Record]) -> Iterator[pa.RecordBatch]:
-    """Records in Arrow."""
+    """Returns records as Arrow batches."""
     for start in range(0, len(records), _BATCH):
         columns = zip(*records[start : start + _BATCH], strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
@@ -112,6 +112,6 @@ def batches(records: list[Record]) -> Iterator[pa.RecordBatch]:
 
 
 def rows(table: pa.Table) -> Iterator[Record]:
-    """The rows of a table that has these columns."""
+    """Yields the rows of a table that has these columns."""
     columns = [table.column(name).to_pylist() for name in SCHEMA.names]
     return map(Record._make, zip(*columns, strict=True))

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from . import figures
 from .limits import Limit, broadcast_limit, log_limit
 from .plan import Plan
-from .progress import Listener
+from .progress import ProgressReceiver
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Scenario
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
 ECHO_CALLS = 6_000
 BROADCAST_DELIVERIES = 40_000
 Show = Callable[[str, int, int], None]
-"""Told of a stage: its name, how many operations are done, of how many."""
+"""Called with the name of a stage, the number of operations that are done, and their total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a run is made."""
+    """The settings of a run."""
 
     scenario: Scenario
     workers: int
     directory: Path
-    """Where records go: ``directory/records``. Executors of other machines must reach it too."""
+    """Records are written to ``directory/records``. Executors on other machines must be able to reach it."""
     seed: int = 1
     skew: float = 0.0
     """How many seconds the clocks of the workers' machines may be apart."""
     limits: bool = True
     driver_host: str = "127.0.0.1"
-    """Where workers can tell the driver how far they are."""
+    """The driver's address, to which workers report their progress."""
     prefix: str = "load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that a run came to."""
+    """The results of a run."""
 
     target: str
     scenario: Scenario
@@ -61,9 +61,9 @@ class Report:
     fan_out: figures.FanOut | None
     limits: list[Limit]
     proof: Proof | None
-    """None: the target's answers carry nothing to prove with."""
+    """None: the target's answers carry nothing that can be proven."""
     loading_seconds: float | None
-    """From the first read of a namespace that nobody had loaded to its answer."""
+    """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
 
 
@@ -77,14 +77,14 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
     """
     began = time.monotonic()
     shutil.rmtree(options.directory / "records", ignore_errors=True)
-    listener_show = _Shown(show)
-    with contextlib.closing(Listener(options.driver_host, listener_show.tell)) as listener:
+    receiver_show = _Shown(show)
+    with contextlib.closing(ProgressReceiver(options.driver_host, receiver_show.tell)) as receiver:
         limits: list[Limit] = []
         echo_total: list[figures.Total] = []
         if options.limits:
             with running("-m", "bench.echo", "PORT") as echo:
-                plan = _echo(options, echo.address, listener.address)
-                records = _drive(spark, plan, options, listener, listener_show, "the empty echo")
+                plan = _echo(options, echo.address, receiver.address)
+                records = _drive(spark, plan, options, receiver, receiver_show, "the empty echo")
                 echo_total = figures.totals(records.filter("phase = 'steady'"))
             limits = [
                 Limit("echo", each["per_second"], f"empty calls, {options.scenario.clients} in flight a worker") for each in echo_total
@@ -96,8 +96,8 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
             elif target.service_url:
                 limits.append(log_limit(target))
         load: DataFrame | None = None
-        for plan, name in _stages(target, options, listener.address):
-            made = _drive(spark, plan, options, listener, listener_show, name)
+        for plan, name in _stages(target, options, receiver.address):
+            made = _drive(spark, plan, options, receiver, receiver_show, name)
             load = made if load is None else load.unionByName(made)
     assert load is not None, "there is at least one stage"
     load = load.cache()
@@ -117,7 +117,7 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
 
 
 def _stages(target: Target, options: Options, progress: tuple[str, int]) -> Iterator[tuple[Plan, str]]:
-    """What is driven, one after the other; between two stages of a cold start the service is started anew."""
+    """Yields the stages of the load; between the two stages of a cold start the service is restarted."""
     plan = Plan(
         target=target.kind,
         address=target.address,
@@ -154,9 +154,9 @@ def _echo(options: Options, address: str, progress: tuple[str, int]) -> Plan:
     )
 
 
-def _drive(spark: SparkSession, plan: Plan, options: Options, listener: Listener, shown: _Shown, name: str) -> DataFrame:
+def _drive(spark: SparkSession, plan: Plan, options: Options, receiver: ProgressReceiver, shown: _Shown, name: str) -> DataFrame:
     """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    listener.reset()
+    receiver.reset()
     shown.stage(name, plan.scenario.topics if plan.fill else plan.scenario.operations)
     path = str(options.directory / "records" / f"{plan.target}-{plan.phase or 'load'}")
     parts = spark.range(0, plan.workers, 1, plan.workers)
@@ -165,7 +165,7 @@ def _drive(spark: SparkSession, plan: Plan, options: Options, listener: Listener
 
 
 def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
-    """One worker's task; gRPC is imported and used in its process only."""
+    """Runs one worker's task; only its process imports and uses gRPC."""
     from pyspark import BarrierTaskContext  # noqa: PLC0415
 
     from .worker import work  # noqa: PLC0415
@@ -180,7 +180,7 @@ def _loading(records: DataFrame) -> float | None:
 
 
 class _Shown:
-    """Passes on how far the present stage is."""
+    """Passes on the progress of the present stage."""
 
     def __init__(self, show: Show) -> None:
         self._show = show

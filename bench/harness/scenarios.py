@@ -1,4 +1,4 @@
-"""What a run does, by name."""
+"""The kinds of load, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Scenario:
     name: str
     about: str
     operations: int
-    """How many, all workers together, unless a run says otherwise."""
+    """The number of operations of all workers together, unless the run sets another one."""
     topics: int
     clients: int
     """Requests in flight per worker."""
@@ -21,19 +21,19 @@ class Scenario:
     deletes: float = 0.0
     """The share of updates that delete the document."""
     impatient: float = 0.0
-    """The share of updates whose caller waits for hardly any time, so that it does not know what became of them."""
+    """The share of updates whose caller uses a very short timeout, so that it does not learn the outcome."""
     watchers: int = 0
     """LATEST watchers of the namespace, all workers together, beside the auditor."""
     restless: float = 0.0
-    """How often a watcher cancels its stream and resumes, per change that it was sent."""
+    """The probability, per message with changes, that a watcher cancels its stream and resumes."""
     streamed: bool = False
-    """Whether updates go over UpdatePolicies streams instead of calls of their own."""
+    """Whether updates are sent over UpdatePolicies streams instead of single calls."""
     bookmark_seconds: int = 1
     cold: bool = False
-    """Whether the topics are filled first, the service is started anew, and the operations then meet a namespace that is not loaded."""
+    """Whether the topics are filled first and the service is restarted, so that the operations meet a namespace that is not loaded."""
 
     def scaled(self, operations: int | None, topics: int | None, watchers: int | None) -> Scenario:
-        """The same with other numbers, where they are given."""
+        """Returns the scenario with other numbers, where they are given."""
         return replace(
             self,
             operations=operations or self.operations,

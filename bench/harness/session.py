@@ -1,4 +1,4 @@
-"""A Spark session for the harness, on whatever master it is given."""
+"""A Spark session for the harness, on any master."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PACKAGES = (
 
 @contextlib.contextmanager
 def session(master: str, memory: str = "1g") -> Iterator[SparkSession]:
-    """A session that is stopped at the end.
+    """Runs a session, and stops it at the end.
 
-    Executors of another machine get this project's modules as a zip file; what else they need is in ``requirements`` (the extra ``spark``).
+    Executors on another machine get this project's modules as a zip file; their other needs are in ``requirements`` (the extra ``spark``).
 
     Args:
         master: ``local[2]``, or any cluster's.
@@ -61,7 +61,7 @@ def session(master: str, memory: str = "1g") -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def modules_of(local: bool, directory: Path) -> Iterator[Path | None]:
-    """Makes this project's modules importable by executors: by their path on this machine, as an archive elsewhere."""
+    """Makes this project's modules importable for executors: by their path on this machine, as an archive elsewhere."""
     if local:
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, _ROOTS), *filter(None, [before])])

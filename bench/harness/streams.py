@@ -1,4 +1,4 @@
-"""Updates over UpdatePolicies: one stream a client, a window of changes on it, and what there is room for in one message."""
+"""Updates over UpdatePolicies: one stream per client, with a window of changes, and as many changes per message as the window allows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from topicpolicies.errors import from_status
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .calls import Desk, Wish, answered_update
-from .progress import Teller
+from .calls import Wish, WorkerContext, answered_update
+from .progress import ProgressSender
 from .records import Record
 from .traffic import edit_json
 
 WINDOW = 256
-"""Changes of one stream that wait for their results."""
+"""Changes of one stream that may wait for their results."""
 
 
-async def pipeline(desk: Desk, channel: grpc.aio.Channel, name: str, wishes: list[Wish], phase: str, teller: Teller) -> None:
+async def pipeline(
+    context: WorkerContext, channel: grpc.aio.Channel, name: str, wishes: list[Wish], phase: str, progress: ProgressSender
+) -> None:
     """Sends updates over one stream, in their order, and records each with its answer.
 
     Raises:
@@ -37,7 +39,7 @@ async def pipeline(desk: Desk, channel: grpc.aio.Channel, name: str, wishes: lis
             for sequence, wish in batch:
                 request.changes.add(sequence=sequence, update=wish.update())
                 waiting[sequence] = Record(
-                    "update", phase, desk.worker, name, desk.now(), topic=wish.topic, scope=1, mask=wish.draft.mask,
+                    "update", phase, context.worker, name, context.now(), topic=wish.topic, scope=1, mask=wish.draft.mask,
                     edit=edit_json(wish.draft.edit), request_id=wish.request_id, stream=name, sequence=sequence,
                 )  # fmt: skip
             await call.write(request)
@@ -53,12 +55,12 @@ async def pipeline(desk: Desk, channel: grpc.aio.Channel, name: str, wishes: lis
                 record = waiting.pop(result.sequence)
                 if result.HasField("error"):
                     error = from_status(result.error.code, result.error.message, result.error.details)
-                    desk.records.append(record._replace(end=desk.now(), code=error.code.name, reason=error.reason))
+                    context.records.append(record._replace(end=context.now(), code=error.code.name, reason=error.reason))
                 else:
-                    desk.records.append(answered_update(record, result.updated, desk.now()))
-                teller.advance()
+                    context.records.append(answered_update(record, result.updated, context.now()))
+                progress.advance()
             room.set()
         await sending
     finally:
         sending.cancel()
-    desk.records.extend(waiting.values())
+    context.records.extend(waiting.values())

@@ -12,7 +12,7 @@ from .run import Report
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """What was reached, as shares of the limits of the same run."""
+    """Returns the results as shares of the limits of the same run."""
     limits = {limit.name: limit.per_second for limit in report.limits}
     changes = [each for each in report.totals if each["kind"] in ("update", "rest") and each["phase"] in ("steady", "fill")]
     found = {}
@@ -26,7 +26,7 @@ def ratios(report: Report) -> dict[str, float]:
 
 
 def as_json(reports: list[Report]) -> str:
-    """For programs."""
+    """Returns the reports as JSON, for programs."""
     return json.dumps({"runs": [{**asdict(report), **_named(report), "ratios": ratios(report)} for report in reports]}, indent=2)
 
 
@@ -41,7 +41,7 @@ def _named(report: Report) -> dict[str, object]:
 
 
 def show(reports: list[Report], console: Console) -> None:
-    """For people."""
+    """Prints the reports as tables."""
     for report in reports:
         console.print(_calls(report))
         for limit in report.limits:

@@ -1,4 +1,4 @@
-"""The services that are measured, each started for one run unless it runs already."""
+"""The services that are measured; each is started for one run unless it already runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PAUSE_SECONDS = 0.01
 
 
 class Program:
-    """A program that listens on a port, in a process of its own; it keeps its port when it is started anew."""
+    """A program that listens on a port, in its own process; it keeps its port when it is restarted."""
 
     def __init__(self, *arguments: str, program: str = sys.executable) -> None:
-        """``program`` is Python or another one; ``ADDRESS`` and ``PORT`` in its arguments stand for where it is to listen."""
+        """``program`` is Python or another program; ``ADDRESS`` and ``PORT`` in its arguments stand for the address to listen on."""
         self._program = program
         self._port = free_port()
         self.address = f"127.0.0.1:{self._port}"
@@ -35,22 +35,22 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it and returns when connections are taken.
+        """Starts the program and returns when it accepts connections.
 
         Raises:
             RuntimeError: it ended, or did not get that far in time.
         """
         paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
-        # Lines of calls would come between those of the measurement; what they cost is measured by itself.
+        # The record of calls would mix with the output of the measurement; its cost is measured separately.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TOPICPOLICIES_CALL_RECORD": "off"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled: who starts it does not wait for that
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed server is compiled, so a start does not include that
         self._process = subprocess.Popen(
             [self._program, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         deadline = time.monotonic() + _READY_SECONDS
         host, _, port = self.address.rpartition(":")
         while time.monotonic() < deadline and self._process.poll() is None:
-            # Not `grpc.channel_ready_future`: its thread may still look at the channel when that is closed, and fails.
+            # Not `grpc.channel_ready_future`: its thread may still use the channel when that is closed, and fails.
             with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 0.5):
                 return
             time.sleep(_PAUSE_SECONDS)
@@ -59,24 +59,24 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Of its process; it was started."""
+        """The id of its process; the program was started."""
         assert self._process is not None, "started"
         return self._process.pid
 
     @property
     def processor_seconds(self) -> float:
-        """What it has used of the processors since it was started."""
+        """The processor time that the program has used since its start."""
         ticks = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def resident_bytes(self) -> int:
-        """What it has in memory now."""
+        """The resident memory of the program."""
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> None:
-        """SIGTERM, and waits."""
+        """Sends SIGTERM, and waits for the end."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(timeout=60)
@@ -85,7 +85,7 @@ class Program:
 
 @contextlib.contextmanager
 def running(*arguments: str, program: str = sys.executable) -> Iterator[Program]:
-    """A program for as long as the context lasts."""
+    """Runs a program for as long as the context lasts."""
     started = Program(*arguments, program=program)
     started.start()
     try:
@@ -95,13 +95,13 @@ def running(*arguments: str, program: str = sys.executable) -> Iterator[Program]
 
 
 class Restartable(Protocol):
-    """What can be started anew."""
+    """A program that can be restarted."""
 
     def start(self) -> None:
-        """Starts it."""
+        """Starts the program."""
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the program."""
 
 
 class Target(NamedTuple):
@@ -113,15 +113,15 @@ class Target(NamedTuple):
     address: str
     namespace: str
     program: Restartable | None = None
-    """Ours to stop and start; None: somebody else's."""
+    """The program, if this run may stop and start it; None: it was started by others."""
     service_url: str = ""
-    """Pulsar's, where the log is Pulsar's."""
+    """Pulsar's service URL, if the log is Pulsar's."""
     admin_url: str = ""
 
 
 @contextlib.contextmanager
 def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequence[str] = ()) -> Iterator[Target]:
-    """A sidecar on an embedded log of its own. ``module``: how its interpreter is called; tests run variants. ``options``: further ones."""
+    """Runs a sidecar on a new embedded log. ``module``: the interpreter's arguments; tests run variants. ``options``: further ones."""
     with tempfile.TemporaryDirectory() as directory:
         data = str(Path(directory) / "policies.db")
         with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data, *options) as program:
@@ -136,9 +136,9 @@ def pulsar(
     module: Sequence[str] = ("-m", "topicpolicies_server"),
     options: Sequence[str] = ("--allow-missing-topics",),
 ) -> Iterator[Target]:
-    """A sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
+    """Runs a sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
 
-    ``options``: further ones of the sidecar.
+    ``options``: further options of the sidecar.
     """
     with _broker(service_url, admin_url) as (service, admin):
         namespace = new_namespace(admin)
@@ -163,7 +163,7 @@ def pulsar(
 
 @contextlib.contextmanager
 def admin_rest(service_url: str, admin_url: str, prefix: str, topics: int) -> Iterator[Target]:
-    """A broker's own admin API, with topics to change. Without URLs a broker is started."""
+    """Provides a broker's own admin API, with topics to change. Without URLs a broker is started."""
     with _broker(service_url, admin_url) as (service, admin):
         namespace = new_namespace(admin)
         with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
@@ -173,7 +173,7 @@ def admin_rest(service_url: str, admin_url: str, prefix: str, topics: int) -> It
 
 
 def new_namespace(admin_url: str) -> str:
-    """A new namespace of the tenant ``public`` with a cluster that the tenant may use.
+    """Creates a namespace of the tenant ``public``, with a cluster that the tenant may use. Returns its name.
 
     Raises:
         httpx.HTTPStatusError: the broker refused it.

@@ -1,4 +1,4 @@
-"""Which request comes next, and what it should do to a document, told without the service's own code."""
+"""Which request comes next, and what it should do to a document, computed without the service's own code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DEFAULTS = {
 
 
 class Draft(NamedTuple):
-    """A change that is not addressed yet."""
+    """A change without a topic."""
 
     edit: Edit
     mask: tuple[str, ...]
@@ -44,7 +44,7 @@ class Draft(NamedTuple):
 
 
 class Traffic:
-    """Changes of one client. No two clients write the same values, so everybody's changes can be told apart."""
+    """The changes of one client. No two clients write the same values, so the changes of all clients can be distinguished."""
 
     def __init__(self, chance: random.Random, client: int, clients: int, deletes: float) -> None:
         """``deletes``: the share of deletions."""
@@ -64,13 +64,13 @@ class Traffic:
         )
 
     def draft(self) -> Draft:
-        """Any change."""
+        """Returns a change of any kind."""
         if self._chance.random() < self._deletes:
             return Draft(Edit(delete=True), (), TopicPolicies())
         return self._chance.choice(self._kinds)()
 
     def one_setting(self) -> Draft:
-        """A change of one plain setting."""
+        """Returns a change of one plain setting."""
         return self._scalar()
 
     def _new(self) -> int:
@@ -113,12 +113,12 @@ def _sets(values: dict[str, Value]) -> Draft:
 
 
 def edit_json(edit: Edit) -> str:
-    """What a change does, as it is recorded: the parts that say something."""
+    """Returns the effect of a change as it is recorded: the parts that are not empty."""
     return json.dumps({each.name: value for each in fields(edit) if (value := getattr(edit, each.name))})
 
 
 def edit_of(text: str) -> Edit:
-    """What a recorded change does."""
+    """Returns the effect of a recorded change."""
     parts = json.loads(text)
     for name in ("clears",):
         if name in parts:

@@ -1,7 +1,7 @@
 """Watches of a worker: every event becomes a record.
 
 The service sends all watchers the same bytes for a change, so each event is parsed once for all of them: a thousand watchers must not cost
-the machine a thousand times the parsing. How events are spread over messages differs.
+the machine a thousand times the parsing. The distribution of events over messages differs between watchers.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from bench.framing import records
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
 
-from .calls import Desk, policies_of
+from .calls import WorkerContext, policies_of
 from .records import Record
 
 AUDITOR = "auditor"
-"""Who follows every change: what it is told is the history that everything else is held against."""
+"""The client that follows every change: its events are the history with which everything else is compared."""
 METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 _PATIENCE_SECONDS = 60.0
 
 
 def events_of(message: bytes) -> Iterator[bytes]:
-    """The events of a ``WatchPoliciesResponse``, serialized: it is nothing but records of its only field."""
+    """Yields the serialized events of a ``WatchPoliciesResponse``, which consists only of records of its one field."""
     return (message[begin:end] for begin, end in records(message))
 
 
 @lru_cache(maxsize=4096)
 def _parsed(message: bytes) -> Record:
-    """An event as a record that lacks only who got it and when."""
+    """Returns an event as a record that lacks only its receiver and the time."""
     event = service_pb2.WatchEvent.FromString(message)
     content = event.WhichOneof("content")
     if content == "change":
@@ -58,13 +58,13 @@ def _parsed(message: bytes) -> Record:
 
 
 class Token(NamedTuple):
-    """Where a watcher stands."""
+    """The place from which a watcher can resume."""
 
     log: str
     positions: tuple[str, ...]
 
     def folded(self, change: Record) -> Token:
-        """With a change that was delivered after SYNCED."""
+        """Returns the token after a change that was delivered after SYNCED."""
         if not change.position or change.partition is None:
             return self
         positions = [*self.positions, *[""] * (change.partition + 1 - len(self.positions))]
@@ -73,11 +73,11 @@ class Token(NamedTuple):
 
 
 class Watcher:
-    """Keeps one watch open until everything has come to rest, and resumes it when it ends before."""
+    """Keeps one watch open until the load has ended, and resumes it if it ends before."""
 
-    def __init__(self, desk: Desk, channel: grpc.aio.Channel, name: str, phase: str, chance: random.Random | None) -> None:
+    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, phase: str, chance: random.Random | None) -> None:
         """``chance``: decides when it cancels and resumes; None: never."""
-        self._desk = desk
+        self._context = context
         self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
         self._name = name
         self._phase = phase
@@ -85,32 +85,32 @@ class Watcher:
         self._token: Token | None = None
         self._streams = 0
         self._stream: Record | None = None
-        """The stream that is open. After a reset it counts as another one, that began with a snapshot."""
+        """The open stream. After a reset it counts as another stream, which began with a snapshot."""
         self._told = 0
         """Events of it."""
-        self._rested = 0.0
+        self._draining_since = 0.0
         self.synced = asyncio.Event()
         """It has its first snapshot."""
-        self.missed = False
-        """Whether it could not go on where it was."""
+        self.was_reset = False
+        """Whether the service has reset it, so that it may have missed changes."""
 
-    def rest(self) -> None:
-        """Everything has come to rest: it waits for a bookmark that says what the one before it said.
+    def drain(self) -> None:
+        """Makes the watch end with the next bookmark that equals the one before it; the load must have ended.
 
-        The first may have been on its way for long, where this process is busy; between two that are alike nothing was sent.
+        The first may have been on its way for long, where this process is busy; between two that are equal nothing was sent.
         """
-        self._rested = self._desk.now()
+        self._draining_since = self._context.now()
 
     async def run(self) -> None:
         """Watches."""
-        began = self._desk.now()
+        began = self._context.now()
         while not await self._watch():
-            if self._rested and self._desk.now() > max(began, self._rested) + _PATIENCE_SECONDS:
+            if self._draining_since and self._context.now() > max(began, self._draining_since) + _PATIENCE_SECONDS:
                 return
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> bool:
-        """One stream; whether it was open to the end."""
+        """Follows one stream. Returns whether it was open to the end."""
         self._begin()
         call = self._open(self._request().SerializeToString())
         drained = False
@@ -122,67 +122,69 @@ class Watcher:
             self._stream = self._stream._replace(code=error.code().name, reason=said.reason)
         finally:
             call.cancel()
-            self._end(drained=drained and not self._desk.plan.fill)  # after filling, the run goes on
+            self._end(drained=drained and not self._context.plan.fill)  # after filling, the run goes on
         return drained
 
     def _begin(self) -> None:
-        desk, token = self._desk, self._token
+        context, token = self._context, self._token
         self._streams += 1
         self._told = 0
         self._stream = Record(
-            "watch", self._phase, desk.worker, self._name, desk.now(), stream=f"{self._name}/{self._phase}/{self._streams}",
+            "watch", self._phase, context.worker, self._name, context.now(), stream=f"{self._name}/{self._phase}/{self._streams}",
             sequence=self._streams, every=self._name == AUDITOR, log=token.log if token is not None else None,
             positions=token.positions if token is not None else None, drained=False,
         )  # fmt: skip
 
     def _end(self, *, drained: bool) -> None:
         assert self._stream is not None, "it has begun"
-        self._desk.records.append(self._stream._replace(end=self._desk.now(), drained=drained))
+        self._context.records.append(self._stream._replace(end=self._context.now(), drained=drained))
 
     async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bool:
         """Records what comes; whether everything has come to rest."""
-        restless = self._desk.plan.scenario.restless
+        restless = self._context.plan.scenario.restless
         marked = False
         async for message in call:
-            now = self._desk.now()
+            now = self._context.now()
             changed = False
             for event in events_of(message):
                 told = _parsed(event)
                 if told.kind == "reset":
                     self._end(drained=False)
-                    self._token, self.missed = None, True
+                    self._token, self.was_reset = None, True
                     self._begin()
                     continue
                 before = self._token
                 self._take(told, now)
                 if told.kind == "bookmark":
                     marked, alike = True, marked and before == self._token
-                    if self._rested and alike:
+                    if self._draining_since and alike:
                         return True
                 elif told.kind == "change":
                     marked, changed = False, True
-            if changed and self._chance is not None and not self._rested and self._chance.random() < restless:
+            if changed and self._chance is not None and not self._draining_since and self._chance.random() < restless:
                 return False
         return False
 
     def _take(self, told: Record, now: float) -> None:
         """Records an event, and what it says of the place."""
-        desk, stream = self._desk, self._stream
+        context, stream = self._context, self._stream
         assert stream is not None, "it has begun"
         self._told += 1
         if told.kind == "change":
             if self._token is not None:
                 self._token = self._token.folded(told)
-            if told.topic is None or not told.topic.startswith(desk.plan.mine):
+            if told.topic is None or not told.topic.startswith(context.plan.mine):
                 return  # of somebody else who uses this namespace
-        told = told._replace(start=now, client=self._name, phase=self._phase, worker=desk.worker, stream=stream.stream, sequence=self._told)
-        desk.records.append(told)
+        told = told._replace(
+            start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._told
+        )
+        context.records.append(told)
         if told.kind == "bookmark":
             self._token = Token(told.log or "", tuple(told.positions or ()))
             self.synced.set()
 
     def _request(self) -> service_pb2.WatchPoliciesRequest:
-        plan = self._desk.plan
+        plan = self._context.plan
         request = service_pb2.WatchPoliciesRequest(
             namespaces=[plan.namespace],
             mode=service_pb2.WATCH_MODE_EVERY if self._name == AUDITOR else service_pb2.WATCH_MODE_LATEST,

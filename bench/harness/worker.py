@@ -1,7 +1,7 @@
 """One worker: one process, one event loop, one connection, its clients and its watchers.
 
-All workers begin together and end together (``barrier``), so that what is measured is everybody's load, and what comes last has really come
-to rest.
+All workers begin together and end together (``barrier``), so that the measurement is of the load of all workers, and the final reads come
+after all updates have ended.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Protocol
 import grpc
 import httpx
 
-from .calls import Caller, Desk, EchoCaller, RestCaller, Wish
+from .calls import Caller, EchoCaller, RestCaller, Wish, WorkerContext
 from .plan import Plan
-from .progress import Teller
-from .recall import recall
+from .progress import ProgressSender
 from .records import Record
+from .sidecar_history import record_history
 from .streams import pipeline
 from .traffic import Traffic
 from .watching import AUDITOR, Watcher
@@ -31,8 +31,8 @@ _FINAL_READERS = 16
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
 
 
-class _OneByOne(Protocol):
-    async def one(self, phase: str) -> None:
+class _SequentialClient(Protocol):
+    async def next_operation(self, phase: str) -> None:
         """The next operation."""
 
 
@@ -40,7 +40,7 @@ def work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[Record]
     """Does a worker's share of a stage.
 
     Args:
-        plan: what is to be done.
+        plan: the stage.
         worker: this worker's number.
         barrier: returns when every worker has called it.
     """
@@ -48,8 +48,8 @@ def work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[Record]
 
 
 async def _work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[Record]:
-    desk = Desk(plan, worker, plan.clock.here().now)
-    teller = Teller(worker, plan.progress)
+    context = WorkerContext(plan, worker, plan.clock.here().now)
+    progress = ProgressSender(worker, plan.progress)
 
     async def together() -> None:
         await asyncio.to_thread(barrier)
@@ -59,50 +59,54 @@ async def _work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[
             limits = httpx.Limits(max_connections=plan.scenario.clients)
             async with httpx.AsyncClient(base_url=plan.address, timeout=60, trust_env=False, limits=limits) as http:
                 chances = (random.Random(f"{plan.seed} {worker} {n}") for n in itertools.count())
-                rest = [RestCaller(desk, http, f"{worker}.{n}", next(chances)) for n in range(plan.scenario.clients)]
+                rest = [RestCaller(context, http, f"{worker}.{n}", next(chances)) for n in range(plan.scenario.clients)]
                 await together()
-                await _traffic(plan, worker, rest, teller)
-            return desk.records
+                await _traffic(plan, worker, rest, progress)
+            return context.records
         async with grpc.aio.insecure_channel(plan.address, options=_OPTIONS) as channel:
             await asyncio.wait_for(channel.channel_ready(), 60)
             if plan.target == "echo":
                 await together()
-                await _traffic(plan, worker, [EchoCaller(desk, channel, f"{worker}.{n}") for n in range(plan.scenario.clients)], teller)
+                await _traffic(
+                    plan, worker, [EchoCaller(context, channel, f"{worker}.{n}") for n in range(plan.scenario.clients)], progress
+                )
             else:
-                await _sidecar(desk, channel, together, teller)
-        return desk.records
+                await _sidecar(context, channel, together, progress)
+        return context.records
     finally:
-        teller.close()
+        progress.close()
 
 
-async def _sidecar(desk: Desk, channel: grpc.aio.Channel, together: Callable[[], Awaitable[None]], teller: Teller) -> None:
-    plan = desk.plan
-    watchers = [Watcher(desk, channel, *each) for each in _watchers(plan, desk.worker)]
+async def _sidecar(
+    context: WorkerContext, channel: grpc.aio.Channel, together: Callable[[], Awaitable[None]], progress: ProgressSender
+) -> None:
+    plan = context.plan
+    watchers = [Watcher(context, channel, *each) for each in _watchers(plan, context.worker)]
     async with asyncio.TaskGroup() as group:
         for watcher in watchers:
             group.create_task(watcher.run())
-        # A namespace that nobody has loaded is asked for by everybody at once; otherwise all watchers are there when the load begins.
+        # In a cold start all clients call a namespace that is not loaded at once; otherwise all watchers are there when the load begins.
         if not plan.scenario.cold or plan.fill:
             await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
         await together()
-        callers = [_caller(desk, channel, number) for number in range(plan.scenario.clients)]
+        callers = [_caller(context, channel, number) for number in range(plan.scenario.clients)]
         if plan.fill or plan.scenario.streamed:
-            await _streams(desk, channel, teller)
+            await _streams(context, channel, progress)
         else:
-            await _traffic(plan, desk.worker, callers, teller)
+            await _traffic(plan, context.worker, callers, progress)
         await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
         await together()
         if not plan.fill:  # after filling, the run goes on
-            await _final_reads(desk, callers)
+            await _final_reads(context, callers)
         for watcher in watchers:
-            watcher.rest()
-    if plan.audited and desk.worker == 0 and watchers[0].missed:
-        await recall(desk, channel, AUDITOR)
+            watcher.drain()
+    if plan.audited and context.worker == 0 and watchers[0].was_reset:
+        await record_history(context, channel, AUDITOR)
     await together()
 
 
 def _watchers(plan: Plan, worker: int) -> Iterator[tuple[str, str, random.Random | None]]:
-    """The watchers of a worker: name, phase, and what makes it restless."""
+    """Yields the watchers of a worker: name, phase, and the generator of a restless one."""
     phase = plan.phase or "load"
     if plan.audited and worker == 0:
         yield AUDITOR, phase, None
@@ -112,52 +116,52 @@ def _watchers(plan: Plan, worker: int) -> Iterator[tuple[str, str, random.Random
             yield f"watcher {number}", phase, random.Random(f"{plan.seed} watcher {number}") if restless else None
 
 
-def _caller(desk: Desk, channel: grpc.aio.Channel, number: int) -> Caller:
-    plan = desk.plan
-    name = f"{desk.worker}.{number}"
+def _caller(context: WorkerContext, channel: grpc.aio.Channel, number: int) -> Caller:
+    plan = context.plan
+    name = f"{context.worker}.{number}"
     chance = random.Random(f"{plan.seed} {plan.phase} {name}")
     every = plan.scenario.clients * plan.workers
-    traffic = Traffic(chance, desk.worker * plan.scenario.clients + number, every, plan.scenario.deletes)
-    return Caller(desk, channel, name, traffic, chance)
+    traffic = Traffic(chance, context.worker * plan.scenario.clients + number, every, plan.scenario.deletes)
+    return Caller(context, channel, name, traffic, chance)
 
 
-async def _traffic(plan: Plan, worker: int, clients: Sequence[_OneByOne], teller: Teller) -> None:
+async def _traffic(plan: Plan, worker: int, clients: Sequence[_SequentialClient], progress: ProgressSender) -> None:
     """The worker's share, by all its clients together."""
     share = plan.share(worker)
     numbers = iter(range(share))
 
-    async def client(each: _OneByOne) -> None:
+    async def client(each: _SequentialClient) -> None:
         for number in numbers:
-            await each.one(plan.phase or ("warm-up" if number < share * WARM_UP else "steady"))
-            teller.advance()
+            await each.next_operation(plan.phase or ("warm-up" if number < share * WARM_UP else "steady"))
+            progress.advance()
 
     await asyncio.gather(*map(client, clients))
 
 
-async def _streams(desk: Desk, channel: grpc.aio.Channel, teller: Teller) -> None:
+async def _streams(context: WorkerContext, channel: grpc.aio.Channel, progress: ProgressSender) -> None:
     """The worker's share over streams, one a client."""
-    plan = desk.plan
-    chance = random.Random(f"{plan.seed} {plan.phase} streams {desk.worker}")
+    plan = context.plan
+    chance = random.Random(f"{plan.seed} {plan.phase} streams {context.worker}")
     clients = plan.scenario.clients
-    traffic = Traffic(chance, desk.worker, plan.workers, 0.0)
-    share = plan.share(desk.worker)
+    traffic = Traffic(chance, context.worker, plan.workers, 0.0)
+    share = plan.share(context.worker)
     if plan.fill:
-        topics = [plan.topic(number) for number in range(desk.worker, plan.scenario.topics, plan.workers)]
+        topics = [plan.topic(number) for number in range(context.worker, plan.scenario.topics, plan.workers)]
     else:
         topics = [plan.topic(chance.randrange(plan.scenario.topics)) for _ in range(share)]
     wishes = [Wish(topic, traffic.one_setting()) for topic in topics]
     await asyncio.gather(
         *(
-            pipeline(desk, channel, f"{desk.worker}.{plan.phase}.{number}", wishes[number::clients], plan.phase or "steady", teller)
+            pipeline(context, channel, f"{context.worker}.{plan.phase}.{number}", wishes[number::clients], plan.phase or "steady", progress)
             for number in range(clients)
         )
     )
 
 
-async def _final_reads(desk: Desk, callers: list[Caller]) -> None:
+async def _final_reads(context: WorkerContext, callers: list[Caller]) -> None:
     """What everybody sees when everything has come to rest; of very many topics a sample."""
-    plan = desk.plan
-    topics = range(desk.worker, plan.scenario.topics, plan.workers)
+    plan = context.plan
+    topics = range(context.worker, plan.scenario.topics, plan.workers)
     numbers = iter(topics[:: max(1, len(topics) // 1_000)])
 
     async def reader(caller: Caller) -> None:

@@ -11,7 +11,7 @@ from bench.plots.drawn import stale, write
 
 
 def main() -> int:
-    """Draws, or checks; 1 if a plot is not what the page says."""
+    """Draws, or checks. Returns 1 if a plot differs from the page."""
     parser = argparse.ArgumentParser(
         prog="python3 dev.py bench plots", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What is drawn of which block of the page."""
+"""The plots: which block of the page is drawn, and how."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .svg import Bar, bars, curves
 from .tables import Table, number, tables
 
 FOLDER = "plots"
-"""Beside the page."""
+"""The folder of the plots, beside the page."""
 
 
 class Plot(NamedTuple):
-    """One plot: of the first table of a command's block that has these columns."""
+    """One plot, of the first table of a command's block that has these columns."""
 
     file: str
     command: str
@@ -28,7 +28,7 @@ class Plot(NamedTuple):
 def _reached(title: str, table: Table) -> str:
     rows = []
     for name, ours, ratio, wanted, state in zip(*map(table.column, ("figure", "ours", "ratio", "wanted", "reached")), strict=True):
-        told = ours if wanted.split()[2:] else ratio  # a bound with a unit is one of our own figure
+        told = ours if wanted.split()[2:] else ratio  # a bound with a unit applies to our own figure, not to the ratio
         bound, value = number(wanted), number(told)
         if bound is None:
             continue
@@ -42,7 +42,7 @@ def _reached(title: str, table: Table) -> str:
 
 
 def _over(x: str, y: str, names: Mapping[str, str], *, from_zero: bool = False) -> Callable[[str, Table], str]:
-    """Curves of some columns over another one."""
+    """Returns a function that draws curves of some columns over another one."""
 
     def draw(title: str, table: Table) -> str:
         series = {name: _points(table.column(x), table.column(column)) for column, name in names.items()}
@@ -100,7 +100,7 @@ PLOTS = (
 
 
 def drawings(document: str) -> dict[str, str]:
-    """The plots of a page by file; none of a block that was not measured yet."""
+    """Returns the plots of a page by file; none for a block that was not measured yet."""
     found = {}
     for plot in PLOTS:
         table = _table(plot, document)
@@ -110,7 +110,7 @@ def drawings(document: str) -> dict[str, str]:
 
 
 def linked(document: str) -> str:
-    """The page with each plot that can be drawn behind the figures that it shows."""
+    """Returns the page with each plot that can be drawn placed behind the figures that it shows."""
     for plot in PLOTS:
         link = f"![{plot.title}]({FOLDER}/{plot.file})\n"
         if _table(plot, document) is not None and link not in document:
@@ -119,7 +119,7 @@ def linked(document: str) -> str:
 
 
 def write(path: Path) -> None:
-    """Draws all plots of a page, and puts them into it; plots of nothing are removed."""
+    """Draws all plots of a page, and puts them into it; removes plots without figures."""
     document = path.read_text()
     folder = path.parent / FOLDER
     made = drawings(document)
@@ -134,7 +134,7 @@ def write(path: Path) -> None:
 
 
 def stale(path: Path) -> list[str]:
-    """The plots that are not what the page says, or that it does not show, or of which it says nothing."""
+    """Returns the plots that differ from the page's figures, or have none; and the page, if it does not show a plot."""
     document, folder = path.read_text(), path.parent / FOLDER
     made = drawings(document)
     there = {each.name: each.read_text() for each in folder.glob("*.svg")}

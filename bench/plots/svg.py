@@ -12,11 +12,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 250, 56, 48
 _HEIGHT = 380
 _ROW = 24
 _LABELS = 400
-"""Room for the names of bars."""
+"""The width for the names of bars."""
 _COLOURS = (("#0072b2", "#56b4e9"), ("#d55e00", "#ff9e4a"), ("#009e73", "#3ddc97"), ("#b3437e", "#e69fc6"), ("#7a6a00", "#f0e442"))
-"""For light pages, and for dark ones; colours that most of the colour-blind tell apart."""
+"""For light pages, and for dark ones; colours that most colour-blind readers can distinguish."""
 _DASHES = ("", "7 4", "2 3")
-"""Where there are more curves than colours."""
+"""The styles of curves if there are more curves than colours."""
 
 
 class Bar(NamedTuple):
@@ -24,7 +24,7 @@ class Bar(NamedTuple):
 
     name: str
     value: float | None
-    """In units of the target; None: there is none, and ``text`` says why."""
+    """The value in units of the target; None: there is no value, and ``text`` says why."""
     text: str
     reached: bool = False
 
@@ -40,7 +40,7 @@ def _style() -> str:
 
 
 def _coloured(page: int) -> str:
-    """The colours for light pages (0) or for dark ones (1); without variables, which only browsers know."""
+    """Returns the colours for light pages (0) or for dark ones (1); without CSS variables, which only browsers support."""
     return "".join(f".curve.c{number}{{stroke:{pair[page]}}}.full.c{number}{{fill:{pair[page]}}}" for number, pair in enumerate(_COLOURS))
 
 
@@ -61,12 +61,12 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def bars(title: str, rows: Sequence[Bar], target: str) -> str:
-    """Bars beside each other, and a line at the target, which is 1; what goes far beyond it is cut at 2.
+    """Draws bars below each other, and a line at the target, which is 1; bars far beyond it are cut at 2.
 
     Args:
-        title: what they show.
+        title: what the bars show.
         rows: the bars, from the top.
-        target: what the line says.
+        target: the label of the line.
     """
     most = 2.0
     right = WIDTH - 170
@@ -90,14 +90,14 @@ def bars(title: str, rows: Sequence[Bar], target: str) -> str:
 
 
 def curves(title: str, x_name: str, y_name: str, series: Mapping[str, Sequence[tuple[float, float]]], *, from_zero: bool = False) -> str:
-    """Curves over a logarithmic scale, each with its name at its end.
+    """Draws curves over a logarithmic scale, each with its name at its end.
 
     Args:
-        title: what they show.
-        x_name: of the horizontal scale.
-        y_name: of the vertical one, which is logarithmic too.
+        title: what the curves show.
+        x_name: the name of the horizontal scale.
+        y_name: the name of the vertical scale, which is logarithmic too.
         series: the points of each curve, all positive.
-        from_zero: the vertical scale is not logarithmic, and begins with 0.
+        from_zero: whether the vertical scale is linear and begins with 0.
 
     Raises:
         ValueError: there is no point.
@@ -141,7 +141,7 @@ def curves(title: str, x_name: str, y_name: str, series: Mapping[str, Sequence[t
 
 
 def _names(ends: Sequence[tuple[float, float, str, int]], right: float) -> list[str]:
-    """The names of curves at their ends, none upon another."""
+    """Returns the names of curves at their ends, so that none overlaps another."""
     parts, free = [], 0.0
     for y, x, name, colour in sorted(ends):
         at = max(y, free)
@@ -152,7 +152,7 @@ def _names(ends: Sequence[tuple[float, float, str, int]], right: float) -> list[
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten, from below the lowest to above the highest; of a wide range the powers alone."""
+    """Returns 1, 2 and 5 times the powers of ten, from below the lowest to above the highest; for a wide range only the powers."""
     begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1.0,) if end - begin > 3 else (1.0, 2.0, 5.0)
     every = [step * 10.0**power for power in range(begin, end + 1) for step in steps]

@@ -29,6 +29,7 @@ TOPIC = "persistent://public/default/orders"
         "[::1]:1",
         "::1",
         "unix:/run/s",
+        "unix-abstract:s",
         "dns:localhost:1",
         "dns:///localhost:1",
         "ipv4:127.0.0.1:1,127.0.0.2:1",

@@ -12,7 +12,7 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.fault_service import HANGS, FaultService
-from topicpolicies.lines import Line
+from topicpolicies.connections import Connections
 from topicpolicies.retries import Attempts, RetryPolicy
 
 TOPIC = "persistent://public/default/orders"
@@ -161,15 +161,15 @@ def test_a_channel_that_is_closed_between_looking_and_calling_is_a_closed_client
     """Such a call gRPC refuses with ValueError: in a call, in a stream of changes, in a watch, and in a cache's thread."""
     escaped: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", escaped.append)
-    stub = Line.stub
+    stub = Connections.stub
 
-    def overtaken(line: Line, address: str) -> Any:
-        found = stub(line, address)
-        line.closed.set()
-        line.close()
+    def overtaken(connections: Connections, address: str) -> Any:
+        found = stub(connections, address)
+        connections.closed.set()
+        connections.close()
         return found
 
-    monkeypatch.setattr(Line, "stub", overtaken)
+    monkeypatch.setattr(Connections, "stub", overtaken)
     for begin in (
         lambda client: client.get(TOPIC),
         lambda client: client.update(TOPIC, max_producer_per_topic=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topicpolicies import Entry, ResumeToken, WatchMode, WatchToken
 from topicpolicies.v1 import service_pb2
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 
 NAMESPACE = "acme/orders"
 

@@ -9,7 +9,7 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.fault_service import HANGS, FaultService, serving
-from topicpolicies import lines
+from topicpolicies import connections
 
 NAMESPACE = "public/default"
 TOPIC = "persistent://public/default/orders"
@@ -32,14 +32,14 @@ async def read(client: tp.AsyncClient) -> int:
 async def test_what_was_under_way_goes_on_elsewhere_and_nobody_is_cancelled(
     address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[tp.AsyncClient], Awaitable[int]]
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
     leading = FaultService(NAMESPACE)
     leading.faults.append(HANGS)
     async with serving(leading) as leader, tp.AsyncClient(address, timeout=20) as client:
-        client._line.routes._leaders[NAMESPACE] = leader
+        client._connections.routes._leaders[NAMESPACE] = leader
         calling = asyncio.ensure_future(call(client))
         async with asyncio.timeout(20):
             while not leading.met:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
-        client._line.stub("127.0.0.1:1")  # another leader
+        client._connections.stub("127.0.0.1:1")  # another leader
         assert await asyncio.wait_for(asyncio.shield(calling), 20) == 1

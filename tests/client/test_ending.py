@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.client.fault_service import FaultService
-from topicpolicies.serving import ServingThreads
+from topicpolicies.stream_threads import StreamThreads
 
 TOPIC = "persistent://public/default/orders"
 PROGRAM = """
@@ -75,7 +75,7 @@ class Call:
 
 
 def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
-    threads = ServingThreads()
+    threads = StreamThreads()
     threads.began(Call(ended=True))
     threads.began(Call(ended=False))
     threads.sending(iter([1]))
@@ -86,7 +86,7 @@ def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
 
 
 def test_who_still_sends_is_waited_for_and_no_longer_than_it_may_take() -> None:
-    threads, let_go = ServingThreads(), threading.Event()
+    threads, let_go = StreamThreads(), threading.Event()
     taking = threads.sending(iter([1]))
     sender = threading.Thread(target=lambda: (next(taking), let_go.wait(30)))
     sender.start()

@@ -100,9 +100,9 @@ def test_listeners_are_told_of_what_there_is_and_then_before_and_after() -> None
 def test_absences_are_forgotten_when_nothing_older_comes_any_more() -> None:
     mirror = mirror_of(synced(A), changed(A, "t", "v6", there=False), changed(A, "t", "v5"))
     assert len(mirror) == 0, "an older change does not bring it back"
-    assert len(mirror._parts[A].documents) == 1
+    assert len(mirror._namespaces[A].documents) == 1
     mirror.apply(tp.Bookmark(A, TOKEN, NOON))
-    assert not mirror._parts[A].documents
+    assert not mirror._namespaces[A].documents
 
 
 def test_it_is_as_stale_as_its_stalest_namespace_and_nothing_but_a_bookmark_makes_it_fresher() -> None:

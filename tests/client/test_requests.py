@@ -19,7 +19,7 @@ from topicpolicies.history import history_request
 from topicpolicies.masks import format_path, set_paths
 from topicpolicies.requests import delete_request, update_request
 from topicpolicies.v1 import policies_pb2, service_pb2
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 from topicpolicies_server.core.changes.masks import apply, populated, read
 
 TOPIC = "persistent://public/default/orders"

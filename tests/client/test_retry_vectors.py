@@ -178,7 +178,7 @@ def _judge(example: dict[str, Any], stub: _Stub, clock: FakeClock, error: tp.Top
 def test_the_client_for_threads_repeats_what_is_safe(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stub, clock, failure = _Stub(example), FakeClock(), None
     with tp.Client(HERE, clock=clock) as client:
-        monkeypatch.setattr(client._line, "stub", stub.at)
+        monkeypatch.setattr(client._connections, "stub", stub.at)
         try:
             if example["call"] == "read":
                 client.get(TOPIC)
@@ -195,7 +195,7 @@ def test_the_client_for_threads_repeats_what_is_safe(example: dict[str, Any], mo
 async def test_the_asyncio_client_repeats_the_same(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stub, clock, failure = _Stub(example), FakeClock(), None
     async with tp.AsyncClient(HERE, clock=clock) as client:
-        monkeypatch.setattr(client._line, "stub", lambda address: _AsyncAt(stub, address))
+        monkeypatch.setattr(client._connections, "stub", lambda address: _AsyncAt(stub, address))
         try:
             if example["call"] == "read":
                 await client.get(TOPIC)

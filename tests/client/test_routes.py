@@ -65,7 +65,7 @@ def test_one_that_names_itself_is_waited_for() -> None:
 
 
 def test_a_client_with_a_connection_of_its_own_goes_nowhere_else() -> None:
-    routes = Routes(("one",), follows=False)
+    routes = Routes(("one",), follows_leaders=False)
     assert not routes.failed("one", "a/b", led_by("two"))
     assert routes.to("a/b") == "one"
 

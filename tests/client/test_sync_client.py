@@ -16,11 +16,11 @@ import topicpolicies as tp
 from tests.client.clocks import FakeClock
 from tests.client.log_model import LogModel
 from tests.client.statuses import BROKEN, Code, Refusal
-from topicpolicies.lines import Line
+from topicpolicies.connections import Connections
 from topicpolicies.routes import Routes
 from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.watch_session import WatchSession
 from topicpolicies.watches import Watch
-from topicpolicies.watching import WatchSession
 
 TOPIC = "persistent://public/default/orders"
 A = "public/a"
@@ -532,7 +532,7 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
         def __next__(self) -> Any:
             raise AssertionError("nobody reads any more")
 
-    class Opened(Line):
+    class Opened(Connections):
         def stub(self, address: str) -> Any:
             assert address == "target"
             return Opening()
@@ -567,7 +567,7 @@ def test_a_token_goes_to_no_other_machine_in_the_clear(make: type[tp.Client | tp
 
 def test_nor_to_a_leader_that_is_named() -> None:
     with tp.Client("localhost:6680", token="secret") as client, pytest.raises(tp.InvalidArgument, match="without TLS"):
-        client._line.stub("policies.example:6680")
+        client._connections.stub("policies.example:6680")
 
 
 def test_a_field_of_another_name_or_type_is_refused_by_type_checkers_and_before_it_is_sent(client: tp.Client) -> None:

@@ -11,7 +11,7 @@ import topicpolicies as tp
 from tests.client.statuses import BROKEN
 from tests.client.vectors import examples, name
 from topicpolicies.v1 import service_pb2
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 
 
 class _Copy:

@@ -111,7 +111,7 @@ def test_the_order_of_the_rooms_on_the_page_is_that_of_their_layers() -> None:
 
 
 def test_a_room_that_stands_too_low_on_the_page_is_found() -> None:
-    row = "| `access` | who calls, and what he may do |\n"
+    row = "| `access` | who calls, and what the caller may do |\n"
     assert row in _PAGE
     without = _PAGE.replace(row, "")
     core = without.replace("| `core/rules`", "| `core/reading` | |\n| `core/rules`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections import Counter
 from typing import cast
@@ -13,7 +14,7 @@ from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.freshness import Freshness
-from topicpolicies_server.namespaces.rate import Rate
+from topicpolicies_server.namespaces.rate import Turns
 
 SECONDS = 5.0
 
@@ -35,12 +36,12 @@ class Log:
 def test_however_many_are_watched_brokers_are_asked_so_often_and_about_each_in_turn(logs: int, per_second: float, between: float) -> None:
     loop = SimulatedLoop(random.Random(1))
     asked: list[tuple[float, int]] = []
-    rate = Rate(per_second)
+    turns = Turns(per_second)
 
     async def watch() -> None:
         watched = []
         for number in range(logs):
-            fresh = Freshness(loop.milliseconds, SECONDS, rate, lambda: True, lambda: True)
+            fresh = Freshness(loop.milliseconds, SECONDS, turns, lambda: True, lambda: True)
             fresh.serve(cast("NamespaceLog", Log(loop, asked, number)), [""], 0)
             watched.append(fresh)
         await asyncio.sleep(10 * between)
@@ -57,54 +58,76 @@ def test_however_many_are_watched_brokers_are_asked_so_often_and_about_each_in_t
     assert min(times.values()) >= 10 * between / (between + SECONDS) - 1
 
 
-class GrowingLog:
-    """One that others write all the time; a test says where it ends."""
+def _is_before(loop: SimulatedLoop, until: float) -> bool:
+    return loop.time() < until
 
-    partitions = 1
 
-    def __init__(self) -> None:
-        self.ends: list[Position] = []
-        """Those that were told."""
-        self.next = 0
+@pytest.mark.parametrize("closed", [False, True])
+def test_namespaces_that_nobody_watches_any_more_take_nobodys_turn(closed: bool) -> None:
+    """Callers that look through a thousand of them again and again, beside one that is watched on and on."""
+    loop = SimulatedLoop(random.Random(1))
+    asked: list[tuple[float, int]] = []
+    turns = Turns(50.0)
+
+    async def watch() -> None:
+        stays = Freshness(loop.milliseconds, SECONDS, turns, lambda: True, lambda: True)
+        stays.serve(cast("NamespaceLog", Log(loop, asked, -1)), [""], 0)
+        for begin in range(0, 10_000, 1_000):
+            goes = functools.partial(_is_before, loop, loop.time() + 1.0)
+            passing = [Freshness(loop.milliseconds, SECONDS, turns, lambda: True, goes) for _ in range(1_000)]
+            for number, fresh in enumerate(passing, begin):
+                fresh.serve(cast("NamespaceLog", Log(loop, asked, number)), [""], 0)
+            await asyncio.sleep(1.5)
+            for fresh in passing if closed else ():
+                fresh.stop()
+            await asyncio.sleep(8.5)
+            assert loop.milliseconds() - stays.confirmed_ms <= 1_000 * (SECONDS + 2), begin
+        stays.stop()
+
+    loop.run(watch())
+    assert sum(number >= 0 for _, number in asked) <= 10 * 102, "what nobody watches is not asked about"
+
+
+class Growing(Log):
+    """One that is written all the time."""
 
     async def end(self, _: int) -> Position:
-        self.next += 1
-        self.ends.append(f"{self.next:04}")
-        return self.ends[-1]
+        return f"{self._loop.milliseconds():020}"
 
 
-@pytest.mark.parametrize("behind", [1, 3])
-def test_a_view_that_is_always_behind_a_growing_log_is_confirmed_as_of_when_it_ended_there(behind: int) -> None:
+def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_where_it_has_come_to() -> None:
     loop = SimulatedLoop(random.Random(1))
 
     async def watch() -> None:
-        log = GrowingLog()
-        fresh = Freshness(loop.milliseconds, SECONDS, Rate(50.0), lambda: True, lambda: True)
-        fresh.serve(cast("NamespaceLog", log), [""], 0)
-        for _ in range(20):
-            await asyncio.sleep(SECONDS)
-            if len(log.ends) > behind:
-                fresh.moved([log.ends[-1 - behind]])
-        age = loop.milliseconds() - fresh.confirmed_ms
-        assert 1_000 * SECONDS * behind <= age <= 1_000 * SECONDS * (2 * behind + 2)
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh.serve(cast("NamespaceLog", Growing(loop, [], 0)), [""], 0)
+        behind = 2 * SECONDS + 1.0
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            fresh.moved([f"{loop.milliseconds() - int(1_000 * behind):020}"])
+        late = loop.milliseconds() - fresh.confirmed_ms
+        assert 1_000 * behind <= late <= 1_000 * (2 * behind + SECONDS)
         fresh.stop()
 
     loop.run(watch())
 
 
-def test_an_end_that_the_view_never_comes_to_does_not_keep_a_later_answer_from_confirming() -> None:
+def test_where_a_log_turns_out_to_end_sooner_the_view_need_not_come_further() -> None:
     loop = SimulatedLoop(random.Random(1))
 
+    class Shrinking(Log):
+        partitions = 2
+
+        async def end(self, partition: int) -> Position:
+            return "ba"[partition] if loop.time() < SECONDS else "ab"[partition]
+
     async def watch() -> None:
-        log = GrowingLog()
-        fresh = Freshness(loop.milliseconds, SECONDS, Rate(50.0), lambda: True, lambda: True)
-        log.next = 100
-        fresh.serve(cast("NamespaceLog", log), [""], 0)
-        await asyncio.sleep(1)
-        assert log.ends == ["0101"] and fresh.confirmed_ms == 0
-        log.next = 4  # the log has found out that there is nothing behind the fifth entry
-        fresh.moved(["0005"])
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh.serve(cast("NamespaceLog", Shrinking(loop, [], 0)), ["a", "a"], 0)
+        await asyncio.sleep(SECONDS / 2)
+        assert fresh.confirmed_ms == 0
         await asyncio.sleep(SECONDS)
+        fresh.moved(["a", "b"])
         assert loop.milliseconds() - fresh.confirmed_ms <= 1_000 * SECONDS
         fresh.stop()
 

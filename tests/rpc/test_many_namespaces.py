@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
 
 from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
+from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import NOBODY, Caller, Permission
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
+from topicpolicies_server.core.reading.cells import Cells
+from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
@@ -211,5 +215,142 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await stream.close()
+
+    simulate(scenario)
+
+
+def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    done: Counter[tuple[str, int]] = Counter()
+    running = vars(SimulatedLoop)["_run_once"]
+
+    def run_once(loop: SimulatedLoop) -> None:
+        nonlocal turns
+        turns += 1
+        running(loop)
+
+    monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
+    for name in ("begin", "take", "bookmark", "parting", "close"):
+
+        def count(part: Part, name: str = name, does: Callable[[Part], object] = vars(Part)[name]) -> object:
+            done[name, turns] += 1
+            return does(part)
+
+        monkeypatch.setattr(Part, name, count)
+
+    async def scenario(bench: Bench) -> None:
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+
+        async def write(_: bytes) -> None:
+            """Has room at once."""
+
+        task = bench.loop.create_task(stream.tell(write))
+        await asyncio.sleep(60)
+        stream.stop()
+        with pytest.raises(PolicyError):
+            await task
+        await stream.close()
+
+    simulate(scenario)
+    assert {name for name, _ in done} == {"begin", "take", "bookmark", "parting", "close"}
+    assert max(done.values()) <= streams.TURN
+
+
+class Disabled:
+    """Has a namespace with a topic that says nothing, and others whose policies are disabled."""
+
+    problem = None
+    switched: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def join(self, *_: object) -> Disabled:
+        return self
+
+    def leave(self, *_: object) -> None:
+        """Nothing."""
+
+    async def look(self, topics: Iterable[str]) -> None:
+        self.asked |= set(topics)
+
+    def knows(self, _: str) -> bool:
+        return True
+
+    def disabled(self, topic: str) -> bool:
+        return topic != KEY.topic
+
+    def everything(self, _: object) -> bool:
+        return False
+
+    def mark(self, _: object) -> str:
+        return "others"
+
+    def concerns(self, *_: object) -> bool:
+        return False
+
+
+def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    taken: Counter[int] = Counter()
+    running, taking = vars(SimulatedLoop)["_run_once"], Part.take
+
+    def run_once(loop: SimulatedLoop) -> None:
+        nonlocal turns
+        turns += 1
+        running(loop)
+
+    def take(part: Part) -> list[bytes]:
+        taken[turns] += 1
+        return taking(part)
+
+    monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
+    monkeypatch.setattr(Part, "take", take)
+    monkeypatch.setattr("topicpolicies_server.rpc.watching.taking.TURN", 4)
+
+    async def scenario(bench: Bench) -> None:
+        for number in range(100):
+            await bench.set(1, key=PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL))
+        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
+        desk = Desk(bench.registry, documents.wire, cast("Any", Disabled()))
+        stream = WatchStream(desk, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        told: list[service_pb2.WatchEvent] = []
+
+        async def write(message: bytes) -> None:
+            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+
+        await stream.tell(write)
+        await stream.close()
+        assert not any(event.HasField("change") for event in told)
+
+    simulate(scenario)
+    assert sum(taken.values()) > 25 and max(taken.values()) <= 2
+
+
+def test_to_learn_which_topics_are_left_out_a_watch_looks_at_names_and_at_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    head_of = Cells.head_of
+
+    def counted(cells: Cells, name: str, kept: Any) -> Head | None:
+        looked.append(name)
+        return head_of(cells, name, kept)
+
+    async def scenario(bench: Bench) -> None:
+        keys = [PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL) for number in range(500)]
+        for key in keys:
+            await bench.set(1, key=key)
+        monkeypatch.setattr(Cells, "head_of", counted)
+        disabled = Disabled()
+        watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True), 10, 10.0)
+        stream = WatchStream(Desk(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
+
+        async def write(_: bytes) -> None:
+            """Has room at once."""
+
+        await stream.tell(write)
+        await stream.close()
+        assert disabled.asked == {key.topic for key in keys}
+        assert len(looked) == len(keys), "once, to be told of"
 
     simulate(scenario)

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topicpolicies_spark.audit.attribution import changed, who
-from topicpolicies_spark.audit.churn import fights, restless
+from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.drift import declared, drift, undeclared
 from topicpolicies_spark.audit.report import report
-from topicpolicies_spark.audit.state import state
+from topicpolicies_spark.audit.state import before, since, state
 
 from .changes import NAMESPACE, change, frame
 
@@ -67,6 +67,21 @@ def test_who_changed_what(spark: SparkSession) -> None:
     assert who(frame(spark, CHANGES), topic=f"persistent://{NAMESPACE}/a", field="message_ttl_in_seconds").count() == 2
 
 
+def test_behind_an_insert_that_brokers_ignored_a_change_is_compared_with_the_document_that_they_had(spark: SparkSession) -> None:
+    rows = [
+        change(1, "a", {"max_producer_per_topic": 1}),
+        change(2, "a", {"max_producer_per_topic": 9, "message_ttl_in_seconds": 9}, action="INSERT"),
+        change(3, "a", {"max_producer_per_topic": 3}),
+    ]
+    assert [row.fields for row in who(frame(spark, rows)).collect()] == [["max_producer_per_topic"], ["max_producer_per_topic"]]
+
+
+def test_a_time_at_which_one_period_ends_and_another_begins_is_counted_once(spark: SparkSession) -> None:
+    changes = frame(spark, CHANGES)
+    counted = before(changes, AT(4)).count(), since(changes, AT(4)).count()
+    assert counted == (3, len(CHANGES) - 3)
+
+
 def test_nested_objects_maps_and_lists_are_compared_by_what_they_hold(spark: SparkSession) -> None:
     two = [("s1", RATE), ("s2", RATE)]
     rows = frame(
@@ -111,9 +126,13 @@ def test_churn_names_restless_topics_and_fights_but_no_teamwork(spark: SparkSess
     teamwork = [change(30 + number, "shared", {"max_producer_per_topic": number + 1}, actor=f"bot-{number % 2}") for number in range(8)]
     alone = [change(50 + number, "alone", {"max_producer_per_topic": 5 + number % 2}, actor="one") for number in range(8)]
     rows = frame(spark, [*fight, *teamwork, *alone])
-    assert {row.topic.rpartition("/")[2]: row.changes for row in restless(rows, 5).collect()} == {"fought": 8, "shared": 8, "alone": 8}
-    assert restless(rows, 9).count() == 0
-    (found,) = fights(rows, 2).collect()
+    assert {row.topic.rpartition("/")[2]: row.changes for row in frequently_changed(rows, 5).collect()} == {
+        "fought": 8,
+        "shared": 8,
+        "alone": 8,
+    }
+    assert frequently_changed(rows, 9).count() == 0
+    (found,) = reverted_fields(rows, 2).collect()
     assert (found.topic.rpartition("/")[2], found.field, found.times_undone, found.actors) == (
         "fought",
         "max_producer_per_topic",

@@ -19,19 +19,19 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from bench.harness.targets import Target, running, sqlite
 from topicpolicies import Client, HistoryGapReason, OutOfRange, Unavailable, WatchToken
 from topicpolicies_spark import NAME
-from topicpolicies_spark.options import OptionError, read_options
-from topicpolicies_spark.recorded import (
+from topicpolicies_spark.history_stream import (
     FORMAT,
-    Found,
+    HistoryPartition,
+    HistoryPlace,
+    HistoryRange,
     HistoryStreamReader,
-    Part,
-    Place,
-    Stretch,
+    ScanResult,
     offset_of,
     places_of,
-    read_stretch,
-    stretches,
+    ranges_between,
+    read_range,
 )
+from topicpolicies_spark.options import OptionError, read_options
 
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ def read(reader: HistoryStreamReader, start: dict[str, Any], end: dict[str, Any]
     """The values of a batch by namespace, in order."""
     found: dict[str, list[int]] = {}
     for part in reader.partitions(start, end):
-        assert isinstance(part, Part)
+        assert isinstance(part, HistoryPartition)
         for batch in reader.read(part):
             for row in batch.to_pylist():
                 found.setdefault(row["namespace"], []).append(row["policies"]["max_producer_per_topic"])
@@ -96,7 +96,7 @@ def test_a_history_is_streamed_by_namespaces_or_by_what_brokers_know() -> None:
 
 
 def test_offsets_survive_being_written_down() -> None:
-    places = {ONE: Place(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: Place(None, ("1::5",))}
+    places = {ONE: HistoryPlace(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: HistoryPlace(None, ("1::5",))}
     assert places_of(offset_of(places)) == places
     for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
         with pytest.raises(ValueError, match="not an offset"):
@@ -106,21 +106,26 @@ def test_offsets_survive_being_written_down() -> None:
 def test_a_gap_is_told_once_and_as_it_was_told_first() -> None:
     compacted, dropped = "1::5000", "4:3000:7000"
     token = WatchToken("log", ("b0",))
-    first, second = {ONE: Place(token, (compacted,))}, {ONE: Place(token, (compacted, dropped)), TWO: Place(None, (dropped,))}
-    new = [Stretch(ONE, token, token, (dropped,), (compacted,)), Stretch(TWO, None, None, (dropped,))]
-    assert stretches(first, second) == new and not stretches(second, second)
+    first, second = (
+        {ONE: HistoryPlace(token, (compacted,))},
+        {ONE: HistoryPlace(token, (compacted, dropped)), TWO: HistoryPlace(None, (dropped,))},
+    )
+    new = [HistoryRange(ONE, token, token, (dropped,), (compacted,)), HistoryRange(TWO, None, None, (dropped,))]
+    assert ranges_between(first, second) == new and not ranges_between(second, second)
     nobody = read_options({"address": "127.0.0.1:1", "namespaces": ONE})
-    (row,) = read_stretch(nobody, new[0])
+    (row,) = read_range(nobody, new[0])
     assert (row.namespace, row.action, row.published) == (ONE, "GAP", 7_000_000)
     assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
 
 
 def test_a_gap_is_remembered_as_long_as_it_may_be_told_again() -> None:
     here, there = WatchToken("log", ("b1",)), WatchToken("log", ("b5",))
-    place = Place(here, ("1::5",))
-    assert place.after(Found(0, there, ("4:3:7",), whole=True)) == Place(here, ("1::5", "4:3:7")), "nothing to take: the place stays"
-    assert place.after(Found(2, there, (), whole=False)) == Place(there, ("1::5",)), "it may stand further on"
-    assert place.after(Found(2, there, ("4:3:7",), whole=True)) == Place(there, ("4:3:7",)), "everything was looked at"
+    place = HistoryPlace(here, ("1::5",))
+    assert place.after(ScanResult(0, there, ("4:3:7",), whole=True)) == HistoryPlace(here, ("1::5", "4:3:7")), (
+        "nothing to take: the place stays"
+    )
+    assert place.after(ScanResult(2, there, (), whole=False)) == HistoryPlace(there, ("1::5",)), "it may stand further on"
+    assert place.after(ScanResult(2, there, ("4:3:7",), whole=True)) == HistoryPlace(there, ("4:3:7",)), "everything was looked at"
 
 
 @pytest.mark.slow
@@ -196,7 +201,7 @@ def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batc
     later = WatchToken(token["log"], ("~",))
     options = read_options({"address": target.address, "namespaces": namespace})
     with pytest.raises(Unavailable, match="ends before"):
-        list(read_stretch(options, Stretch(namespace, None, later, ())))
+        list(read_range(options, HistoryRange(namespace, None, later, ())))
 
 
 @pytest.mark.slow

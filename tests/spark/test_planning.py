@@ -10,7 +10,7 @@ from topicpolicies_spark.admission import admit
 from topicpolicies_spark.brokers import Ledgers, Log, Place, place_of
 from topicpolicies_spark.offsets import offset_of, places_of, ranges
 from topicpolicies_spark.options import OptionError, microseconds, read_options, time_of
-from topicpolicies_spark.reading import Seen
+from topicpolicies_spark.reading import EntryIntervals
 
 GIVEN = {"serviceUrl": "pulsar://broker:6650", "adminUrl": "http://broker:8080/"}
 LEDGERS = Ledgers(Place(9, 3), [(4, 10), (7, 5), (9, 4)], False, None)
@@ -93,16 +93,16 @@ def test_every_log_with_something_new_has_its_share_and_goes_on() -> None:
 
 
 def test_what_was_seen_is_known_and_so_are_its_gaps() -> None:
-    seen = Seen()
+    seen = EntryIntervals()
     for place in (Place(4, 1), Place(4, 2), Place(4, 3), Place(7, 0), Place(7, 2)):
         seen.add(place)
     assert [place in seen for place in (Place(4, 0), Place(4, 2), Place(5, 0), Place(7, 0), Place(7, 1), Place(7, 2))] == [
         False, True, False, True, False, True,
     ]  # fmt: skip
-    assert not seen.all_of(Place(4, 0), Place(7, 2))
-    whole = Seen()
+    assert not seen.covers(Place(4, 0), Place(7, 2))
+    whole = EntryIntervals()
     for entry in range(1, 4):
         whole.add(Place(4, entry))
-    assert whole.all_of(Place(4, 0), Place(4, 3))
-    assert not whole.all_of(None, Place(4, 3)), "nobody knows what stood before the first"
-    assert not whole.all_of(Place(4, 0), Place(4, 4))
+    assert whole.covers(Place(4, 0), Place(4, 3))
+    assert not whole.covers(None, Place(4, 3)), "nobody knows what stood before the first"
+    assert not whole.covers(Place(4, 0), Place(4, 4))

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from topicpolicies_spark.brokers import Place
 from topicpolicies_spark.offsets import DataLossError, offset_of
 from topicpolicies_spark.options import read_options
-from topicpolicies_spark.source import BatchReader, Part, StreamReader
+from topicpolicies_spark.source import BatchReader, RangePartition, StreamReader
 
 from .admin_api import AdminApi, admin_api
 
@@ -39,8 +39,8 @@ def _stream(broker: AdminApi, **more: str) -> StreamReader:
 
 
 def _planned(parts: Any) -> list[tuple[str, Place]]:
-    assert all(isinstance(part, Part) for part in parts)
-    return [(part.part.log.name, part.part.end) for part in parts]
+    assert all(isinstance(part, RangePartition) for part in parts)
+    return [(part.range.log.name, part.range.end) for part in parts]
 
 
 def test_a_batch_of_a_stream_has_a_task_for_each_log_with_something_new(broker: AdminApi) -> None:

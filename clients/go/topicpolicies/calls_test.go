@@ -227,7 +227,7 @@ func TestCallsGoOverTLSWithAnAuthorityOfOnesOwn(t *testing.T) {
 
 func TestTargetsOnThisMachineAreTold(t *testing.T) {
 	for target, local := range map[string]bool{
-		"localhost:6680": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/tmp/x": true, "dns:localhost:1": true, "dns:///localhost:1": true,
+		"localhost:6680": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/tmp/x": true, "unix-abstract:x": true, "dns:localhost:1": true, "dns:///localhost:1": true,
 		"passthrough:///127.0.0.5:1": true, "example:1": false, "10.0.0.1:1": false, "localhost.example:1": false,
 	} {
 		if isLocal(target) != local {

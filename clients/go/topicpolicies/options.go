@@ -124,7 +124,7 @@ func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
 // isLocal reports whether a target is on this machine: a loopback address, localhost or a Unix socket.
 func isLocal(target string) bool {
-	if strings.HasPrefix(target, "unix:") {
+	if strings.HasPrefix(target, "unix:") || strings.HasPrefix(target, "unix-abstract:") {
 		return true
 	}
 	address := strings.TrimPrefix(target, "dns:")

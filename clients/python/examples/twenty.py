@@ -15,16 +15,16 @@ PATIENCE = 30.0
 
 
 class Tour:
-    """The things, in their order."""
+    """The twenty things, in order."""
 
     def __init__(self, client: tp.Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self._changes: list[tp.UpdateResult] = []
-        """Of topic a, made by these lines."""
+        """The results of the changes of topic a so far."""
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """What each line is called, and its result."""
+        """Does the things one by one; yields the name and the result of each."""
         yield "update", self._update()
         yield "repeat", self._repeat()
         yield "unchanged", self._client.update(self._topic("a"), max_producer_per_topic=5).outcome.name
@@ -139,7 +139,7 @@ class Tour:
         a, told, there = self._topic("a"), list[tp.Change](), threading.Event()
 
         def listen(change: tp.Change) -> None:
-            if change.topic == a and change.before is not None:  # past what there is already
+            if change.topic == a and change.before is not None:  # not the present document, which a new listener gets first
                 told.append(change)
                 there.set()
 
@@ -197,7 +197,7 @@ def _fail(problem: str) -> NoReturn:
 
 
 def main(address: str, namespace: str) -> int:
-    """Does them; 1 if one fails."""
+    """Does the twenty things and prints their results. Returns the exit code: 1 if one fails."""
     with tp.Client(address, timeout=PATIENCE) as client:
         done = 0
         try:

@@ -1,6 +1,6 @@
 """The Python client of the topic policies sidecar for Apache Pulsar.
 
-``Client`` is for threads, ``AsyncClient`` for asyncio; both do the same::
+``Client`` is for threads, ``AsyncClient`` for asyncio; both have the same methods::
 
     from topicpolicies import Client
 
@@ -9,7 +9,7 @@
         for event in client.watch(namespaces=["public/default"]):
             print(event)
 
-The policies themselves are the messages of ``topicpolicies.v1.policies_pb2``; the most used are here as well.
+The policies are messages of ``topicpolicies.v1.policies_pb2``; the ones that are used most can be imported from this package too.
 """
 
 from .addresses import DEFAULT_TARGET

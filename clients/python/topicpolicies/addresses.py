@@ -1,4 +1,4 @@
-"""Addresses of servers, as gRPC takes them: which ones a target has, where each is, and whether that is this machine."""
+"""Addresses of servers, in gRPC's syntax: splits a target into addresses, finds hosts and ports, and recognizes this machine."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from .arguments import text
 from .errors import Violation, invalid
 
 DEFAULT_TARGET = "localhost:6680"
-"""Where the service listens unless it was told otherwise."""
-_SOCKETS = ("unix:", "unix-abstract:", "vsock:")
+"""The address where the service listens by default."""
+_UNIX = ("unix:", "unix-abstract:")
+_SOCKETS = (*_UNIX, "vsock:")
 _NAMES = ("dns:", "ipv4:", "ipv6:")
 _SCHEMES = (*_SOCKETS, *_NAMES)
 _PORT = 443
-"""What gRPC takes where an address names no port."""
+"""gRPC's default port, for an address that names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server is looked for."""
+    """One place that an address names: a host and a port, or a socket."""
 
     host: str
     port: int
     path: str = ""
-    """Of a socket that has no host."""
+    """The path or name of a socket that has no host and port; empty: it has."""
+    scheme: str = "unix"
+    """The kind of such a socket."""
 
     def __str__(self) -> str:
         if self.path:
-            return f"unix:{self.path}"
+            return f"{self.scheme}:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def addresses_of(target: str) -> tuple[str, ...]:
-    """The addresses in a target: several are separated by commas. What has a scheme is one, and gRPC's own business.
+    """Returns the addresses in a target, which are separated by commas. A target with a scheme is one address, which gRPC resolves.
 
     Raises:
-        InvalidArgument: it is no text, or a URL, which gRPC would take for a strange name.
+        InvalidArgument: the target is not a text, or is a URL, which gRPC would take for a host's name.
     """
     if text(target, "target").startswith(("http://", "https://")):
         problem = f'The target is an address, host:port, and not a URL: "{target}".'
@@ -48,13 +51,14 @@ def addresses_of(target: str) -> tuple[str, ...]:
 
 
 def places_of(address: str) -> tuple[Place, ...]:
-    """The places that an address of gRPC's names: one, unless its scheme has several, separated by commas.
+    """Returns the places that an address names: one, or with a scheme such as ``ipv4:`` several, separated by commas.
 
     Raises:
-        ValueError: they can't be told; a sentence.
+        ValueError: the address is malformed; the message is a sentence that says how.
     """
     if address.startswith(_SOCKETS):
-        return (Place("", 0, address.partition(":")[2].removeprefix("//")),)
+        scheme, _, path = address.partition(":")
+        return (Place("", 0, path.removeprefix("//"), scheme),)
     rest = address.rpartition("/")[2] if "://" in address or address.startswith("dns:") else address
     for scheme in _NAMES:
         rest = rest.removeprefix(scheme)
@@ -62,8 +66,8 @@ def places_of(address: str) -> tuple[Place, ...]:
 
 
 def is_local(address: str) -> bool:
-    """Whether all that an address names is on this machine: loopback addresses, ``localhost`` or a Unix socket."""
-    if address.startswith("unix:"):
+    """Returns whether an address names only places on this machine: loopback addresses, ``localhost`` or a Unix socket."""
+    if address.startswith(_UNIX):
         return True
     try:
         return all(_is_loopback(place.host) for place in places_of(address))

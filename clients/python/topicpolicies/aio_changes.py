@@ -1,4 +1,4 @@
-"""Many changes at once, of the asyncio client: changes and results are waited for at the same time."""
+"""``AsyncClient.update_many``: waits for changes and for results at the same time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from grpc import aio
 
-from .ending import stop
-from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
-from .lines import AsyncLine
-from .patience import limit_of
+from .connections import AsyncConnections
+from .errors import TopicPoliciesError, client_closed, from_rpc_error, stream_ended
 from .pipelining import Outbox, Pipeline
 from .requests import Deletion, Update
 from .results import Settled
+from .tasks import cancel_and_wait
+from .timeouts import limit_of
 from .v1 import service_pb2
 
 AT_ONCE = 100
-"""So many changes are taken from an iterable in one turn of the event loop, so that the loop gets to other things."""
+"""How many changes are taken from an iterable in one turn of the event loop at most, so that other tasks get their turn."""
 
 
-async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
+async def run_changes(connections: AsyncConnections, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
     """See ``AsyncClient.update_many``."""
-    run = _ChangeRun(line, pipeline, source)
+    run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:
             for settled in await run.step():
@@ -35,29 +35,29 @@ async def run_changes(line: AsyncLine, pipeline: Pipeline, source: Source) -> As
 
 
 class _ChangeRun:
-    """One call of ``update_many``: gets changes and results at the same time, whichever comes first."""
+    """One call of ``update_many``: handles changes and results as they come, whichever comes first."""
 
-    def __init__(self, line: AsyncLine, pipeline: Pipeline, source: Source) -> None:
-        self._line = line
+    def __init__(self, connections: AsyncConnections, pipeline: Pipeline, source: Source) -> None:
+        self._connections = connections
         self._pipeline = pipeline
         self._source = source
         self._stream: _ChangeStream | None = None
         self._closing: asyncio.Task[Any] | None = None
-        """Waits for the end of the client."""
-        self._busy_since = line.clock.now()
-        """Since when nobody listens to the service."""
+        """The task that waits until the client is closed."""
+        self._busy_since = connections.clock.now()
+        """When the run last stopped waiting for results: until it waits again, the service's silence does not count."""
         self.failure: TopicPoliciesError | None = None
-        """Why there is no point in going on."""
+        """Why the run gives up; None: it goes on."""
 
     @property
     def done(self) -> bool:
-        """Whether everything was settled, and nothing more comes."""
+        """Whether all changes were read and settled."""
         return self._source.exhausted and self._pipeline.idle
 
     async def step(self) -> list[Settled]:
-        """Takes the changes that are at hand, or waits for something to happen; gives what was settled by it."""
-        if self._line.closed.is_set():
-            return await self._broke(closed())
+        """Takes the changes that are at hand, or waits for a change or for results. Returns the results of the changes that are settled."""
+        if self._connections.closed.is_set():
+            return await self._broke(client_closed())
         settled = self._take_at_hand()
         if settled or (self._pipeline.has_room and self._source.at_hand):
             await asyncio.sleep(0)
@@ -81,15 +81,15 @@ class _ChangeRun:
 
     @property
     def _patience_left(self) -> float:
-        return self._pipeline.patience_left(self._line.clock.now())
+        return self._pipeline.patience_left(self._connections.clock.now())
 
     async def _something_of(self, tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-        """Waits until one of these tasks is done, the client is closed, or patience is over: then nothing is."""
-        self._closing = self._closing or asyncio.ensure_future(self._line.closed.wait())
-        self._pipeline.excuse(self._busy_since, self._line.clock.now())
+        """Waits until one of these tasks is done or the client is closed. Returns what is done: nothing, if patience is over first."""
+        self._closing = self._closing or asyncio.ensure_future(self._connections.closed.wait())
+        self._pipeline.excuse(self._busy_since, self._connections.clock.now())
         limit = None if self._pipeline.idle else limit_of(self._patience_left)
         done, _ = await asyncio.wait({*tasks, self._closing}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        self._busy_since = self._line.clock.now()
+        self._busy_since = self._connections.clock.now()
         return done
 
     def _take_at_hand(self) -> list[Settled]:
@@ -101,28 +101,28 @@ class _ChangeRun:
         return settled
 
     def _add(self, change: Update | Deletion) -> Settled | None:
-        """A change goes on its way; gives its result if it can't be sent at all."""
-        request = self._pipeline.add(change, self._line.clock.now())
+        """Adds a change, and sends it if it goes over the open stream. Returns its result if it can't be sent at all."""
+        request = self._pipeline.add(change, self._connections.clock.now())
         if isinstance(request, Settled):
             return request
         if self._stream is None:
-            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+            self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
         elif self._pipeline.goes_here(request):
             self._stream.send(request)
         return None
 
     async def _under_way(self) -> set[asyncio.Task[Any]]:
-        """The tasks under way: for the next change, if there is room, and for the next results, if any are due."""
+        """Returns the tasks to wait for: for the next change, if there is room, and for the next results, if any are due."""
         tasks: set[asyncio.Task[Any]] = set()
         if self._pipeline.has_room and (pulling := self._source.pull()) is not None:
             tasks.add(pulling)
         if self._pipeline.idle:
             return tasks
-        if self._stream is not None and self._pipeline.done_here:  # what is left goes elsewhere: over another stream
+        if self._stream is not None and self._pipeline.done_here:  # the other changes go to another address, over another stream
             await self._stream.close()
             self._stream = None
         if self._stream is None:
-            self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+            self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
         if self._source.exhausted:
             self._stream.finish()
         return {*tasks, self._stream.receive()}
@@ -131,20 +131,24 @@ class _ChangeRun:
         response, failure = stream.take()
         settled = []
         if response is not None:
-            settled = self._pipeline.settle(response, self._line.clock.now())
+            settled = self._pipeline.settle(response, self._connections.clock.now())
             failure = self._pipeline.stuck
         return settled if failure is None else settled + await self._broke(failure)
 
     async def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> list[Settled]:
-        """There are no more results from the stream. ``final``: nor from another one."""
-        clock, pipeline = self._line.clock, self._pipeline
+        """Closes the stream after it failed, and pauses before the next one or gives up. ``final``: gives up in any case.
+
+        Returns:
+            The results of all changes in flight, if the run gives up.
+        """
+        clock, pipeline = self._connections.clock, self._pipeline
         if self._stream is not None:
             await self._stream.close()
             self._stream = None
         delay = pipeline.broke(failure, clock.now(), clock.random())
         over = delay is None or final
-        if await self._line.wait(0 if delay is None or over else delay):
-            failure, over = closed(), True
+        if await self._connections.wait(0 if delay is None or over else delay):
+            failure, over = client_closed(), True
         self._busy_since = clock.now()
         if not over:
             return []
@@ -152,29 +156,31 @@ class _ChangeRun:
         return pipeline.abandon(failure)
 
     async def close(self) -> None:
-        """Stops what is under way."""
+        """Ends the stream and the tasks."""
         await self._source.close()
-        await stop(self._closing)
+        await cancel_and_wait(self._closing)
         if self._stream is not None:
             await self._stream.close()
 
 
 class Source:
-    """The changes that are still to come: from an iterable they are at hand, from an async one they are waited for."""
+    """The caller's changes that were not read yet: those of an iterable are at hand, those of an async iterable are waited for."""
 
     def __init__(self, changes: Iterable[Update | Deletion] | AsyncIterable[Update | Deletion]) -> None:
         self._async = aiter(changes) if isinstance(changes, AsyncIterable) else None
         self._plain = None if isinstance(changes, AsyncIterable) else iter(changes)
         self.pulling: asyncio.Task[Update | Deletion] | None = None
+        """The task that gets the next change; None: there is none."""
         self.exhausted = False
+        """Whether all changes were read."""
 
     @property
     def at_hand(self) -> bool:
-        """Whether the next one need not be waited for."""
+        """Whether the next change, or the end, can be read without waiting."""
         return self._plain is not None and not self.exhausted
 
     def next_at_hand(self) -> tuple[Update | Deletion, ...]:
-        """The next one; none at the end."""
+        """Returns the next change of an iterable; an empty tuple at its end."""
         assert self._plain is not None
         try:
             return (next(self._plain),)
@@ -183,13 +189,13 @@ class Source:
             return ()
 
     def pull(self) -> asyncio.Task[Update | Deletion] | None:
-        """The task that gets the next one; None at the end, or if it is at hand."""
+        """Returns the task that gets the next change of an async iterable; None at its end, or if the changes are at hand."""
         if self.pulling is None and self._async is not None and not self.exhausted:
             self.pulling = asyncio.ensure_future(self._next(self._async))
         return self.pulling
 
     def take(self) -> tuple[Update | Deletion, ...]:
-        """What the finished task got: one, or none at the end."""
+        """Returns the change that the finished task got; an empty tuple at the end."""
         task, self.pulling = self.pulling, None
         assert task is not None
         try:
@@ -199,26 +205,26 @@ class Source:
             return ()
 
     async def close(self) -> None:
-        """Stops pulling."""
+        """Cancels the task."""
         task, self.pulling = self.pulling, None
-        await stop(task)
+        await cancel_and_wait(task)
 
     async def _next(self, changes: AsyncIterator[Update | Deletion]) -> Update | Deletion:
         return await anext(changes)
 
 
 class _ChangeStream:
-    """One UpdatePolicies stream. gRPC sends in a task of its own: whenever it can, all that waits, as one batch."""
+    """One UpdatePolicies stream. A task of gRPC sends: whenever it can, all changes that wait, as one batch."""
 
-    def __init__(self, line: AsyncLine, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+    def __init__(self, connections: AsyncConnections, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._outbox = Outbox(changes)
         self._filled = asyncio.Event()
-        self._line = line
+        self._connections = connections
         self._call: Any = None
         self._failure: TopicPoliciesError | None = None
-        """Why it could not be opened."""
+        """Why the stream could not be opened; None: it was opened."""
         try:
-            self._call = line.stub(address).UpdatePolicies(self._batches())
+            self._call = connections.stub(address).UpdatePolicies(self._batches())
         except TopicPoliciesError as error:
             self._failure = error
         self.receiving: asyncio.Task[service_pb2.UpdatePoliciesResponse] | None = None
@@ -228,18 +234,18 @@ class _ChangeStream:
         self._filled.set()
 
     def finish(self) -> None:
-        """Nothing more will be sent: says so to the service."""
+        """Ends the requests of the stream once all changes that wait are sent."""
         self._outbox.ended = True
         self._filled.set()
 
     def receive(self) -> asyncio.Task[service_pb2.UpdatePoliciesResponse]:
-        """The task that gets the next results."""
+        """Returns the task that gets the next results."""
         if self.receiving is None:
             self.receiving = asyncio.ensure_future(self._next())
         return self.receiving
 
     def take(self) -> tuple[service_pb2.UpdatePoliciesResponse | None, TopicPoliciesError | None]:
-        """What the finished task got: results, or why there are none."""
+        """Returns what the finished task got: results, or the error with which the stream ended."""
         task, self.receiving = self.receiving, None
         assert task is not None
         try:
@@ -251,7 +257,7 @@ class _ChangeStream:
         self.finish()
         if self._call is not None:
             self._call.cancel()
-        await stop(self.receiving)
+        await cancel_and_wait(self.receiving)
 
     async def _next(self) -> service_pb2.UpdatePoliciesResponse:
         if self._failure is not None:
@@ -261,7 +267,7 @@ class _ChangeStream:
         except aio.AioRpcError as error:
             raise from_rpc_error(error) from error
         except asyncio.CancelledError:
-            cut_off = self._line.cut_off()
+            cut_off = self._connections.cut_off()
             if cut_off is None:
                 raise
             raise cut_off from None

@@ -1,4 +1,4 @@
-"""What callers give by a wrong type is said by its own name, before anything is sent: most of it Python would take for something else."""
+"""Checks the types of arguments before anything is sent, and names the argument that is wrong: Python would misread most of these."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _T = TypeVar("_T")
 
 
 def text(value: str, field: str) -> str:
-    """A text.
+    """Returns the value of the argument ``field``, if it is a text.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not.
     """
     if not isinstance(value, str):
         raise _wrong(f"{field} is a text, not {value!r}.", field)
@@ -25,10 +25,10 @@ def text(value: str, field: str) -> str:
 
 
 def member(value: _Member, kind: type[_Member], field: str) -> _Member:
-    """A member of an enum.
+    """Returns the value of the argument ``field``, if it is a member of the enum ``kind``.
 
     Raises:
-        InvalidArgument: it is none; a name or a number are none either.
+        InvalidArgument: it is not; a member's name or number does not do.
     """
     if not isinstance(value, kind):
         known = ", ".join(f"{kind.__name__}.{each.name}" for each in kind)
@@ -37,10 +37,10 @@ def member(value: _Member, kind: type[_Member], field: str) -> _Member:
 
 
 def several(values: Iterable[_T], field: str) -> list[_T]:
-    """Several values.
+    """Returns the values of the argument ``field`` as a list.
 
     Raises:
-        InvalidArgument: it is one: a text would be taken for its letters.
+        InvalidArgument: a single value was given; of a text, the characters would be taken for the values.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise _wrong(f"{field} takes several, such as [{values!r}], not {values!r} alone.", field)
@@ -48,7 +48,7 @@ def several(values: Iterable[_T], field: str) -> list[_T]:
 
 
 def members(values: Iterable[_Member], kind: type[_Member], field: str) -> list[_Member]:
-    """Several members of an enum.
+    """Returns the values of the argument ``field`` as a list, if they are members of the enum ``kind``.
 
     Raises:
         InvalidArgument: they are not.
@@ -57,10 +57,10 @@ def members(values: Iterable[_Member], kind: type[_Member], field: str) -> list[
 
 
 def moment(value: datetime, field: str) -> datetime:
-    """A time.
+    """Returns the value of the argument ``field``, if it is a ``datetime``.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not.
     """
     if not isinstance(value, datetime):
         raise _wrong(f"{field} is a datetime, not {value!r}.", field)

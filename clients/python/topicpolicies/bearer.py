@@ -1,4 +1,4 @@
-"""Bearer tokens that stand in files, which somebody else writes anew before they expire."""
+"""Bearer tokens in files that another program rewrites before the tokens expire."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from .errors import InvalidArgument, Violation, invalid
 
 LOOK_SECONDS = 1.0
-"""Between two looks at a file: calls are made more often than tokens change."""
+"""Seconds between two checks whether a file has changed: calls are made more often than tokens change."""
 
 
 class TokenFile:
-    """The token in a file, as a client's ``token``. It is read anew when the file changes; while it can't be, the token before stays.
+    """A bearer token in a file, for a client's ``token``. A changed file is read again; while it can't be read, the last token is used.
 
-    ``Client("policies.example:6680", token=TokenFile("/run/secrets/token"))``. Several clients, and threads, can share one.
+    ``Client("policies.example:6680", token=TokenFile("/run/secrets/token"))``. Several clients and threads can share one.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads it.
+        """Reads the file.
 
         Raises:
-            OSError: it can't be read.
-            InvalidArgument: there is no token in it.
+            OSError: the file can't be read.
+            InvalidArgument: there is no token in the file.
         """
         self._path = Path(path)
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class TokenFile:
         self._looked = time.monotonic()
 
     def __call__(self) -> str:
-        """The present token."""
+        """Returns the current token."""
         now = time.monotonic()
         if now >= self._looked + LOOK_SECONDS and self._lock.acquire(blocking=False):
             try:
@@ -50,11 +50,11 @@ class TokenFile:
         try:
             self._token = self._read()
         except (OSError, InvalidArgument):
-            return  # it is looked at again: who writes it may be in the middle of it
+            return  # the next check tries again: the file may be half written
         self._stamp = stamp
 
     def _look(self) -> tuple[int, int, int, int] | None:
-        """Which file it is, when it was written, or anything about it changed, and how long it is; None if that can't be told."""
+        """Returns the file's inode, its times of modification and of status change in ns, and its size; None: it can't be examined."""
         try:
             found = self._path.stat()
         except OSError:

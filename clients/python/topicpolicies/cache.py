@@ -1,4 +1,4 @@
-"""Caches: a live copy of documents in memory, which a thread or a task keeps current (the informer pattern)."""
+"""Caches: a copy of documents in memory that a thread or a task keeps current (the informer pattern)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from types import TracebackType
 from typing import Self
 
 from .documents import Document, Scope
-from .errors import TopicPoliciesError
-from .errors import closed as closed_error
+from .errors import TopicPoliciesError, client_closed
 from .events import Status, WatchEvent
 from .mirror import Change, Mirror
-from .patience import limit_of, seconds_of
+from .timeouts import limit_of, seconds_of
 from .watches import AsyncWatch, Watch
 
 _LOG = logging.getLogger(__name__)
 
 
 def _logged(listener: Callable[[Change], object]) -> Callable[[Change], None]:
-    """A listener that disturbs neither the cache nor its other listeners."""
+    """Returns a listener whose exceptions are logged, so that they disturb neither the cache nor its other listeners."""
 
     def tell(change: Change) -> None:
         try:
@@ -34,69 +33,71 @@ def _logged(listener: Callable[[Change], object]) -> Callable[[Change], None]:
     return tell
 
 
-class _Copy:
-    """What both kinds of caches know. Reads never fail: they give what was known last."""
+class _BaseCache:
+    """The common part of ``PolicyCache`` and ``AsyncPolicyCache``. Reads never fail: they return the last known documents."""
 
     def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object]) -> None:
         self._namespaces = tuple(namespaces)
         self._mirror = Mirror(self._namespaces)
         self._lock = lock
         self.error: TopicPoliciesError | None = None
-        """What made it senseless to go on, if anything did."""
+        """The error that ended the cache; None: none did."""
         self.closed = False
-        """Whether it no longer follows."""
+        """Whether the cache has ended, and is not kept current any more."""
 
     def __repr__(self) -> str:
-        told = "closed" if self.closed else "synced" if self.synced() else "not synced"
-        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {told}>"
+        state = "closed" if self.closed else "synced" if self.synced() else "not synced"
+        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {state}>"
 
     def synced(self, namespace: str | None = None) -> bool:
-        """Whether a namespace, or each, has had a whole snapshot at any time. From then on reads are complete, if perhaps old."""
+        """Returns whether a namespace, or each one, has ever had a complete snapshot. From then on reads are complete, if perhaps old."""
         with self._lock:
             return self._mirror.synced(namespace)
 
     def staleness(self, namespace: str | None = None) -> float:
-        """Seconds since the service last confirmed all that is known of a namespace, or of the stalest; infinite before it is synced.
+        """Returns the seconds since the service last confirmed a namespace; None: the stalest one. Infinite before it is synced.
 
-        While all is well it is at most about the interval of bookmarks. A namespace whose change log is lost grows stale.
+        Normally it does not exceed the interval of bookmarks by much. It grows while the service can't be reached, and while the service
+        can't follow the change log.
         """
         with self._lock:
             return self._mirror.staleness(namespace)
 
     @property
     def states(self) -> Mapping[str, Status]:
-        """What the states of the namespaces were last said to be; one that was READY all along is not in it."""
+        """The last ``Status`` of each namespace; one that was READY all along has none."""
         with self._lock:
             return self._mirror.states
 
     @property
     def problem(self) -> str:
-        """A sentence for people while something can't be followed, else empty."""
+        """A sentence for people that says why documents can't be followed at present; empty: they can."""
         with self._lock:
             return self._mirror.problem
 
     def get(self, topic: str, scope: Scope = Scope.LOCAL) -> Document | None:
-        """A document; None if none is known. Its message is shared: copy it before you change it.
+        """Returns the last known document; None: there is none. Its message is shared: copy it before you change it.
 
         Args:
-            topic: its name, with or without its domain; a partition's name means its topic.
-            scope: in which clusters.
+            topic: the topic's name, with or without its domain; a partition's name means its topic.
+            scope: the scope of the document.
         """
         with self._lock:
             return self._mirror.get(topic, scope)
 
     def documents(self) -> list[Document]:
-        """All documents, ordered by topic and scope."""
+        """Returns all documents, ordered by topic and scope."""
         with self._lock:
             return list(self._mirror)
 
     def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
-        """Calls a function for every document that there is, at once, and then for every change, with what was before and after.
+        """Calls a function at once for each present document, and then for each change, with the document before and after.
 
-        It must not wait for long: the cache waits for it. One that raises is logged, and called again with the next change.
+        The function must not block, because the cache waits for it. If it raises, that is logged, and the next change is reported to it
+        as usual.
 
         Returns:
-            What ends it.
+            A function that removes the listener.
         """
         with self._lock:
             return self._mirror.listen(_logged(listener))
@@ -106,14 +107,14 @@ class _Copy:
             self._mirror.apply(event)
 
     def _outcome(self) -> bool:
-        """Whether it is synced; raises if it never will be."""
+        """Returns whether the cache is synced; raises the error that ended it before it was."""
         if not self.synced() and self.closed:
-            raise self.error or closed_error()
+            raise self.error or client_closed()
         return self.synced()
 
 
-class PolicyCache(_Copy):
-    """A local, always current copy of what a selection names, for threads: ``Client.cache``. A thread of its own follows the service."""
+class PolicyCache(_BaseCache):
+    """A local copy of the selected documents, for threads (``Client.cache``). A thread of the cache keeps it current."""
 
     def __init__(self, watch: Watch) -> None:
         self._changed = threading.Condition(threading.RLock())
@@ -129,15 +130,15 @@ class PolicyCache(_Copy):
         self.close()
 
     def close(self) -> None:
-        """Stops following; reads go on giving what was known last. A listener may not call it."""
+        """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
         self._watch.close()
         self._thread.join()
 
     def wait_synced(self, timeout: float | None = None) -> bool:
-        """Waits until ``synced``, or until so many seconds are over, and tells whether it is.
+        """Waits until the cache is synced, at most ``timeout`` seconds; None: without limit. Returns whether it is synced.
 
         Raises:
-            TopicPoliciesError: it will never be: what ended the cache.
+            TopicPoliciesError: the cache ended before it was synced.
         """
         limit = limit_of(seconds_of(timeout, math.inf))
         with self._changed:
@@ -158,11 +159,11 @@ class PolicyCache(_Copy):
                 self._changed.notify_all()
 
 
-class AsyncPolicyCache(_Copy):
-    """A local, always current copy of what a selection names, for one event loop: ``AsyncClient.cache``. A task follows the service."""
+class AsyncPolicyCache(_BaseCache):
+    """A local copy of the selected documents, for one event loop (``AsyncClient.cache``). A task keeps it current."""
 
     def __init__(self, watch: AsyncWatch) -> None:
-        """Begins at once, so it is made inside the event loop."""
+        """Starts the task, so a cache must be made inside the event loop."""
         super().__init__(watch.namespaces, nullcontext())
         self._watch = watch
         self._settled = asyncio.Event()
@@ -175,15 +176,15 @@ class AsyncPolicyCache(_Copy):
         await self.close()
 
     async def close(self) -> None:
-        """Stops following; reads go on giving what was known last. A listener may not call it."""
+        """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
         await self._watch.close()
         await asyncio.wait({self._task})
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
-        """Waits until ``synced``, or until so many seconds are over, and tells whether it is.
+        """Waits until the cache is synced, at most ``timeout`` seconds; None: without limit. Returns whether it is synced.
 
         Raises:
-            TopicPoliciesError: it will never be: what ended the cache.
+            TopicPoliciesError: the cache ended before it was synced.
         """
         limit = limit_of(seconds_of(timeout, math.inf))
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Many changes at once, of the synchronous client: the calling thread reads changes and results in turn."""
+"""``Client.update_many``: the calling thread alternates between reading changes and reading results."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import grpc
 
-from .errors import TopicPoliciesError, closed, from_rpc_error, stream_ended
-from .lines import Line
-from .patience import Watchdog
+from .connections import Connections
+from .errors import TopicPoliciesError, client_closed, from_rpc_error, stream_ended
 from .pipelining import Outbox, Pipeline
 from .requests import Deletion, Update
 from .results import Settled
+from .timeouts import Watchdog
 from .v1 import service_pb2
 
 
-def run_changes(line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> Iterator[Settled]:
+def run_changes(connections: Connections, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> Iterator[Settled]:
     """See ``Client.update_many``."""
-    run = _ChangeRun(line, pipeline, source)
+    run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:
             yield from run.fill()
@@ -31,47 +31,47 @@ def run_changes(line: Line, pipeline: Pipeline, source: Iterator[Update | Deleti
 class _ChangeRun:
     """One call of ``update_many``."""
 
-    def __init__(self, line: Line, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> None:
-        self._line = line
+    def __init__(self, connections: Connections, pipeline: Pipeline, source: Iterator[Update | Deletion]) -> None:
+        self._connections = connections
         self._pipeline = pipeline
         self._source = source
         self._exhausted = False
         self._stream: _ChangeStream | None = None
-        self._busy_since = line.clock.now()
-        """Since when nobody listens to the service."""
+        self._busy_since = connections.clock.now()
+        """When the run last stopped waiting for results: until it waits again, the service's silence does not count."""
 
     @property
     def done(self) -> bool:
-        """Whether everything was settled, and nothing more comes."""
+        """Whether all changes were read and settled."""
         return self._exhausted and self._pipeline.idle
 
     def fill(self) -> Iterator[Settled]:
-        """Takes as many changes as there is room for; gives those that can't be sent at all."""
-        while not self._exhausted and self._pipeline.has_room and not self._line.closed.is_set():
+        """Reads and sends as many changes as there is room for. Yields the results of those that can't be sent at all."""
+        while not self._exhausted and self._pipeline.has_room and not self._connections.closed.is_set():
             try:
                 change = next(self._source)
             except StopIteration:
                 self._exhausted = True
                 return
-            request = self._pipeline.add(change, self._line.clock.now())
+            request = self._pipeline.add(change, self._connections.clock.now())
             if isinstance(request, Settled):
                 yield request
             elif self._stream is None:
-                self._stream = _ChangeStream(self._line, *self._pipeline.connect())
+                self._stream = _ChangeStream(self._connections, *self._pipeline.connect())
             elif self._pipeline.goes_here(request):
                 self._stream.send(request)
 
     def receive(self) -> Iterator[Settled]:
-        """Waits for the next results, or for the end of the stream.
+        """Waits for the next results, or for the end of the stream, and yields the results.
 
         Raises:
-            TopicPoliciesError: there is no point in going on.
+            TopicPoliciesError: the run gives up; the results of all changes in flight were yielded before.
         """
         if self.done:
             return
-        clock, pipeline = self._line.clock, self._pipeline
-        if self._line.closed.is_set():
-            yield from self._broke(closed())
+        clock, pipeline = self._connections.clock, self._pipeline
+        if self._connections.closed.is_set():
+            yield from self._broke(client_closed())
         stream = self._open()
         pipeline.excuse(self._busy_since, clock.now())
         response, failure = stream.receive(pipeline.patience_left(clock.now()))
@@ -85,28 +85,28 @@ class _ChangeRun:
             yield from self._broke(failure)
 
     def close(self) -> None:
-        """Ends the stream that is open."""
+        """Ends the open stream, if there is one."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def _open(self) -> _ChangeStream:
-        """The stream that the next results come from."""
-        if self._stream is not None and self._pipeline.done_here:  # what is left goes elsewhere: over another stream
+        """Returns the stream for the next results, and opens it if need be."""
+        if self._stream is not None and self._pipeline.done_here:  # the other changes go to another address, over another stream
             self.close()
-        self._stream = self._stream or _ChangeStream(self._line, *self._pipeline.connect())
+        self._stream = self._stream or _ChangeStream(self._connections, *self._pipeline.connect())
         if self._exhausted:
             self._stream.finish()
         return self._stream
 
     def _broke(self, failure: TopicPoliciesError, *, final: bool = False) -> Iterator[Settled]:
-        """There are no more results from the stream. ``final``: nor from another one."""
-        clock, pipeline = self._line.clock, self._pipeline
+        """Closes the stream after it failed, and pauses before the next one or gives up. ``final``: gives up in any case."""
+        clock, pipeline = self._connections.clock, self._pipeline
         self.close()
         delay = pipeline.broke(failure, clock.now(), clock.random())
         over = delay is None or final
-        if clock.wait(self._line.closed, 0 if delay is None or over else delay):
-            failure, over = closed(), True
+        if clock.wait(self._connections.closed, 0 if delay is None or over else delay):
+            failure, over = client_closed(), True
         self._busy_since = clock.now()
         if over:
             yield from pipeline.abandon(failure)
@@ -114,24 +114,24 @@ class _ChangeRun:
 
 
 class _ChangeStream:
-    """One UpdatePolicies stream. gRPC sends in a thread of its own: whenever it can, all that waits, as one batch."""
+    """One UpdatePolicies stream. A thread of gRPC sends: whenever it can, all changes that wait, as one batch."""
 
-    def __init__(self, line: Line, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
+    def __init__(self, connections: Connections, address: str, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._outbox = Outbox(changes)
         self._filled = threading.Condition()
         self._watchdog = Watchdog(self._cancel)
         self._call: Any = None
         self._failure: TopicPoliciesError | None = None
-        """Why it could not be opened."""
+        """Why the stream could not be opened; None: it was opened."""
         try:
-            self._call = line.stream(address, lambda stub: stub.UpdatePolicies, self._batches(), self.finish)
+            self._call = connections.stream(address, lambda stub: stub.UpdatePolicies, self._batches(), self.finish)
         except TopicPoliciesError as error:
             self._failure = error
 
     @property
     def silent(self) -> bool:
-        """Whether it was ended because nothing came for too long."""
-        return self._watchdog.barked
+        """Whether the stream was cancelled because no results came for too long."""
+        return self._watchdog.expired
 
     def send(self, change: service_pb2.PolicyChangeRequest) -> None:
         with self._filled:
@@ -139,13 +139,13 @@ class _ChangeStream:
             self._filled.notify()
 
     def finish(self) -> None:
-        """Nothing more will be sent: says so to the service, and lets gRPC's thread go."""
+        """Ends the requests of the stream once all changes that wait are sent; gRPC's thread ends then."""
         with self._filled:
             self._outbox.ended = True
             self._filled.notify()
 
     def receive(self, seconds: float) -> tuple[service_pb2.UpdatePoliciesResponse | None, TopicPoliciesError | None]:
-        """The next results, or why there are none: the stream has ended, if only because nothing came for so long."""
+        """Returns the next results, or the error with which the stream ended: also because no results came for ``seconds``."""
         if self._failure is not None:
             return None, self._failure
         self._watchdog.begin(seconds)

@@ -1,4 +1,4 @@
-"""How a client reaches the service: TLS, the options of the connection, and what is sent with each call."""
+"""The connection of a client: TLS, channel options, and the metadata that is sent with each call."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from .errors import Violation, invalid
 from .stubs import Metadata
 
 ACTOR_KEY = "topicpolicies-actor"
-"""The metadata that says who asks for a change."""
+"""The key of the metadata that names the actor: who makes a change."""
 StrPath: TypeAlias = str | os.PathLike[str]
 Token: TypeAlias = str | Callable[[], str]
-"""A bearer token, or what gives the present one; it is asked for each call, and must not wait for long."""
+"""A bearer token, or a function that returns the current one; it is called for each call, and must not block."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.keepalive_time_ms", 30_000),  # a connection that died without a word is noticed
+    ("grpc.keepalive_time_ms", 30_000),  # detects a connection that broke silently
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.max_receive_message_length", 64 << 20),
 )
-"""The channel options that clients begin with; those that are handed in come after and win."""
+"""The default channel options; options of the caller come after them and override them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """TLS of a connection. All files are PEM."""
+    """The TLS configuration of a client. All files are PEM."""
 
     ca_file: StrPath | None = None
-    """The authorities that the server's certificate is checked against; None: gRPC's own."""
+    """The certificate authorities that may have signed the server's certificate; None: gRPC's default."""
     certificate_file: StrPath | None = None
-    """The client's own certificate, if the server asks for one (mutual TLS)."""
+    """The client's own certificate, if the server requires one (mutual TLS)."""
     key_file: StrPath | None = None
-    """Its private key."""
+    """The private key of the client's certificate."""
     server_name: str | None = None
-    """The name that the server's certificate carries, where it differs from the address."""
+    """The host name in the server's certificate, if it differs from the address."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """As gRPC takes it.
+        """Returns gRPC's credentials for this configuration; reads the files.
 
         Raises:
             OSError: a file can't be read.
@@ -58,11 +58,14 @@ class Tls:
 
 
 def credentials_for(target: str, tls: bool | Tls | None) -> grpc.ChannelCredentials | None:
-    """The credentials for a target, and for wherever it sends the client; None: without TLS.
+    """Returns the credentials for a target, and for the leaders that its servers name; None: without TLS.
 
     Args:
-        target: the address, or several.
-        tls: whether and how; None: with TLS, unless all of the target is on this machine.
+        target: one address or several.
+        tls: whether to use TLS, and how; None: TLS, unless all addresses are on this machine.
+
+    Raises:
+        OSError: a file of ``tls`` can't be read.
     """
     if tls is False or (tls is None and all(map(is_local, addresses_of(target)))):
         return None
@@ -70,16 +73,16 @@ def credentials_for(target: str, tls: bool | Tls | None) -> grpc.ChannelCredenti
 
 
 def options_for(tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]) -> tuple[tuple[str, int | str], ...]:
-    """The options of a channel."""
+    """Returns the options of a channel: the defaults, the server's name of ``tls``, then ``options``."""
     name = tls.server_name if isinstance(tls, Tls) else None
     return (*OPTIONS, *((("grpc.ssl_target_name_override", name),) if name else ()), *options)
 
 
 def metadata_for(actor: str, token: Token | None, metadata: Iterable[tuple[str, str]]) -> Callable[[], Metadata]:
-    """What gives the metadata of a call.
+    """Returns a function that returns the metadata of a call: the actor, ``metadata``, the trace context and the token.
 
     Raises:
-        InvalidArgument: the actor can't be sent.
+        InvalidArgument: the actor can't be sent as metadata.
     """
     if actor and not (actor.isascii() and actor.isprintable() and actor == actor.strip()):
         problem = "The actor is sent as metadata: printable ASCII, without blanks around it. A change's own actor may be any text."
@@ -96,10 +99,10 @@ def metadata_for(actor: str, token: Token | None, metadata: Iterable[tuple[str, 
 
 
 def check_token(address: str, credentials: grpc.ChannelCredentials | None, token: Token | None) -> None:
-    """Refuses to send a token where others can read it.
+    """Checks that a token is not sent in plaintext to another machine.
 
     Raises:
-        InvalidArgument: the connection goes to another machine without TLS.
+        InvalidArgument: there is a token, and the connection goes to another machine without TLS.
     """
     if token is not None and credentials is None and not all(map(is_local, addresses_of(address))):
         problem = f"A token is not sent to another machine ({address}) without TLS."

@@ -1,4 +1,4 @@
-"""The synchronous client. What is sent, repeated and told is decided in the modules beside it; here is only the calling and waiting."""
+"""The synchronous client. What is sent, repeated and raised is decided in the modules beside it; this one makes the calls and waits."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from .cache import PolicyCache
 from .changes import run_changes
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import Clock, SystemClock
-from .documents import Document, Scope, known
+from .connections import Connections
+from .documents import Document, Scope, known_documents
 from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
 from .freshness import unconfirmed_since
 from .history import HistoryEntry, HistoryPage, history_request
-from .lines import Line
 from .listing import Listing, Page
 from .names import namespace_of
 from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
-from .patience import limit_of, seconds_of
 from .pipelining import Pipeline
 from .requests import Deletion, Policies, Update, delete_request, effective_request, get_request, list_request, update_request
 from .results import DeleteResult, Settled, UpdateResult
 from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
 from .server_info import ServerInfo
+from .timeouts import limit_of, seconds_of
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
+from .watch_session import WatchSession
 from .watches import Watch
-from .watching import WatchSession
 
 _Response = TypeVar("_Response")
 
 
 class Client:
-    """Changes, reads and follows topic policies. It may be used by any number of threads; close it when it is no longer needed.
+    """Changes, reads and watches topic policies. Any number of threads may share a client; close it when it is no longer needed.
 
-    Every call raises ``TopicPoliciesError`` or one of its kinds when it fails. What is safe to repeat is repeated until the
-    call's time is over; see ``RetryPolicy``. ``timeout`` is always in seconds, all attempts included; None: the client's own.
+    A call that fails raises ``TopicPoliciesError`` or one of its subclasses. A call that is safe to repeat is repeated until its time
+    is over; see ``RetryPolicy``. ``timeout`` is in seconds and, where nothing else is said, includes all attempts of the call; None: the
+    client's own ``timeout``.
     """
 
     def __init__(  # noqa: PLR0913 - options, by keyword
@@ -65,25 +66,27 @@ class Client:
         channel: grpc.Channel | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Opens nothing yet: the first call connects.
+        """Makes a client that is not connected yet: the first call connects.
 
         Args:
-            target: the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas, which take
-                turns when they fail. Changes of a namespace that one sidecar leads are sent to that one, wherever it is.
-            tls: True or a ``Tls`` for TLS, False for none; None: TLS, unless the target is on this machine.
-            credentials: gRPC's own credentials instead.
-            token: a bearer token, or a function that gives the present one, which is called for every call and must not wait for long.
-            actor: who asks for the changes; it is written into the log beside them.
-            timeout: seconds that a call may take in all, its repeats included, where the call names no other.
-            retries: how calls are repeated; ``NO_RETRIES`` for not at all.
-            metadata: further metadata of every call.
-            options: further channel options.
-            channel: an open channel, instead of all that concerns the connection; it stays open when the client is closed, which goes
-                nowhere else.
-            clock: the time; for tests.
+            target: the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas: when one
+                fails, the client uses the next. Changes of a namespace that has a leader are sent to the leader, even if it is not among
+                them.
+            tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
+            credentials: gRPC channel credentials, which are used instead of ``tls``.
+            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block.
+            actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
+            timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
+            retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
+            metadata: pairs of further metadata, sent with every call.
+            options: further channel options of gRPC; they override the client's own.
+            channel: an open channel, which is used instead of ``target``, ``tls``, ``credentials`` and ``options``. The client uses no
+                other connection, and closing the client leaves the channel open.
+            clock: the source of time and of random numbers; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent, the token would go to another machine without TLS, or the target is a URL.
+            InvalidArgument: the actor can't be sent as metadata, the token would go to another machine without TLS, the target is a URL.
+            OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
@@ -105,13 +108,13 @@ class Client:
         self._retries = retries or RetryPolicy()
         self._pauses = retries or WATCH_PAUSES
         self._clock: Clock = clock or SystemClock()
-        routes = Routes(addresses if channel is None else (target,), follows=channel is None)
-        self._line = Line(connect, routes, metadata_for(actor, token, metadata), self._clock)
+        routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
+        self._connections = Connections(connect, routes, metadata_for(actor, token, metadata), self._clock)
         self._watches: WeakSet[Watch] = WeakSet()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._target}{', closed' if self._line.closed.is_set() else ''}>"
+        return f"<{type(self).__name__} of {self._target}{', closed' if self._connections.closed.is_set() else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -120,19 +123,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends all calls and watches, and the connection."""
-        self._line.closed.set()
+        """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
+        self._connections.closed.set()
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
             watch.close()
         if self._owns_channels:
-            self._line.close()
+            self._connections.close()
 
     @property
     def stub(self) -> TopicPoliciesServiceStub:
-        """The generated stub at the present address, with the same connection and metadata; it repeats nothing."""
-        return self._line.stub(self._line.routes.address)
+        """The generated stub for the address in use, with the client's connection, metadata and token; its calls are not repeated."""
+        return self._connections.stub(self._connections.routes.address)
 
     def update(
         self, topic: str, policies: Policies | None = None, /, *, timeout: float | None = None, **arguments: Unpack[UpdateArguments]
@@ -141,20 +144,20 @@ class Client:
 
         ``client.update(topic, max_producer_per_topic=5, message_ttl_in_seconds=None)`` sets one field and clears another. Paths below
         fields go into a mapping: ``client.update(topic, {"retention_policies.retention_time_in_minutes": 10})``, and so do single
-        entries of maps: ``{"subscription_policies.`my-sub`": None}``. What is set is changed leaf by leaf and entry by entry; ``mask``
-        names what is replaced as a whole.
+        entries of maps: ``{"subscription_policies.`my-sub`": None}``. Without a ``mask``, the values that are set are changed leaf by leaf
+        and entry by entry; a ``mask`` names fields that are replaced as a whole.
 
         Args:
-            topic: its name, ``persistent://tenant/namespace/topic``.
+            topic: the topic's name, ``persistent://tenant/namespace/topic``.
             policies: new values: a mapping from paths to values, in which None clears, or a message, whose set fields count.
-            timeout: see the class.
-            arguments: new values by field, in which None clears; and all that ``UpdateOptions`` says.
+            timeout: seconds; see the class.
+            arguments: new values by field, in which None clears; and the options of ``UpdateOptions``.
 
         Raises:
-            InvalidArgument: the request is wrong; it lists all that is.
-            Conflict: the document has another version than ``etag``.
+            InvalidArgument: the request is wrong; ``violations`` lists everything that is wrong with it.
+            Conflict: the document does not have the version ``etag``.
             AlreadyExists: there is a document, and ``must_not_exist`` was set.
-            OutcomeUnknown: the change was sent, and its answer did not come, or says so.
+            OutcomeUnknown: the change was sent, and no answer came, or the answer says that the outcome is not known.
         """
         return self._update(update_request(topic, policies, **arguments), timeout)
 
@@ -175,17 +178,24 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[EditOptions],
     ) -> UpdateResult | Edit:
-        """Changes a document by editing a copy of it; what differs afterwards is sent, and nothing if nothing does.
+        """Reads a document, lets the caller edit a copy, and sends only the difference; nothing is sent if there is none.
 
-        The change holds only if nobody else changed the document meanwhile. With a function that is no concern of yours: it is called again
-        on a fresh copy, a bounded number of times, so it must do nothing but edit. ``client.edit(topic, double_the_retention)``.
+        The update applies only if the document has not changed since it was read. With a function, ``edit`` handles that: if the document
+        has changed, it calls the function again on a fresh copy, at most 16 times in all. So the function must do nothing but edit the
+        copy in place: ``client.edit(topic, double_the_retention)``.
 
-        Without a function it is a context: ``with client.edit(topic) as policies: policies.max_producer_per_topic += 1``. A block can't
-        be run again, and what it wrote may depend on all that it read: if somebody else was faster, leaving it raises ``Conflict``.
-        A block that raises sends nothing.
+        Without a function the result is a context manager: ``with client.edit(topic) as policies: policies.max_producer_per_topic += 1``.
+        A block can't run again: if the document has changed since it was read, leaving the block raises ``Conflict``. A block that raises
+        sends nothing.
+
+        Args:
+            topic: the topic's name.
+            change: a function that edits the policies that it is called with.
+            timeout: seconds for each read and each update; see the class.
+            options: ``scope``, ``actor`` and ``reason`` (``EditOptions``).
 
         Raises:
-            Conflict: the document was changed by somebody else, with a function: again and again.
+            Conflict: the document was changed by another writer; with a function, during each attempt.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
         read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
@@ -203,37 +213,47 @@ class Client:
                 if attempt == EDIT_ATTEMPTS:
                     raise
                 at_least = conflict.metadata.get("version", "")
-            self._line.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
+            self._connections.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
         raise AssertionError("the last attempt returns or raises")
 
     def update_many(
         self, changes: Iterable[Update | Deletion], /, *, max_in_flight: int = 1_000, timeout: float | None = None
     ) -> Iterator[Settled]:
-        """Makes many changes over one stream, and yields what became of each, in the order in which they are settled.
+        """Makes many changes over one stream, and yields the result or the error of each, in the order in which they are settled.
 
-        Changes of one document are applied in their order. One that fails, fails alone. It is not atomic. ``changes`` is read in the
-        calling thread, at most ``max_in_flight`` ahead of the results; results come when so many are on their way, or ``changes`` is at its
-        end. What is at hand is sent together, and nothing waits for more. A stream that breaks is replaced; what was on its way is repeated
-        with the same request ids.
+        Changes of one document are applied in their order. The whole is not atomic: a change that fails does not affect the others, and a
+        change that can't be sent is settled with ``InvalidArgument``. ``changes`` is read in the calling thread, at most ``max_in_flight``
+        ahead of the results; the first results are yielded when so many are in flight, or ``changes`` is at its end. Changes that wait to
+        be sent are sent as one batch, and no batch waits for more. A stream that breaks is replaced by another, over which the changes in
+        flight are sent again, with the same request ids.
 
         Args:
-            changes: what to do.
-            max_in_flight: most changes on their way.
-            timeout: seconds without any answer after which it gives up.
+            changes: the updates and deletions.
+            max_in_flight: how many changes may be in flight at most: read from ``changes``, and without a result. There is a limit of
+                16 MiB too.
+            timeout: seconds without an answer after which the call gives up; None: the client's own.
 
         Raises:
-            TopicPoliciesError: the service can't be reached any more; all that was on its way was yielded before, each with its error.
+            InvalidArgument: ``max_in_flight`` is not a whole number from 1.
+            TopicPoliciesError: the call gave up; each change in flight was yielded before, with its error.
         """
         patience = seconds_of(timeout, self._timeout)
-        pipeline = Pipeline(self._retries, self._line.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now())
-        return run_changes(self._line, pipeline, iter(changes))
+        pipeline = Pipeline(
+            self._retries, self._connections.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now()
+        )
+        return run_changes(self._connections, pipeline, iter(changes))
 
     def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> DeleteResult:
-        """Deletes one document. One that is not there is deleted already.
+        """Deletes one document. Deleting an absent document is no error: the outcome is ``DeleteOutcome.ABSENT``.
+
+        Args:
+            topic: the topic's name, ``persistent://tenant/namespace/topic``.
+            timeout: seconds; see the class.
+            options: the options of ``ChangeOptions``, such as ``scope`` and ``etag``.
 
         Raises:
-            Conflict: the document has another version than ``etag``.
-            OutcomeUnknown: the deletion was sent, and its answer did not come, or says so.
+            Conflict: the document does not have the version ``etag``.
+            OutcomeUnknown: the deletion was sent, and no answer came, or the answer says that the outcome is not known.
         """
         request = delete_request(topic, **options)
         change = None if request.validate_only else request.request_id
@@ -250,19 +270,21 @@ class Client:
         as_of_version: str = "",
         timeout: float | None = None,
     ) -> Document:
-        """Reads one document; an absent one is no error.
+        """Reads one document. If it is absent, the result has no ``policies``; this is no error.
+
+        At most one of ``at_least_version``, ``as_of_time`` and ``as_of_version`` may be given.
 
         Args:
-            topic: its name.
-            scope: in which clusters.
-            at_least_version: a version of this document, as an update returned it, that the answer must have reached.
-            as_of_time: reads the document as it was then, by the server's history. A time without a zone is local.
-            as_of_version: reads the document that was this version, by the server's history.
-            timeout: see the class.
+            topic: the topic's name.
+            scope: the scope of the document.
+            at_least_version: a version of this document, as an update returned it; the answer has this version or a later one.
+            as_of_time: reads the document as it was at this time, from the server's history. A time without a zone is local.
+            as_of_version: reads the document that had this version, from the server's history.
+            timeout: seconds; see the class.
 
         Raises:
             DeadlineExceeded: the version was not reached in time.
-            OutOfRange: the history does not tell for certain; the metadata says why.
+            OutOfRange: the history can't say for certain what the document was; the metadata says why.
             FailedPrecondition: the server keeps no history.
         """
         request = get_request(topic, [scope], at_least_version=at_least_version, as_of_time=as_of_time, as_of_version=as_of_version)
@@ -270,10 +292,10 @@ class Client:
         return Document.of(response.documents[0], since)
 
     def get_both(self, topic: str, /, *, as_of_time: datetime | None = None, timeout: float | None = None) -> dict[Scope, Document]:
-        """Reads the documents of both scopes at once, now or as they were; see ``get``."""
+        """Reads the documents of both scopes in one call, as they are or as they were at ``as_of_time``; see ``get``."""
         request = get_request(topic, Scope, as_of_time=as_of_time)
         response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known(response.documents, since)}
+        return {document.scope: document for document in known_documents(response.documents, since)}
 
     def effective(
         self,
@@ -285,30 +307,30 @@ class Client:
         at_least_global_version: str = "",
         timeout: float | None = None,
     ) -> EffectivePolicies:
-        """Reads what holds for a topic, out of its documents, its namespace's policies and the brokers' configuration.
+        """Reads the effective policies of a topic: from its documents, its namespace's policies and the brokers' configuration.
 
         Args:
-            topic: its name.
-            view: whose reading.
-            at_least_local_version: a version that the LOCAL document must have reached.
-            at_least_global_version: a version that the GLOBAL document must have reached.
-            timeout: see the class.
+            topic: the topic's name.
+            view: how the levels are combined: as brokers enforce them, or as their admin API shows them.
+            at_least_local_version: a version of the LOCAL document; the answer rests on this one or a later one.
+            at_least_global_version: a version of the GLOBAL document; the answer rests on this one or a later one.
+            timeout: seconds; see the class.
 
         Raises:
             NotFound: there is no such topic or namespace.
-            FailedPrecondition: the server knows neither namespaces nor brokers.
+            FailedPrecondition: the server does not know the policies of namespaces and brokers.
         """
         request = effective_request(topic, view, at_least_local_version, at_least_global_version)
         return EffectivePolicies.of(*self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
 
     def list(self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None) -> Listing:
-        """The documents of a namespace, ordered by topic and scope, page by page as they are asked for.
+        """Lists the documents of a namespace, ordered by topic and scope. Each page is fetched when the iteration reaches it.
 
         Args:
             namespace: ``tenant/namespace``.
-            scopes: which scopes; none: both.
-            page_size: documents of one page; 0: as the service likes.
-            timeout: for each page; see the class.
+            scopes: the scopes to list; none: both.
+            page_size: documents of one page; 0: the service chooses.
+            timeout: seconds for each page; see the class.
         """
 
         def fetch(request: service_pb2.ListPoliciesRequest) -> Page:
@@ -317,15 +339,19 @@ class Client:
         return Listing(list_request(namespace, scopes, page_size), fetch)
 
     def history(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryEntry]:
-        """What happened to the documents of a topic or a namespace, as the server recorded it; page by page, as it is asked for.
+        """Yields what happened to the documents of a topic or a namespace, as the server recorded it. Pages are fetched as needed.
 
-        ``history_pages`` also tells where events may be missing.
+        ``history_pages`` also says where events may be missing.
+
+        Args:
+            timeout: seconds for each page; see the class.
+            options: the topic or the namespace, and what to select: ``HistoryOptions``.
         """
         for page in self.history_pages(timeout=timeout, **options):
             yield from page.entries
 
     def history_pages(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryPage]:
-        """The same in pages. ``timeout`` is for each."""
+        """Yields the pages of a history, which also say where events may be missing. ``timeout`` is for each page; see ``history``."""
         request = history_request(**options)
         namespace = request.namespace or namespace_of(request.topic)
         while True:
@@ -336,25 +362,34 @@ class Client:
             request.page_token = page.next_page_token
 
     def server_info(self, *, timeout: float | None = None) -> ServerInfo:
-        """What the server is that answers, and what its limits are."""
+        """Reads the version, the features and the limits of the server that answers."""
         return ServerInfo.of(self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, "")[0])
 
     def watch(self, **options: Unpack[WatchOptions]) -> Watch:
-        """Follows documents: per namespace a snapshot, ``Synced``, then changes. The watch outlives broken streams and resets.
+        """Watches documents: yields for each namespace a snapshot, ``Synced``, and then the changes.
+
+        When its stream breaks, the watch resumes by itself. The iteration raises ``TopicPoliciesError`` only if trying again is pointless,
+        or if ``patience`` is over.
+
+        Args:
+            options: what to watch, and how: ``Selection``, ``WatchOptions``.
 
         Raises:
-            InvalidArgument: nothing was selected.
+            InvalidArgument: no topic and no namespace was named, or an option is wrong.
         """
-        watch = Watch(self._line, WatchSession(policy=self._pauses, **options))
+        watch = Watch(self._connections, WatchSession(policy=self._pauses, **options))
         with self._lock:
             self._watches.add(watch)
         return watch
 
     def cache(self, **selection: Unpack[Selection]) -> PolicyCache:
-        """A local copy of documents that keeps itself current, with listeners; close it, or use it as a context.
+        """Opens a local copy of documents that is kept current, with listeners; close it, or use it as a context manager.
+
+        Args:
+            selection: which documents: ``Selection``.
 
         Raises:
-            InvalidArgument: nothing was selected.
+            InvalidArgument: no topic and no namespace was named, or an option is wrong.
         """
         return PolicyCache(self.watch(**selection))
 
@@ -374,29 +409,29 @@ class Client:
         namespace: str,
         change: str | None = None,
     ) -> tuple[_Response, datetime | None]:
-        """One call with its repeats: the answer, and since when it can't be confirmed.
+        """Makes a call, and repeats it as the retry policy says. Returns the answer, and since when it can't be confirmed.
 
-        ``change`` is the request id of a change; None is a read.
+        ``namespace``: what the call concerns, for its route; "": none. ``change``: the request id of a change; None: the call is a read.
         """
-        clock, routes = self._clock, self._line.routes
+        clock, routes = self._clock, self._connections.routes
         attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
         while True:
             address = routes.to(namespace)
             try:
                 limit = limit_of(attempts.timeout(clock.now()))
-                response, call = self._line.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
+                response, call = self._connections.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
                 return response, unconfirmed_since(call.trailing_metadata())
             except grpc.RpcError as error:
-                failure = self._line.ended(error)
+                failure = self._connections.ended(error)
             except TopicPoliciesError as error:
                 raise attempts.unsent(error) from error.__cause__
             redirected = routes.failed(address, namespace, failure)
-            if clock.wait(self._line.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
+            if clock.wait(self._connections.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
                 raise attempts.given_up(failure)
 
 
 class Edit:
-    """A document being edited in a with-block; see ``Client.edit``."""
+    """Edits a document in a ``with`` block; see ``Client.edit``."""
 
     def __init__(self, read: Callable[[], Document], send: Callable[[Document, TopicPolicies], UpdateResult]) -> None:
         self._read = read
@@ -404,7 +439,7 @@ class Edit:
         self._document: Document | None = None
         self._policies = TopicPolicies()
         self.result: UpdateResult | None = None
-        """What became of it; None as long as the block has not been left, or when it raised."""
+        """The result of the update; None while the block runs, and if it raised."""
 
     def __enter__(self) -> TopicPolicies:
         self._document = self._read()

@@ -1,4 +1,4 @@
-"""Time and chance, so that whoever waits can be tested without waiting."""
+"""The clients' sources of time and random numbers, so that tests need not wait."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the synchronous client knows of time."""
+    """The time and random numbers of the synchronous client."""
 
     def now(self) -> float:
-        """Seconds, from an arbitrary beginning; never goes back."""
+        """Returns the seconds since an arbitrary beginning; monotonic."""
 
     def random(self) -> float:
-        """At least 0, less than 1."""
+        """Returns a number that is at least 0 and less than 1."""
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """Waits until so many seconds are over or ``stop`` is set, and tells whether it is set."""
+        """Waits for ``seconds``, or until ``stop`` is set. Returns whether ``stop`` is set."""
 
 
 class AsyncClock(Protocol):
-    """What the asyncio client knows of time."""
+    """The time and random numbers of the asyncio client."""
 
     def now(self) -> float:
-        """Seconds, from an arbitrary beginning; never goes back."""
+        """Returns the seconds since an arbitrary beginning; monotonic."""
 
     def random(self) -> float:
-        """At least 0, less than 1."""
+        """Returns a number that is at least 0 and less than 1."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Waits for ``seconds``."""
 
 
 class SystemClock:

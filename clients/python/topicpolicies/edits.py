@@ -1,7 +1,7 @@
-"""Editing a document: from a copy that was changed to the smallest update that says so.
+"""Editing a document: makes the smallest update that turns a document into its edited copy.
 
-The update carries the version that the copy was made of, so it counts only if nobody else changed the document meanwhile. The mask
-names what differs: leaves of objects that are in both, single entries of maps, lists as a whole.
+The update carries the version of the document as its etag, so it applies only if no other writer changed the document meanwhile. Its mask
+names what differs: leaves of objects that both have, single entries of maps, lists as a whole.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
 EDIT_ATTEMPTS = 16
-"""How often an edit is tried at most when others are faster each time."""
+"""How often an edit is attempted at most, when another writer changes the document during each attempt."""
 EDIT_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
-"""The pauses between these tries: short at first, since whoever was faster is done already."""
+"""The pauses between these attempts: short at first, because the other writer's change is made already."""
 
 
 def copy_of(document: Document) -> TopicPolicies:
-    """A copy to be edited; of an absent document, an empty one."""
+    """Returns a copy of a document's policies, to be edited; an empty one if the document is absent."""
     copy = TopicPolicies()
     if document.policies is not None:
         copy.CopyFrom(document.policies)
@@ -30,10 +30,14 @@ def copy_of(document: Document) -> TopicPolicies:
 
 
 def check_returned(returned: object, policies: TopicPolicies) -> None:
-    """Refuses an edit that gives other policies back instead of changing the copy: they would be dropped without a word.
+    """Checks that an edit did not return other policies instead of changing the copy: they would be dropped silently.
+
+    Args:
+        returned: what the caller's function returned.
+        policies: the copy that the function was called with.
 
     Raises:
-        InvalidArgument: it does.
+        InvalidArgument: the function returned other policies.
     """
     if isinstance(returned, TopicPolicies) and returned is not policies:
         problem = "An edit changes the policies that it is given; those that it returned instead are not sent."
@@ -41,7 +45,7 @@ def check_returned(returned: object, policies: TopicPolicies) -> None:
 
 
 def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", reason: str = "") -> service_pb2.UpdatePolicyRequest | None:
-    """The update that makes a document what its edited copy is, on the condition that it has not changed since; None if they agree."""
+    """Makes the update that turns a document into its edited copy, provided that it has not changed since; None if they are equal."""
     paths = paths_between(document.policies or TopicPolicies(), edited)
     if not paths:
         return None
@@ -49,5 +53,5 @@ def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", 
 
 
 def unchanged(document: Document) -> UpdateResult:
-    """The result of an edit that changed nothing, for which nothing was sent."""
+    """Returns the result of an edit that changed nothing, for which nothing was sent."""
     return UpdateResult(document, document.version, document.version, None, UpdateOutcome.UNCHANGED, "")

@@ -1,4 +1,4 @@
-"""What the enums of answers have in common."""
+"""The base class of enums whose values the service sends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class OpenEnum(enum.IntEnum):
-    """An enum with the numbers of the definition's. A number that this client does not know, a newer service's, is UNSPECIFIED: 0."""
+    """An enum with the numbers of the API definition. A number that this client does not know, from a newer service, is UNSPECIFIED: 0."""
 
     @classmethod
     def _missing_(cls, _value: object) -> Self:

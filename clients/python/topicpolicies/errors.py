@@ -1,8 +1,8 @@
-"""What can go wrong, as exceptions: one class per thing that a caller would handle differently.
+"""The exceptions: one class for each kind of failure that a caller would handle differently.
 
-Every exception carries what the service said: gRPC's status code, the machine-readable ``reason``, facts for programs in ``metadata``
-and, where the request was at fault, every violation. They come from the ``google.rpc`` details of the status, which are read here
-without the ``grpcio-status`` package.
+Every exception carries what the service reported: gRPC's status code, the machine-readable ``reason``, facts for programs in ``metadata``
+and, if the request is at fault, every violation. These come from the ``google.rpc`` details of the status, which are read here without the
+``grpcio-status`` package.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from google.rpc import error_details_pb2, status_pb2
 from .v1 import errors_pb2
 
 DOMAIN = "topicpolicies"
-"""The domain of the service's own reasons."""
+"""The domain of the service's own reasons, in ``google.rpc.ErrorInfo``."""
 _REASON_PREFIX = "ERROR_REASON_"
 _DETAILS_KEY = "grpc-status-details-bin"
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed", "connections to all backends failing", "empty address list")
-"""How gRPC says that a call found no connection, so that nothing was sent."""
+"""Parts of gRPC's messages for a call that got no connection, so that nothing was sent."""
 
 
 class Violation(NamedTuple):
     """One thing that is wrong with a request."""
 
     field: str
-    """The request's field, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
+    """The field of the request, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
     reason: str
-    """Machine-readable, such as ``UNKNOWN_PATH``; empty if the service gave none."""
+    """A machine-readable reason, such as ``UNKNOWN_PATH``; empty if the service gave none."""
     description: str
-    """A sentence that says what is wrong and what to do."""
+    """A sentence that says what is wrong, and what to do."""
 
 
 class TopicPoliciesError(Exception):
@@ -42,12 +42,12 @@ class TopicPoliciesError(Exception):
 
     Attributes:
         code: gRPC's status code.
-        reason: machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy).
+        reason: a machine-readable reason, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy).
         message: a sentence for people.
         metadata: further facts for programs.
-        violations: all that is wrong with the request, if it was at fault.
-        from_service: whether the service itself said so.
-        retry_seconds: after which time a repeat may help, as ``google.rpc.RetryInfo`` tells; None: nobody said so.
+        violations: everything that is wrong with the request, if it is at fault.
+        from_service: whether the service itself made the error.
+        retry_seconds: after how many seconds a repeat may succeed, by ``google.rpc.RetryInfo``; None: not said.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class TopicPoliciesError(Exception):
 
     @property
     def never_sent(self) -> bool:
-        """Whether it is certain that the request did not reach the service: there was no connection."""
+        """Whether the request certainly did not reach the service, because there was no connection."""
         return not self.from_service and self.code is grpc.StatusCode.UNAVAILABLE and any(words in self.message for words in _NEVER_SENT)
 
 
 class InvalidArgument(TopicPoliciesError, ValueError):
-    """The request is wrong and will stay wrong (INVALID_ARGUMENT); also raised before anything is sent."""
+    """The request is wrong, and repeating it can't help (INVALID_ARGUMENT). Also raised by the client before it sends anything."""
 
 
 class NotFound(TopicPoliciesError):
@@ -85,7 +85,7 @@ class NotFound(TopicPoliciesError):
 
 
 class Conflict(TopicPoliciesError):
-    """The document is not at the version that the ``etag`` demanded (ABORTED). Read it again and decide anew."""
+    """The document does not have the version that ``etag`` demands (ABORTED). Read it again and decide anew."""
 
 
 class AlreadyExists(TopicPoliciesError):
@@ -93,19 +93,19 @@ class AlreadyExists(TopicPoliciesError):
 
 
 class FailedPrecondition(TopicPoliciesError):
-    """The request does not fit the present state (FAILED_PRECONDITION), such as topic policies being disabled."""
+    """The state of the system does not allow the request (FAILED_PRECONDITION): for example, topic policies are disabled."""
 
 
 class OutOfRange(TopicPoliciesError):
-    """The history does not tell for certain what was there (OUT_OF_RANGE)."""
+    """The history can't say for certain what the document was then (OUT_OF_RANGE); ``metadata`` says why."""
 
 
 class ResourceExhausted(TopicPoliciesError):
-    """A limit of the service was met (RESOURCE_EXHAUSTED); nothing was done."""
+    """A limit of the service was reached (RESOURCE_EXHAUSTED); nothing was done."""
 
 
 class PermissionDenied(TopicPoliciesError):
-    """The caller is unknown or may not do this (UNAUTHENTICATED, PERMISSION_DENIED)."""
+    """The caller is not authenticated, or lacks the permission (UNAUTHENTICATED, PERMISSION_DENIED)."""
 
 
 class Unavailable(TopicPoliciesError):
@@ -119,7 +119,7 @@ class DeadlineExceeded(TopicPoliciesError):
 class OutcomeUnknown(TopicPoliciesError):
     """A change may or may not have been made: its answer was lost, or did not come in time.
 
-    To learn what happened, repeat the same call with ``request_id``: what was done is not done twice.
+    To learn what happened, repeat the same call with this ``request_id``: a change that was made is not made again.
 
     Attributes:
         request_id: the id of the request whose outcome is unknown.
@@ -144,11 +144,11 @@ _CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
 
 
 def _printable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()  # with what is no Unicode, such as half a surrogate pair, nobody could show it
+    return text.encode(errors="backslashreplace").decode()  # a text with a lone surrogate can't be printed or encoded
 
 
 def invalid(reason: str, *violations: Violation) -> InvalidArgument:
-    """An error about a request that was not sent, with all its violations."""
+    """Returns the error of a request that was not sent, with all its violations."""
     violations = tuple(Violation(*map(_printable, violation)) for violation in violations)
     return InvalidArgument(
         " ".join(violation.description for violation in violations),
@@ -159,7 +159,7 @@ def invalid(reason: str, *violations: Violation) -> InvalidArgument:
 
 
 def from_status(code: int, message: str, details: Iterable[AnyMessage]) -> TopicPoliciesError:
-    """The exception for a status with its ``google.rpc`` details. Details of other kinds are passed over."""
+    """Returns the exception for a status with its ``google.rpc`` details. Details of other kinds are ignored."""
     reason, metadata, violations, own = "", {}, [], False
     info, request, again = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     retry_seconds: float | None = None
@@ -187,7 +187,7 @@ def from_status(code: int, message: str, details: Iterable[AnyMessage]) -> Topic
 
 
 def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
-    """The exception for a failed call of either gRPC API."""
+    """Returns the exception for a failed call of either gRPC API."""
     call: Any = error  # grpc.Call or grpc.aio.AioRpcError: the same three methods, no common type
     code: grpc.StatusCode = call.code()
     message = call.details() or code.name
@@ -202,7 +202,7 @@ def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
 
 
 def reason_name(number: int) -> str:
-    """A reason's name without its prefix, as errors have it; empty for UNSPECIFIED, the number itself if this client does not know it."""
+    """Returns a reason's name without its prefix, as errors have it; "" for UNSPECIFIED, the number if this client does not know it."""
     if not number:
         return ""
     value = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number.get(number)
@@ -210,7 +210,7 @@ def reason_name(number: int) -> str:
 
 
 def reason_number(name: str) -> errors_pb2.ErrorReason.ValueType:
-    """The number of a reason, by what ``reason_name`` makes of it.
+    """Returns the number of a reason, from what ``reason_name`` returns for it.
 
     Raises:
         ValueError: no reason has that name.
@@ -221,22 +221,22 @@ def reason_number(name: str) -> errors_pb2.ErrorReason.ValueType:
 
 
 def stream_ended() -> Unavailable:
-    """The error of a stream that the service ended in order, though more was expected of it."""
+    """Returns the error of a stream that the service ended in order, but before it was complete."""
     return Unavailable("The service has ended the stream.", code=grpc.StatusCode.UNAVAILABLE)
 
 
-def closed() -> TopicPoliciesError:
-    """The error of a call on a client that was closed."""
+def client_closed() -> TopicPoliciesError:
+    """Returns the error of a call on a closed client."""
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
 
 
-def left() -> TopicPoliciesError:
-    """The error of a call whose connection was closed under it, to make room for another one."""
+def connection_evicted() -> TopicPoliciesError:
+    """Returns the error of a call that ended because the client closed its connection, to make room for another one."""
     return TopicPoliciesError("The connection was closed, to make room for another leader's.", code=grpc.StatusCode.CANCELLED)
 
 
 def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:
-    """The exception for a change that was sent and not answered."""
+    """Returns the exception for a change whose outcome is not known. ``cause``: the error of its last attempt."""
     error = OutcomeUnknown(
         f"It is not known whether the change was made: {cause.message} Repeat it with request id {request_id} to learn it.",
         code=cause.code,

@@ -1,4 +1,4 @@
-"""What a watch tells, as one class per kind of event."""
+"""The events that a watch yields, one class for each kind."""
 
 from __future__ import annotations
 
@@ -7,72 +7,72 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
-from .documents import Document, maybe
+from .documents import Document, document_or_none
 from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .history import HistoryEntry, HistoryGap
-from .on_demand import OnDemand, setter
+from .lazy_fields import LazyFields, setter
 from .origins import Origin
 from .tokens import WatchToken
 from .v1 import service_pb2
 
 
 class WatchMode(enum.IntEnum):
-    """What a watch tells. The numbers are those of ``topicpolicies.v1.WatchMode``."""
+    """Which changes a watch yields. The numbers are those of ``topicpolicies.v1.WatchMode``."""
 
     LATEST = 1
-    """Per policy key only the newest state: what a newer change supersedes may be left out."""
+    """The newest state of each topic and scope: a change that a newer one supersedes may be left out."""
     EVERY = 2
-    """Every change, in the log's order."""
+    """Every change, in the order of the log."""
     ENTRIES = 3
-    """Every event, also those that changed nothing or could not be read: for whoever copies the history."""
+    """Every event of the log, also those that changed nothing or could not be read; made for copying the history."""
 
     @property
     def number(self) -> service_pb2.WatchMode.ValueType:
-        """As messages take it."""
+        """The mode as the enum of the generated code."""
         return service_pb2.WatchMode.ValueType(self.value)
 
 
 class NamespaceState(OpenEnum):
-    """The state of a namespace of a watch. The numbers are those of ``topicpolicies.v1.NamespaceState``."""
+    """The state of a watched namespace. The numbers are those of ``topicpolicies.v1.NamespaceState``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
     LOADING = 1
-    """Its change log is being read: what is told may be old."""
+    """The service is reading the namespace's change log: documents may be old."""
     READY = 2
-    """Its change log is followed: what is told is the newest."""
+    """The service follows the change log: documents are the newest."""
     FAILED = 3
-    """Its change log can't be read; the service tries again."""
+    """The service can't read the change log; it tries again."""
     DISABLED = 4
-    """Topic policies are disabled for all that is watched of it; the service looks again."""
+    """Topic policies are disabled for all watched topics of the namespace; the service checks again from time to time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(OnDemand):
-    """A document: of the snapshot, or because it changed. One without policies was deleted, or, in a snapshot, is not there."""
+class Changed(LazyFields):
+    """A document, from the snapshot or because it changed. A document without policies was deleted or, in a snapshot, does not exist."""
 
     namespace: str
     """``tenant/namespace``."""
     document: Document
-    """After the event."""
+    """The document after the event that made it."""
     previous_version: str
-    """Empty in a snapshot, and where it is not known."""
+    """The version before the event; empty: not known, as mostly in a snapshot."""
     previous: Document | None
-    """The document before. None: it was not asked for, or is not known."""
+    """The document before the event. None: not requested (``include_previous``), or not known."""
     partition: int
-    """The partition of the change log."""
+    """The partition of the change log that has the event."""
     position: str
-    """The event's position in it; empty: the log has no event of it."""
+    """The event's position in the partition; empty: the log has no event of this document."""
     origin: Origin | None
-    """None: not known."""
+    """Who made the change, and why; None: not known."""
     snapshot: bool
-    """Whether it belongs to the snapshot before ``Synced``; otherwise it is a change."""
+    """Whether the document belongs to the snapshot before ``Synced``; otherwise it is a change."""
 
-    _READ: ClassVar = {
+    _READERS: ClassVar = {
         "document": lambda message: Document.of(message.document),
         "previous_version": lambda message: message.previous_version,
-        "previous": lambda message: maybe(message.previous),
+        "previous": lambda message: document_or_none(message.previous),
         "partition": lambda message: message.partition,
         "position": lambda message: message.position,
         "origin": lambda message: Origin.of(message.origin) if message.HasField("origin") else None,
@@ -80,7 +80,7 @@ class Changed(OnDemand):
 
     @classmethod
     def of(cls, namespace: str, message: service_pb2.PolicyChange, snapshot: bool) -> Changed:
-        """From its message, which nobody may change any more, and whose document this client knows (``documents.is_known``)."""
+        """Makes an event from its message, which must not change any more, and whose document must be known (``documents.is_known``)."""
         changed = object.__new__(cls)
         _set_message(changed, message)
         _set_namespace(changed, namespace)
@@ -88,14 +88,14 @@ class Changed(OnDemand):
         return changed
 
 
-_set_message = setter(OnDemand, "_message")
+_set_message = setter(LazyFields, "_message")
 _set_namespace = setter(Changed, "namespace")
 _set_snapshot = setter(Changed, "snapshot")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event of the log (``WatchMode.ENTRIES``)."""
+    """An event of the log, as the history has it (only with ``WatchMode.ENTRIES``)."""
 
     namespace: str
     """``tenant/namespace``."""
@@ -104,7 +104,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events may be missing from the history here, before what follows (``WatchMode.ENTRIES``)."""
+    """Events may be missing from the history here, in the period that ``gap`` names (only with ``WatchMode.ENTRIES``)."""
 
     namespace: str
     """``tenant/namespace``."""
@@ -113,64 +113,65 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The snapshot of a namespace is complete, or a resumed watch has caught up with it."""
+    """The snapshot of a namespace is complete, or a resumed watch has caught up with the namespace."""
 
     namespace: str
     """``tenant/namespace``."""
     token: WatchToken
-    """The place in this namespace's log."""
+    """The place in the namespace's change log."""
     confirmed_time: datetime
-    """As of when all was told, by the server's clock, in UTC."""
+    """As of when everything was sent, by the server's clock, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing before this place is owed any more; sent from time to time, and only while the namespace is followed."""
+    """Everything up to this place was sent. Comes from time to time, and only while the server follows the namespace."""
 
     namespace: str
     """``tenant/namespace``."""
     token: WatchToken
-    """The place in this namespace's log."""
+    """The place in the namespace's change log."""
     confirmed_time: datetime
-    """As of when all was told, by the server's clock, in UTC."""
+    """As of when everything was sent, by the server's clock, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a namespace has changed: it is not READY, or has become so again."""
+    """The state of a namespace has changed: the namespace is not READY, or is READY again."""
 
     namespace: str
     """``tenant/namespace``."""
     state: NamespaceState
     reason: str
-    """Machine-readable, as in an error: ``TOPIC_POLICIES_DISABLED``, for example. Empty for READY."""
+    """A machine-readable reason, as in an error, such as ``TOPIC_POLICIES_DISABLED``; empty for READY."""
     message: str
-    """A sentence for people."""
+    """A sentence for people; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A namespace begins anew: what was told of it counts no more, and what is not told again before ``Synced`` is gone.
+    """A namespace begins anew: documents that do not come again before ``Synced`` no longer exist.
 
-    The service says so, or the watch itself, when it was interrupted within the snapshot.
+    The service sends it; or the watch itself makes it, if its stream broke during the snapshot, or if its token lacks the namespace.
     """
 
     namespace: str
     """``tenant/namespace``."""
     reason: str
-    """Machine-readable, as in an error: ``LOG_REPLACED``, for example. Empty: the watch itself begins again."""
+    """A machine-readable reason, as in an error, such as ``LOG_REPLACED``; empty: the watch itself made the event."""
     message: str
     """A sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The stream broke; the watch tries again by itself, from where it was."""
+    """The stream broke; the watch opens another one by itself, and continues from where it was."""
 
     error: TopicPoliciesError
     attempt: int
-    """How many times in a row, counted from 1."""
+    """How many streams broke in a row, without a ``Synced`` between them; from 1."""
     retry_in_seconds: float
+    """The pause before the next stream."""
 
 
 WatchEvent: TypeAlias = Changed | Entry | Gap | Synced | Bookmark | Status | Reset | Interrupted

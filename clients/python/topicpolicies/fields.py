@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypedDict
 from .v1 import policies_pb2 as pb
 
 Parts: TypeAlias = Mapping[str, Any]
-"""An object as a mapping of its fields."""
+"""An object, as a mapping from its fields' names to their values."""
 
 
 class PolicyFields(TypedDict, total=False):
-    """The fields of ``TopicPolicies``, by their own names. None clears a field; what the units are is said in the definition."""
+    """The fields of ``TopicPolicies``, by name. None clears a field. docs/api.md has the units and meanings of all fields."""
 
     auto_subscription_creation_override: pb.AutoSubscriptionCreationOverride | Parts | None
     back_log_quota_map: Mapping[str, pb.BacklogQuota | Parts] | None

@@ -1,4 +1,4 @@
-"""Whether an answer could be confirmed: a server that can't reach the change log says since when, beside what it answers."""
+"""Whether an answer is confirmed: a server that can't reach the change log reports since when, in the trailing metadata of the answer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
-"""The trailing metadata that says it: ISO 8601."""
+"""The key of the trailing metadata; its value is a time in ISO 8601."""
 
 
 def unconfirmed_since(trailing: Iterable[Any] | None) -> datetime | None:
-    """Since when an answer can't be confirmed, in UTC; None: it could be, or nobody said what can be read.
+    """Returns since when an answer can't be confirmed, in UTC; None: the answer is confirmed, or the time can't be read.
 
     Args:
         trailing: the pairs of the call's trailing metadata.
@@ -19,8 +19,8 @@ def unconfirmed_since(trailing: Iterable[Any] | None) -> datetime | None:
     for key, value in trailing or ():
         if key == UNCONFIRMED_KEY:
             try:
-                told = datetime.fromisoformat(value)
+                time = datetime.fromisoformat(value)
             except (TypeError, ValueError):
                 return None
-            return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     return None

@@ -1,4 +1,4 @@
-"""The history of documents: the question, and what is told. Nothing here sends anything."""
+"""The history of documents: its entries, gaps and pages, and the request for a page. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from .arguments import members, moment, text
-from .building import building
-from .documents import Document, Scope, maybe
+from .documents import Document, Scope, document_or_none
 from .enums import OpenEnum
+from .message_errors import errors_as_invalid_argument
 from .origins import Origin
 from .v1 import service_pb2
 
 
 class HistoryKind(OpenEnum):
-    """What kind of event it is. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
+    """The kind of an event. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
@@ -28,7 +28,7 @@ class HistoryKind(OpenEnum):
     BROKER = 3
     """An event of a broker, of which only the producer's name is known."""
     REPAIR = 4
-    """A sidecar's repair: it makes what brokers show equal to the document, and changes nothing."""
+    """A sidecar's repair: it makes what brokers show equal to the document, which it does not change."""
     TOMBSTONE = 5
     """The second half of a sidecar's deletion, which lets compaction forget the topic."""
     UNREADABLE = 6
@@ -36,26 +36,26 @@ class HistoryKind(OpenEnum):
 
 
 class HistoryOutcome(OpenEnum):
-    """What became of an event. The numbers are those of ``topicpolicies.v1.HistoryOutcome``."""
+    """The effect of an event. The numbers are those of ``topicpolicies.v1.HistoryOutcome``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
     APPLIED = 1
-    """It changed the document, or made it anew as it was."""
+    """The event changed the document, or made a new version with the same content."""
     REJECTED = 2
-    """It did not count: its etag, or what it was computed from, did not hold any more."""
+    """The event did not count: its etag, or the document that it was computed from, did not hold any more."""
     SKIPPED = 3
-    """It did not count: there was no document, and it asked for nothing in that case."""
+    """The event did not count: there was no document, and ``skip_if_absent`` was set."""
     DUPLICATE = 4
-    """It did not count: the same request, or the same event, was there before."""
+    """The event did not count: the log had the same request, or the same event, before."""
     RESTATED = 5
-    """It says again what the document is: a repair."""
+    """The event restates the document: a repair."""
     IGNORED = 6
-    """It says nothing, or nothing new."""
+    """The event has no content, or no new content."""
 
 
 class HistoryGapReason(OpenEnum):
-    """Why a history may miss events. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
+    """The reason why a history may miss events. The numbers are those of ``topicpolicies.v1.HistoryGapReason``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
@@ -64,67 +64,67 @@ class HistoryGapReason(OpenEnum):
     LOG_REPLACED = 2
     """The log was replaced by another one while the server did not follow it."""
     OVERRUN = 3
-    """More events came than could be written."""
+    """More events came than the server could write to the history."""
     TRIMMED = 4
-    """The history is bounded in age and size, and what was older has been dropped."""
+    """The history is bounded in age and size, and older events were dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryGap:
-    """A time in which the history of a namespace may miss events."""
+    """A period in which the history of a namespace may miss events."""
 
     start: datetime | None
-    """In UTC; None: from the beginning of the log."""
+    """The beginning of the period, in UTC; None: the beginning of the log."""
     end: datetime
-    """In UTC."""
+    """The end of the period, in UTC."""
     reason: HistoryGapReason
 
     @classmethod
     def of(cls, message: service_pb2.HistoryGap) -> HistoryGap:
-        """From its message."""
+        """Makes a gap from its message."""
         start = message.start_time.ToDatetime(UTC) if message.HasField("start_time") else None
         return cls(start, message.end_time.ToDatetime(UTC), HistoryGapReason(message.reason))
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One event of the change log, as the server read it, and what it did."""
+    """One event of the change log, as the server read it, and its effect."""
 
     document: Document | None
-    """The document after the event. None: the event could not be read, and it is not known whose it was."""
+    """The document after the event. None: the event could not be read, and its topic is not known."""
     previous: Document | None
-    """The document before the event. None: it is not known."""
+    """The document before the event. None: not known."""
     kind: HistoryKind
     outcome: HistoryOutcome
     time: datetime
-    """When it happened, in UTC: what the history is ordered by."""
+    """When the event happened, in UTC; the history is ordered by it."""
     partition: int
     """The partition of the change log."""
     position: str
-    """The event's position in it."""
+    """The event's position in the partition."""
     origin: Origin
     changed: tuple[str, ...]
-    """Fields and entries of maps that differ between the two documents, also where that is a secret."""
+    """The fields and entries of maps, by path, that differ between ``previous`` and ``document``, also if a secret is what differs."""
     stale: bool
-    """Whether the event was computed from something else than the document that it met."""
+    """Whether the event was computed from another document than the one before it."""
     unexplained: bool
-    """A broker's event that no recent document explains: applying its difference from the newest may have undone something."""
+    """Whether it is a broker's event that no recent document explains. Applying its difference from the newest may have undone a change."""
     ambiguous: bool
-    """A broker's event that two recent documents explain differently: the newer was believed."""
+    """Whether it is a broker's event that two recent documents explain differently. The newer one was taken."""
     replicated: bool
-    """Whether it came from another cluster."""
+    """Whether the event came from another cluster."""
     problem: str
-    """Why it could not be read; empty: it could."""
+    """Why the event could not be read; empty: it could."""
 
     @classmethod
     def of(cls, message: service_pb2.HistoryEntry) -> HistoryEntry | None:
-        """From its message; None if it is of a scope that this client does not know, a newer service's."""
-        document = maybe(message.document)
+        """Makes an entry from its message; None: it is of a scope that this client does not know, from a newer service."""
+        document = document_or_none(message.document)
         if document is None and message.document.scope:
             return None
         return cls(
             document,
-            maybe(message.previous),
+            document_or_none(message.previous),
             HistoryKind(message.kind),
             HistoryOutcome(message.outcome),
             message.time.ToDatetime(UTC),
@@ -142,21 +142,21 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A part of a history."""
+    """A page of a history."""
 
     entries: tuple[HistoryEntry, ...]
     gaps: tuple[HistoryGap, ...]
-    """Where events may be missing, in all of the time that was asked for: the newest 100, newest first."""
+    """The periods that may miss events, in all of the requested time and not only in this page: the newest 100, the newest first."""
     following: bool
-    """Whether the server follows the log at present; if not, the newest events may be missing."""
+    """Whether the server follows the change log at present; if not, the newest events may be missing."""
     next_page_token: str
-    """Empty: this was the last page."""
+    """The token of the next page; empty: this is the last one."""
     unconfirmed_since: datetime | None = None
-    """Since when the server can't reach the change log, so that the newest events may be missing; in UTC. None: it can."""
+    """Since when the server can't reach the change log, so that the newest events may be missing; in UTC. None: the page is confirmed."""
 
     @classmethod
     def of(cls, message: service_pb2.ListHistoryResponse, unconfirmed_since: datetime | None = None) -> HistoryPage:
-        """From its message."""
+        """Makes a page from its message. ``unconfirmed_since``: see the attribute."""
         entries = tuple(entry for entry in map(HistoryEntry.of, message.entries) if entry is not None)
         return cls(entries, tuple(map(HistoryGap.of, message.gaps)), message.following, message.next_page_token, unconfirmed_since)
 
@@ -172,8 +172,12 @@ def history_request(
     oldest_first: bool = False,
     page_size: int = 0,
 ) -> service_pb2.ListHistoryRequest:
-    """The first page of a history. ``HistoryOptions`` says what the arguments are."""
-    with building():
+    """Makes the request for the first page of a history. ``HistoryOptions`` documents the arguments.
+
+    Raises:
+        InvalidArgument: an argument has a wrong type or value.
+    """
+    with errors_as_invalid_argument():
         return service_pb2.ListHistoryRequest(
             topic=text(topic, "topic"),
             namespace=text(namespace, "namespace"),
@@ -187,7 +191,7 @@ def history_request(
 
 
 def timestamp(time: datetime) -> Timestamp:
-    """A time as messages take it. One without a time zone is local."""
+    """Returns a time as a protobuf message. A time without a zone is local."""
     made = Timestamp()
     made.FromDatetime(time.astimezone(UTC))
     return made

@@ -1,4 +1,4 @@
-"""The documents of a namespace, page by page as they are asked for, and where a watch goes on from them."""
+"""Listings: iterators over the documents of a namespace, which fetch page after page, and the token from which a watch continues."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
 from typing import TypeAlias
 
-from .documents import Document, known
+from .documents import Document, known_documents
 from .tokens import ResumeToken, WatchToken
 from .v1 import service_pb2
 
 Page: TypeAlias = tuple[service_pb2.ListPoliciesResponse, datetime | None]
-"""A page, and since when it can't be confirmed."""
+"""A page, and since when it can't be confirmed (None: it is confirmed)."""
 
 
-class _Pages:
-    """What both kinds of listings know."""
+class _BaseListing:
+    """The common part of ``Listing`` and ``AsyncListing``."""
 
     def __init__(self, request: service_pb2.ListPoliciesRequest) -> None:
-        """``request``: for the first page."""
+        """``request``: the request for the first page."""
         self._request = request
         self._documents: deque[Document] = deque()
         self._last = False
@@ -31,25 +31,25 @@ class _Pages:
 
     @property
     def token(self) -> ResumeToken:
-        """Where the first page was read: a watch of the namespace that begins here misses nothing. Empty before the first page was read."""
+        """The place where the first page was read: a watch that begins there misses nothing. Empty before the first page was read."""
         return self._token
 
     @property
     def unconfirmed_since(self) -> datetime | None:
-        """Since when the server can't reach the change log, by the page that was read last, as its documents say too; None: it can."""
+        """Since when the server can't reach the change log, in UTC; None: it can. From the page read last, whose documents have it too."""
         return self._unconfirmed_since
 
     def _take(self, answer: Page) -> None:
         page, self._unconfirmed_since = answer
         if page.HasField("token"):
             self._token = ResumeToken({self._request.namespace: WatchToken.of(page.token)})
-        self._documents.extend(known(page.documents, self._unconfirmed_since))
+        self._documents.extend(known_documents(page.documents, self._unconfirmed_since))
         self._request.page_token = page.next_page_token
         self._last = not page.next_page_token
 
 
-class Listing(_Pages, Iterator[Document]):
-    """The documents of a namespace, ordered by topic and scope."""
+class Listing(_BaseListing, Iterator[Document]):
+    """An iterator over the documents of a namespace, ordered by topic and scope; see ``Client.list``."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Listing(_Pages, Iterator[Document]):
         return self._documents.popleft()
 
 
-class AsyncListing(_Pages, AsyncIterator[Document]):
-    """The documents of a namespace, ordered by topic and scope."""
+class AsyncListing(_BaseListing, AsyncIterator[Document]):
+    """An async iterator over the documents of a namespace, ordered by topic and scope; see ``AsyncClient.list``."""
 
     def __init__(
         self,

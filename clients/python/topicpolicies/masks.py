@@ -1,9 +1,9 @@
-"""Field masks: their paths as text and as segments, and the mask that leads from one message to another.
+"""Field masks: their paths as text and as segments, and the mask of the difference between two messages.
 
 A path names a field, a field of an object (``retention_policies.retention_time_in_minutes``) or an entry of a map
 (``subscription_policies.`my-sub`.dispatch_rate``). Its segments are separated by dots (AIP-161). A segment between backticks may
-contain any characters; a backtick in it is doubled. Without backticks a segment is what stands between two dots. The path ``*``
-names the whole message; as a map key ``*`` needs backticks.
+contain any characters; a backtick in it is doubled. A segment without backticks extends from dot to dot. The path ``*`` names the whole
+message; as a map key ``*`` needs backticks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from google.protobuf.message import Message
 
 Path: TypeAlias = tuple[str, ...]
-"""A path's segments; the empty path is the whole message."""
+"""The segments of a path; the empty path is the whole message."""
 WILDCARD = "*"
 """The path that names the whole message."""
 
@@ -38,7 +38,7 @@ class PathError(ValueError):
 
 
 def parse_path(text: str) -> Path:
-    """The segments of a path; ``*`` is the empty path, and `````` (two backticks) an empty segment.
+    """Returns the segments of a path; ``*`` is the empty path, and `````` (two backticks) an empty segment.
 
     Raises:
         PathError: the text is not a path.
@@ -76,24 +76,25 @@ def _segments(text: str) -> Iterator[str]:
 
 
 def format_path(path: Sequence[str]) -> str:
-    """The text of a path: what ``parse_path`` reads back. Segments of other characters than letters, digits and _ get backticks."""
+    """Returns the text of a path, which ``parse_path`` reads. Segments with other characters than letters, digits and _ get backticks."""
     return ".".join(segment if _PLAIN.fullmatch(segment) else "`" + segment.replace("`", "``") + "`" for segment in path) or WILDCARD
 
 
 def paths_between(before: _M, after: _M) -> list[str]:
-    """The paths of what differs between two messages of one type: ``before`` with these fields of ``after`` is ``after``.
+    """Returns the paths at which two messages of one type differ: ``before``, with these fields taken from ``after``, is ``after``.
 
-    Objects that are in both are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is
-    equal. Fields that this package's definition does not know are not compared. Without a difference there are no paths; such a mask
-    must not be sent, because an empty one means something else (the fields that are set).
+    Objects that both have are compared leaf by leaf, maps entry by entry, lists as a whole, so that a mask names nothing that is equal.
+    Fields that this package's API definition does not know are not compared. If nothing differs, the list is empty; it must not be sent as
+    a mask, because an empty mask means the fields that are set.
     """
     return [format_path(path) for path in _differences(before, after, ())]
 
 
 def set_paths(message: Message) -> list[str]:
-    """The paths of what is set in a message: what an update without a mask changes.
+    """Returns the paths of what is set in a message: what an update without a mask changes.
 
-    Leaves of objects, of entries of maps too, and whole lists. Empty objects, maps and lists, and enums of UNSPECIFIED, are not set.
+    These are leaves of objects, also of objects in maps, and whole lists. Empty objects, maps and lists, and enums that are UNSPECIFIED, do
+    not count as set.
     """
     return [format_path(path) for path in _set(message, ())]
 
@@ -138,5 +139,5 @@ def _differences(before: Message, after: Message, at: Path) -> Iterator[Path]:
 
 
 def key_text(key: str | int | bool) -> str:
-    """A map's key as a path's segment."""
+    """Returns the key of a map as a segment of a path."""
     return str(key).lower() if isinstance(key, bool) else str(key)

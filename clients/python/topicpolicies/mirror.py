@@ -1,8 +1,8 @@
-"""The documents that a watch tells of, kept in memory, without I/O: what caches are made of.
+"""Keeps the documents of a watch in memory, without I/O: the core of caches.
 
-While a namespace begins anew with a snapshot, what was known of it stays; what the snapshot does not tell of again is dropped when it
-is complete. Of two documents of one topic and scope the one with the greater version is newer, but for those from before and after a
-beginning: those are not compared.
+While a namespace begins anew with a snapshot, its known documents stay; those that the snapshot does not contain are dropped when the
+snapshot is complete. Of two documents of one topic and scope, the one with the greater version is newer. But versions from before and
+after the beginning of a snapshot are not compared, because the log may be another one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Key: TypeAlias = tuple[str, Scope]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a cache tells its listeners. An absence is None on either side."""
+    """The change of one document, for the listeners of a cache. ``before`` or ``after`` is None if there is no document."""
 
     topic: str
     """The topic's full name."""
@@ -35,75 +35,76 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Part:
-    """One namespace."""
+class _Namespace:
+    """The state of one namespace."""
 
     documents: dict[_Key, Document] = field(default_factory=dict)
-    """Absences too, until a bookmark says that nothing older comes any more."""
+    """The documents; absent ones too, until the next bookmark: after it no older event can come, so their versions are not needed."""
     absent: set[_Key] = field(default_factory=set)
-    """Which of them are absences."""
+    """The keys of absent documents in ``documents``."""
     fresh: set[_Key] | None = field(default_factory=set)
-    """What the snapshot that is under way has told of; None: none is."""
+    """The keys of the documents that the current snapshot has contained so far; None: there is no snapshot under way."""
     synced: bool = False
+    """Whether a snapshot was completed at any time."""
     confirmed: float = -math.inf
-    """When it was last confirmed, by the clock of this machine."""
+    """When all documents were last confirmed, in seconds by the clock of this machine."""
     status: Status | None = None
-    """What its state was last said to be by the stream that is open."""
+    """The last status that the open stream has sent; None: it has sent none."""
 
 
 class Mirror:
-    """Takes every event of a watch, in order, and is asked for the newest state. It does no locking."""
+    """The newest documents of a watch: ``apply`` every event of the watch in order, then read. It is not thread-safe."""
 
     def __init__(self, namespaces: Iterable[str] = (), now: Callable[[], float] = time.monotonic) -> None:
-        """Knows nothing yet.
+        """Makes an empty mirror.
 
         Args:
-            namespaces: what is watched, or of what topics are.
-            now: seconds, from an arbitrary beginning, that never go back.
+            namespaces: the watched namespaces, and those of watched topics.
+            now: a monotonic clock, in seconds.
         """
-        self._parts: dict[str, _Part] = {name: _Part() for name in namespaces}
+        self._namespaces: dict[str, _Namespace] = {name: _Namespace() for name in namespaces}
         self._listeners: dict[object, Callable[[Change], object]] = {}
         self._now = now
         self._newest: datetime | None = None
-        """The newest time that the stream which is open has confirmed of any namespace, by the server's clock."""
+        """The newest time that the open stream has confirmed for any namespace, by the server's clock."""
         self.interruption: TopicPoliciesError | None = None
-        """Why there is no stream at present, if there is none."""
+        """Why the watch has no stream at present; None: it has one."""
 
     def apply(self, event: WatchEvent) -> None:
-        """Takes an event; those that change no document are welcome too. What a listener raises, it raises."""
+        """Applies an event of any kind, and calls the listeners if it changes a document. What a listener raises is raised."""
         if isinstance(event, Changed):  # nearly all are
             self.interruption = None
-            part = self._parts.get(event.namespace)
-            if part is None:
-                part = self._parts[event.namespace] = _Part()
-            self._changed(part, event.document)
+            namespace = self._namespaces.get(event.namespace)
+            if namespace is None:
+                namespace = self._namespaces[event.namespace] = _Namespace()
+            self._changed(namespace, event.document)
             return
         if isinstance(event, Interrupted):
             self._newest = None
             self.interruption = event.error
-            for part in self._parts.values():
-                part.status = None  # the next stream says only what is not READY
+            for namespace in self._namespaces.values():
+                namespace.status = None  # the next stream reports only namespaces that are not READY
             return
-        if not isinstance(event, Reset) or event.reason:  # else the watch itself says so, before it has connected
+        if not isinstance(event, Reset) or event.reason:  # a Reset without a reason is the watch's own, and shows no connection
             self.interruption = None
-        part = self._parts.setdefault(event.namespace, _Part())
+        namespace = self._namespaces.setdefault(event.namespace, _Namespace())
         if isinstance(event, Reset):
-            part.fresh = set()
+            namespace.fresh = set()
         elif isinstance(event, Status):
-            part.status = event
+            namespace.status = event
         elif isinstance(event, (Synced, Bookmark)):
-            self._confirmed(part, event.confirmed_time)
+            self._confirmed(namespace, event.confirmed_time)
             if isinstance(event, Synced):
-                self._synced(part)
-            for key in part.absent:
-                part.documents.pop(key, None)
-            part.absent.clear()
+                self._synced(namespace)
+            for key in namespace.absent:
+                namespace.documents.pop(key, None)
+            namespace.absent.clear()
 
     def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
-        """Calls a function for every document that there is, at once, and then for every change, from ``apply``.
+        """Calls a function at once for each present document, and then, from ``apply``, for each change.
 
         Returns:
-            What ends it.
+            A function that removes the listener.
         """
         for document in self:
             listener(Change(document.topic, document.scope, None, document))
@@ -116,78 +117,78 @@ class Mirror:
         return stop
 
     def synced(self, namespace: str | None = None) -> bool:
-        """Whether a namespace, or each, has had a whole snapshot at any time. From then on reads are complete, if perhaps old."""
+        """Returns whether a namespace, or each one, has ever had a complete snapshot. From then on reads are complete, if perhaps old."""
         if namespace is None:
-            return bool(self._parts) and all(part.synced for part in self._parts.values())
-        return namespace in self._parts and self._parts[namespace].synced
+            return bool(self._namespaces) and all(each.synced for each in self._namespaces.values())
+        return namespace in self._namespaces and self._namespaces[namespace].synced
 
     def staleness(self, namespace: str | None = None) -> float:
-        """Seconds since the service last confirmed all that is known of a namespace, or of the stalest; infinite before it is synced.
+        """Returns the seconds since the service last confirmed a namespace; None: the stalest one. Infinite before it is synced.
 
-        Nothing but a bookmark makes it smaller, and only a namespace that is followed has any.
+        Only a bookmark (``Synced``, ``Bookmark``) makes it smaller, and the service sends bookmarks only for a namespace that it follows.
         """
-        parts = self._parts.values() if namespace is None else [self._parts.get(namespace, _Part())]
-        return self._now() - min((part.confirmed for part in parts), default=-math.inf)
+        chosen = self._namespaces.values() if namespace is None else [self._namespaces.get(namespace, _Namespace())]
+        return self._now() - min((each.confirmed for each in chosen), default=-math.inf)
 
     @property
     def states(self) -> Mapping[str, Status]:
-        """What the states of the namespaces were last said to be; one that was READY all along is not in it."""
-        return {name: part.status for name, part in self._parts.items() if part.status is not None}
+        """The last ``Status`` of each namespace; one that was READY all along has none."""
+        return {name: namespace.status for name, namespace in self._namespaces.items() if namespace.status is not None}
 
     @property
     def problem(self) -> str:
-        """A sentence for people while something can't be followed, else empty."""
+        """A sentence for people that says why documents can't be followed at present; empty: they can."""
         if self.interruption is not None:
             return str(self.interruption)
         return next((status.message for status in self.states.values() if status.state is not NamespaceState.READY), "")
 
     def get(self, topic: str, scope: Scope = Scope.LOCAL) -> Document | None:
-        """A document; None if none is known. Its message is shared: copy it before you change it.
+        """Returns a document; None: there is none. Its message is shared: copy it before you change it.
 
         Args:
-            topic: its name, with or without its domain; a partition's name means its topic.
-            scope: in which clusters.
+            topic: the topic's name, with or without its domain; a partition's name means its topic.
+            scope: the scope of the document.
         """
         name = topic_name(topic)
-        part = self._parts.get(namespace_of(name))
-        document = part.documents.get((name, scope)) if part is not None else None
+        namespace = self._namespaces.get(namespace_of(name))
+        document = namespace.documents.get((name, scope)) if namespace is not None else None
         return document if document is not None and document.exists else None
 
     def __iter__(self) -> Iterator[Document]:
-        """All documents, ordered by topic and scope."""
-        there = [each for part in self._parts.values() for each in part.documents.items() if each[1].exists]
+        """Iterates over all documents, ordered by topic and scope."""
+        there = [each for namespace in self._namespaces.values() for each in namespace.documents.items() if each[1].exists]
         there.sort(key=itemgetter(0))
         return iter([document for _, document in there])
 
     def __len__(self) -> int:
-        return sum(document.exists for part in self._parts.values() for document in part.documents.values())
+        return sum(document.exists for namespace in self._namespaces.values() for document in namespace.documents.values())
 
-    def _changed(self, part: _Part, document: Document) -> None:
-        key, fresh = (document.topic, document.scope), part.fresh
-        known = part.documents.get(key)
+    def _changed(self, namespace: _Namespace, document: Document) -> None:
+        key, fresh = (document.topic, document.scope), namespace.fresh
+        known = namespace.documents.get(key)
         comparable = known is not None and (fresh is None or key in fresh)
         if fresh is not None:
             fresh.add(key)
         if known is None or not comparable or document.version > known.version:
-            part.documents[key] = document
+            namespace.documents[key] = document
             if not document.exists:
-                part.absent.add(key)
-            elif part.absent:
-                part.absent.discard(key)
+                namespace.absent.add(key)
+            elif namespace.absent:
+                namespace.absent.discard(key)
             if self._listeners:
-                self._tell(key, known, document)
+                self._notify(key, known, document)
 
-    def _synced(self, part: _Part) -> None:
-        part.synced = True
-        fresh, part.fresh = part.fresh, None
-        for key in [] if fresh is None else [key for key in part.documents if key not in fresh]:
-            self._tell(key, part.documents.pop(key), None)
+    def _synced(self, namespace: _Namespace) -> None:
+        namespace.synced = True
+        fresh, namespace.fresh = namespace.fresh, None
+        for key in [] if fresh is None else [key for key in namespace.documents if key not in fresh]:
+            self._notify(key, namespace.documents.pop(key), None)
 
-    def _confirmed(self, part: _Part, confirmed: datetime) -> None:
+    def _confirmed(self, namespace: _Namespace, confirmed: datetime) -> None:
         self._newest = confirmed if self._newest is None else max(self._newest, confirmed)
-        part.confirmed = self._now() - (self._newest - confirmed).total_seconds()
+        namespace.confirmed = self._now() - (self._newest - confirmed).total_seconds()
 
-    def _tell(self, key: _Key, before: Document | None, after: Document | None) -> None:
+    def _notify(self, key: _Key, before: Document | None, after: Document | None) -> None:
         before = before if before is not None and before.exists else None
         after = after if after is not None and after.exists else None
         if (before.version if before is not None else None) != (after.version if after is not None else None):

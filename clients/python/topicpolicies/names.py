@@ -1,19 +1,19 @@
-"""Names of topics, as Pulsar reads them."""
+"""Names of topics, read as Pulsar reads them."""
 
 from __future__ import annotations
 
 _SUFFIX = "-partition-"
 _MOST = 2**31 - 1
-"""Partitions are counted in an int32; a greater number is part of a name."""
+"""The greatest index of a partition, which is an int32; a suffix with a greater number is part of the topic's name."""
 _MOST_DIGITS = 10
 
 
 def topic_name(text: str) -> str:
-    """A topic's full name: with its domain, ``persistent`` where none is given, and without a partition's suffix.
+    """Returns a topic's full name: with its domain, ``persistent`` if none is given, and without a partition's suffix.
 
     ``orders-partition-3`` means ``orders``. ``orders-partition-03`` and ``orders-partition-99999999999`` are topics of their own, as they
-    are for Pulsar (``TopicName.getPartitionIndex``, which takes decimal digits of every script that are one UTF-16 unit each). Whether
-    the name is valid the service judges.
+    are for Pulsar (``TopicName.getPartitionIndex``, which takes decimal digits of every script that are one UTF-16 unit each). Only the
+    service checks whether the name is valid.
     """
     full = text if "://" in text else f"persistent://{text}"
     base, _, index = full.rpartition(_SUFFIX)
@@ -21,7 +21,7 @@ def topic_name(text: str) -> str:
 
 
 def namespace_of(topic: str) -> str:
-    """``tenant/namespace`` of a topic's name, with or without its domain; the service judges whether it is valid."""
+    """Returns ``tenant/namespace`` of a topic's name, which may lack its domain. Only the service checks whether the name is valid."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
 
 

@@ -1,4 +1,4 @@
-"""What calls may be told by keyword, so that type checkers and editors know it: the same for both clients."""
+"""The keyword options of calls, for both clients, as types that editors and type checkers know."""
 
 from __future__ import annotations
 
@@ -15,97 +15,97 @@ from .results import ListOperation
 from .tokens import ResumeToken
 
 Mask: TypeAlias = FieldMask | Iterable[str] | str
-"""Paths of fields: a message, several paths, or one."""
+"""A mask: a message, several paths, or one path."""
 
 
 class EditOptions(TypedDict, total=False):
-    """What every change may be told."""
+    """The options of every change."""
 
     scope: Scope
-    """In which clusters; LOCAL unless it is said."""
+    """The scope of the document; LOCAL by default."""
     actor: str
-    """Who asks; empty: the client's own ``actor``."""
+    """Who makes the change; stored in the log, and shown in watches and the history. Empty: the client's own ``actor``."""
     reason: str
-    """Why; kept and told as the actor is."""
+    """Why the change is made; stored and shown like the actor."""
 
 
 class ChangeOptions(EditOptions, total=False):
-    """What an update and a deletion may be told."""
+    """The options of an update or a deletion."""
 
     etag: str
-    """The version that the document, or its absence, must have; empty: any."""
+    """The version that the document, or its absence, must have, or else the call fails with ``Conflict``; empty: any."""
     validate_only: bool
-    """Checks everything and answers what would be, without writing."""
+    """Whether the change is only checked: the result says what it would do, and nothing is written."""
     include_previous: bool
-    """Whether the result is to have the document before the change."""
+    """Whether the result contains the document before the change."""
     request_id: str
-    """A UUID, to repeat an earlier request and learn what it did; empty: a new one is made."""
+    """The request id, a UUID; with the id of an earlier request, the call repeats that request and returns its result. Empty: a new id."""
 
 
 class UpdateOptions(ChangeOptions, total=False):
-    """What an update may be told besides its values."""
+    """The options of an update, besides its values."""
 
     mask: Mask
-    """The paths to change; what is named here and has no value is cleared. ``*`` alone replaces the whole document. Without it, what is set
-    is changed, leaf by leaf and entry by entry, and nothing else."""
+    """The paths to change; a path that is named here and has no value is cleared. ``*`` alone replaces the whole document. Without a mask,
+    the values that are set are changed, leaf by leaf and entry by entry, and nothing else."""
     list_operations: Mapping[str, ListOperation]
-    """What to do with list fields, by path; the others are replaced."""
+    """How list fields are changed, by path; a list that is not named here is replaced."""
     must_not_exist: bool
-    """Fails with ``AlreadyExists`` when there is a document."""
+    """Whether the update fails with ``AlreadyExists`` if there is a document."""
     skip_if_absent: bool
-    """Does nothing when there is no document."""
+    """Whether the update does nothing if there is no document (outcome SKIPPED)."""
 
 
 class UpdateArguments(UpdateOptions, PolicyFields, total=False):
-    """Options and values of an update, by keyword."""
+    """The options and the values of an update, by keyword."""
 
 
 class Selection(TypedDict, total=False):
-    """What a watch or a cache follows."""
+    """The documents that a watch or a cache follows: at least one topic or namespace."""
 
     topics: Iterable[str]
-    """Single topics; a watch says so if one has no document."""
+    """Topics to follow. A snapshot reports also those that have no document."""
     namespaces: Iterable[str]
-    """Namespaces of which all topics are followed, ``tenant/namespace``."""
+    """Namespaces, ``tenant/namespace``, of which all topics are followed."""
     scopes: Iterable[Scope]
-    """Which scopes; none: both."""
+    """The scopes to follow; none: both."""
     bookmark_interval: float | None
-    """Seconds between two confirmations that nothing has changed, from 1 to 3,600; None: as the service likes."""
+    """Seconds between two ``Bookmark`` events of a namespace, from 1 to 3,600; None: the service's default."""
 
 
 class WatchOptions(Selection, total=False):
-    """What a watch may be told."""
+    """The options of a watch."""
 
     mode: WatchMode
-    """What is told; LATEST unless it is said."""
+    """Which events are yielded; LATEST by default."""
     token: ResumeToken | None
-    """Where to go on, from an earlier watch's or a listing's ``token``; None: at the beginning."""
+    """The place to continue from: the ``token`` of an earlier watch or listing; None: each namespace begins with a snapshot."""
     from_beginning: bool
-    """Whether it begins with the first event that the history has, instead of with a snapshot. Not with LATEST."""
+    """Whether namespaces without a token begin with the first event in the server's history, instead of a snapshot. Not with LATEST."""
     end_when_synced: bool
-    """Whether it ends when everything was told."""
+    """Whether the watch ends once everything up to ``Synced`` was yielded for every namespace."""
     include_previous: bool
-    """Whether changes are to have the document before."""
+    """Whether changes contain the document before the change."""
     patience: float | None
-    """Seconds without any message after which a broken watch raises its error; None: it tries for ever."""
+    """Seconds without a message after which the watch, when its stream breaks, raises the error instead of trying again; None: never."""
 
 
 class HistoryOptions(TypedDict, total=False):
-    """Which part of the history is asked for."""
+    """The part of the history to read: of one topic or one namespace."""
 
     topic: str
     """A topic's name; either this or ``namespace``."""
     namespace: str
-    """``tenant/namespace``."""
+    """``tenant/namespace``; either this or ``topic``."""
     scopes: Iterable[Scope]
-    """Which scopes; none: both."""
+    """The scopes to read; none: both."""
     start: datetime | None
-    """Only what happened then or later. A time without a zone is local."""
+    """Only events at this time or later; None: from the beginning. A time without a zone is local."""
     end: datetime | None
-    """Only what happened before."""
+    """Only events before this time; None: up to now. A time without a zone is local."""
     actor: str | None
-    """Only events of this actor; empty: only those of which nobody said whose they are, such as brokers'; None: everybody's."""
+    """Only events of this actor; empty: only events that name no actor, such as brokers' events; None: all events."""
     oldest_first: bool
-    """In which order; the newest first unless it is said."""
+    """Whether the oldest event comes first; by default the newest does."""
     page_size: int
-    """Entries of one page; 0: as the service likes."""
+    """Entries of one page; 0: the service chooses."""

@@ -1,10 +1,11 @@
-"""Many changes over one stream, without I/O: which are on their way, and what becomes of them when the stream breaks.
+"""Many changes over one stream, without I/O: which changes are in flight, and what happens to them when the stream breaks.
 
-A change is outstanding from when it was added until its result came. When the stream breaks, all outstanding ones are sent again over the
-next one, in their order and with their request ids: what was done is answered again, not done again. Each gets exactly one result.
+A change is outstanding from when it was added until its result comes. When the stream breaks, all outstanding changes are sent again over
+the next stream, in order and with the same request ids: the service answers a change that was made already with its first result, and does
+not make it again. Each change gets exactly one result.
 
-A stream goes to one address. What a sidecar refuses because another writes its namespace stays outstanding, and goes over the next stream
-to that one, when this stream has answered all the rest.
+A stream goes to one address. A change that a sidecar refuses because another sidecar is the leader of its namespace stays outstanding. It
+is sent over the next stream, to the leader, once the current stream has answered all its other changes.
 """
 
 from __future__ import annotations
@@ -15,42 +16,42 @@ from collections.abc import Iterable
 
 from grpc import StatusCode
 
-from .building import building
 from .errors import DeadlineExceeded, InvalidArgument, TopicPoliciesError, Violation, from_status, invalid
+from .message_errors import errors_as_invalid_argument
 from .names import namespace_of
 from .requests import Deletion, Update
 from .results import DeleteResult, Settled, UpdateResult
-from .retries import RetryPolicy, ambiguous, passing_limit, verdict
+from .retries import RetryPolicy, ambiguous, final_error, is_retryable_limit
 from .routes import NOT_LEADER, Routes
 from .v1 import service_pb2
 
 BATCH_CHANGES = 1_000
-"""Most changes of one message; the service takes no more."""
+"""The most changes in one message; the service accepts no more."""
 BATCH_BYTES = 1 << 20
-"""Most bytes of one message, but for a single change that is larger."""
+"""The most bytes of changes in one message; a single larger change has a message of its own."""
 BYTES_IN_FLIGHT = 16 << 20
-"""Most bytes of changes that are on their way; only one change may make it more."""
+"""The limit on the bytes of outstanding changes; the last change that is added may exceed it."""
 _AGAIN = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED, StatusCode.INTERNAL, StatusCode.UNKNOWN})
-"""How streams break."""
+"""The codes of a broken stream after which another stream is opened."""
 
 
 class Outbox:
-    """Changes that wait to be sent. Whatever is there when somebody can send makes a batch, within its bounds; nothing waits for more."""
+    """Changes that wait to be sent. All that wait when the stream can send make a batch, within the limits; no batch waits for more."""
 
     def __init__(self, changes: Iterable[service_pb2.PolicyChangeRequest]) -> None:
         self._changes = deque(changes)
         self.ended = False
-        """Whether nothing more will be put in."""
+        """Whether no further changes will be put in."""
 
     def __len__(self) -> int:
         return len(self._changes)
 
     def put(self, change: service_pb2.PolicyChangeRequest) -> None:
-        """A change is to be sent."""
+        """Adds a change to be sent."""
         self._changes.append(change)
 
     def take(self) -> service_pb2.UpdatePoliciesRequest | None:
-        """The next message; None if there is nothing to send."""
+        """Takes the next batch, as a message; None: nothing waits."""
         if not self._changes:
             return None
         size = self._changes[0].ByteSize()
@@ -64,13 +65,13 @@ class Outbox:
 
 
 class Pipeline:
-    """The changes of one call of ``update_many``."""
+    """The outstanding changes of one call of ``update_many``. Times are in seconds, by the caller's clock."""
 
     def __init__(self, policy: RetryPolicy, routes: Routes, *, max_in_flight: int, patience_seconds: float, now: float) -> None:
-        """``patience_seconds``: how long to go on trying without a single answer.
+        """``patience_seconds``: how long to go on without a single result.
 
         Raises:
-            InvalidArgument: nothing may be in flight.
+            InvalidArgument: ``max_in_flight`` is not a whole number from 1.
         """
         if not _is_count(max_in_flight):
             problem = f"max_in_flight is a whole number from 1, not {max_in_flight!r}."
@@ -79,19 +80,23 @@ class Pipeline:
         self._routes = routes
         self._address = ""
         self._here: set[int] = set()
-        """What was sent over the stream that is open, and has no result."""
-        self._lost: set[int] = set()
-        """What may have been made over a stream that broke."""
+        """The sequences of the changes that were sent over the open stream and have no result."""
+        self._maybe_applied: set[int] = set()
+        """The sequences of changes that may have been made over a stream that broke."""
         self._redirected: set[int] = set()
+        """The sequences of changes that were refused with NOT_LEADER before."""
         self._most = max_in_flight
         self._bytes = 0
         self._patience = patience_seconds
         self._quiet_since = now
+        """When the last result came, or since when one is due."""
         self._failed = 0
+        """How many streams broke since the last result."""
         self._next = 0
         self._outstanding: dict[int, service_pb2.PolicyChangeRequest] = {}
+        """The outstanding changes by sequence, in order."""
         self.stuck: TopicPoliciesError | None = None
-        """Set when nobody is known who could make one of the changes; take it for the end of the stream."""
+        """The error of a change that was refused with NOT_LEADER twice, or names no other address; the caller passes it to ``broke``."""
 
     @property
     def has_room(self) -> bool:
@@ -100,23 +105,23 @@ class Pipeline:
 
     @property
     def done_here(self) -> bool:
-        """Whether all that is outstanding goes elsewhere than the stream that is open."""
+        """Whether there are outstanding changes, and all of them go to another address than the open stream's."""
         return bool(self._outstanding) and not self._here
 
     @property
     def outstanding(self) -> list[service_pb2.PolicyChangeRequest]:
-        """The changes without a result, in order."""
+        """The outstanding changes, in order."""
         return list(self._outstanding.values())
 
     def connect(self) -> tuple[str, list[service_pb2.PolicyChangeRequest]]:
-        """A new stream is about to be opened: where to, and what to send first, in order."""
+        """Begins a new stream. Returns its address, and the changes to send first, in order."""
         self._address = self._routes.to(_namespace(next(iter(self._outstanding.values()))))
         here = [change for change in self._outstanding.values() if self._routes.to(_namespace(change)) == self._address]
         self._here = {change.sequence for change in here}
         return self._address, here
 
     def goes_here(self, change: service_pb2.PolicyChangeRequest) -> bool:
-        """Whether what was added goes over the stream that is open; else it waits for the next one."""
+        """Returns whether an added change is to be sent over the open stream; otherwise it waits for the next stream."""
         here = self._routes.to(_namespace(change)) == self._address
         if here:
             self._here.add(change.sequence)
@@ -128,7 +133,7 @@ class Pipeline:
         return not self._outstanding
 
     def add(self, change: Update | Deletion, now: float) -> service_pb2.PolicyChangeRequest | Settled:
-        """Takes a change: what to send, or, if it can't be sent at all, its result."""
+        """Adds a change. Returns the request to send, or the result of a change that can't be sent at all."""
         sequence = self._next
         self._next += 1
         try:
@@ -142,7 +147,7 @@ class Pipeline:
         return request
 
     def settle(self, response: service_pb2.UpdatePoliciesResponse, now: float) -> list[Settled]:
-        """Results have come; those of what is not outstanding are passed over, and what is to be made elsewhere has none yet."""
+        """Takes results, and returns those of outstanding changes. A change that goes to a leader stays outstanding, without a result."""
         return [settled for result in response.results if (settled := self._settle(result, now)) is not None]
 
     def _settle(self, result: service_pb2.PolicyChangeResult, now: float) -> Settled | None:
@@ -159,7 +164,7 @@ class Pipeline:
             made = DeleteResult.of(result.deleted)
         else:
             error = from_status(result.error.code, result.error.message, result.error.details)
-            if error.from_service and error.reason == NOT_LEADER and self._routes.follows:
+            if error.from_service and error.reason == NOT_LEADER and self._routes.follows_leaders:
                 self._redirect(change, error)
                 return None
         del self._outstanding[sequence]
@@ -167,56 +172,56 @@ class Pipeline:
         self._quiet_since = now
         self._failed = 0
         if error is not None:
-            error = verdict(error, _request_id(change), lost=sequence in self._lost)
+            error = final_error(error, _request_id(change), maybe_applied=sequence in self._maybe_applied)
         self._redirected.discard(sequence)
-        self._lost.discard(sequence)
+        self._maybe_applied.discard(sequence)
         return Settled(sequence, _request_id(change), made, error)
 
     def _redirect(self, change: service_pb2.PolicyChangeRequest, error: TopicPoliciesError) -> None:
-        """A change was refused here, as another sidecar writes its namespace."""
+        """Takes note that a change was refused with NOT_LEADER, and of the leader."""
         elsewhere = self._routes.failed(self._address, _namespace(change), error)
         if not elsewhere or change.sequence in self._redirected:
             self.stuck = error
         self._redirected.add(change.sequence)
 
     def patience_left(self, now: float) -> float:
-        """How long the next answer may be waited for, in seconds."""
+        """Returns how long the next result may be waited for, in seconds."""
         return max(self._quiet_since + self._patience - now, 0.0)
 
     def excuse(self, since: float, now: float) -> None:
-        """Nobody listened to the service meanwhile: that is no silence of the service."""
+        """Does not count the time since ``since`` as silence of the service: its results were not read."""
         self._quiet_since = min(now, self._quiet_since + now - since)
 
     def silence(self) -> TopicPoliciesError:
-        """The error of a stream over which no answer came, for as long as patience lasts."""
+        """Returns the error of a stream over which no result came for as long as patience lasts."""
         return DeadlineExceeded(f"There was no answer for {self._patience:g} seconds.", code=StatusCode.DEADLINE_EXCEEDED)
 
     def broke(self, error: TopicPoliciesError, now: float, chance: float) -> float | None:
-        """The stream has ended before everything was answered; ``error`` says why.
+        """Takes note that the stream has ended with ``error``, before all its changes had results.
 
         Returns:
-            Seconds to wait before the next stream; None: give up, and take the results of ``abandon``.
+            Seconds to wait before the next stream; None: give up, and take the results from ``abandon``.
         """
         self.stuck = None
         if ambiguous(error):
-            self._lost |= self._here
+            self._maybe_applied |= self._here
         self._here.clear()
         if error.reason != NOT_LEADER:
             for namespace in set(map(_namespace, self._outstanding.values())):
                 self._routes.failed(self._address, namespace, error)
         self._failed += 1
         delay = self._policy.delay(self._failed, chance) + (error.retry_seconds or 0.0)
-        if not (error.code in _AGAIN or passing_limit(error)) or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
+        if not (error.code in _AGAIN or is_retryable_limit(error)) or math.isinf(delay) or now + delay - self._quiet_since > self._patience:
             return None
         return delay
 
     def abandon(self, error: TopicPoliciesError) -> list[Settled]:
-        """The results of all that is outstanding, once the stream broke and there is no point in trying again."""
+        """Gives up all outstanding changes. Returns their results: ``error``, or ``OutcomeUnknown`` for those that may have been made."""
         abandoned = []
         for sequence, change in self._outstanding.items():
             request_id = _request_id(change)
-            lost = sequence in self._lost
-            cause = verdict(error, request_id, lost=True) if lost else error
+            maybe_applied = sequence in self._maybe_applied
+            cause = final_error(error, request_id, maybe_applied=True) if maybe_applied else error
             abandoned.append(Settled(sequence, request_id, error=cause))
         self._outstanding.clear()
         self._bytes = 0
@@ -227,7 +232,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-@building()
+@errors_as_invalid_argument()
 def _request(sequence: int, change: object) -> service_pb2.PolicyChangeRequest:
     if isinstance(change, Update):
         return service_pb2.PolicyChangeRequest(sequence=sequence, update=change.request())

@@ -1,8 +1,8 @@
-"""The requests, built from what callers say. Nothing here sends anything.
+"""Builds the requests from the callers' arguments. Nothing here does I/O.
 
-A change always carries a request id, so that it may be repeated. An update carries a mask only if its caller names what is to be changed:
-without one the service changes what is set, and that rule is the service's alone. A value that sets nothing (None, an empty list, an
-empty object) can be told only by naming it; then all that is changed is named.
+A change always carries a request id, so that it can be repeated. An update carries a mask if its caller gives one. Without a mask the
+service changes what is set in the message; the service alone defines that rule (docs/masks.md). But a message can't show that None, an
+empty list or an empty object was given. If one is, the update carries a mask that names it, and everything else that the update changes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, TypeAlias, Unpack, cast
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from .arguments import member, members, moment, several, text
-from .building import building
 from .documents import Scope
 from .effective import EffectiveView
 from .errors import Violation, invalid
 from .history import timestamp
 from .masks import Path, PathError, format_path, parse_path, set_paths
+from .message_errors import errors_as_invalid_argument
 from .options import ChangeOptions, Mask, UpdateArguments
+from .reprs import repr_of
 from .results import ListOperation
-from .showing import shown
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
@@ -33,7 +33,7 @@ Policies: TypeAlias = TopicPolicies | Mapping[str, Any]
 
 
 class Update:
-    """One of many changes: what ``Client.update`` takes, as a value."""
+    """An update for ``update_many``; it takes the same arguments as ``Client.update``."""
 
     __slots__ = ("arguments", "policies", "topic")
 
@@ -43,20 +43,20 @@ class Update:
         self.arguments = arguments
 
     def __repr__(self) -> str:
-        values = () if self.policies is None else (shown(self.policies),)
+        values = () if self.policies is None else (repr_of(self.policies),)
         return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
-        """As a request.
+        """Returns the update as a request.
 
         Raises:
-            InvalidArgument: it can't be sent; the violations say why.
+            InvalidArgument: the update is wrong; the violations say how.
         """
         return update_request(self.topic, self.policies, **self.arguments)
 
 
 class Deletion:
-    """One of many changes: what ``Client.delete`` takes, as a value."""
+    """A deletion for ``update_many``; it takes the same arguments as ``Client.delete``."""
 
     __slots__ = ("options", "topic")
 
@@ -68,20 +68,24 @@ class Deletion:
         return f"Deletion({', '.join((repr(self.topic), *_keywords(self.options)))})"
 
     def request(self) -> service_pb2.DeletePolicyRequest:
-        """As a request."""
+        """Returns the deletion as a request.
+
+        Raises:
+            InvalidArgument: the deletion is wrong; the violations say how.
+        """
         return delete_request(self.topic, **self.options)
 
 
 def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={shown(value)}" for name, value in arguments.items())
+    return (f"{name}={repr_of(value)}" for name, value in arguments.items())
 
 
 def new_request_id() -> str:
-    """An id that no other request has, as the service writes it."""
+    """Returns a unique request id, in the service's form: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
-@building()
+@errors_as_invalid_argument()
 def update_request(  # noqa: PLR0913 - options, by keyword
     topic: str,
     policies: Policies | None = None,
@@ -100,10 +104,10 @@ def update_request(  # noqa: PLR0913 - options, by keyword
     reason: str = "",
     **fields: Any,
 ) -> service_pb2.UpdatePolicyRequest:
-    """An update: values as a message or by path, further ones by field, and ``UpdateOptions``.
+    """Makes the request of an update: values as a message or by path, further values by field (``fields``), and ``UpdateOptions``.
 
     Raises:
-        InvalidArgument: a path names nothing, a value does not fit, the mask leaves a value out; every violation at once.
+        InvalidArgument: a path names nothing, a value does not fit its field, or the mask leaves a value out; it has all violations.
     """
     message, named = _values(policies, fields)
     paths = _mask(mask)
@@ -142,8 +146,8 @@ def delete_request(
     actor: str = "",
     reason: str = "",
 ) -> service_pb2.DeletePolicyRequest:
-    """A deletion. The arguments are those of ``ChangeOptions``."""
-    with building():
+    """Makes the request of a deletion. ``ChangeOptions`` documents the arguments."""
+    with errors_as_invalid_argument():
         return service_pb2.DeletePolicyRequest(
             topic=text(topic, "topic"),
             scope=member(scope, Scope, "scope").number,
@@ -156,7 +160,7 @@ def delete_request(
         )
 
 
-@building()
+@errors_as_invalid_argument()
 def get_request(
     topic: str,
     scopes: Iterable[Scope],
@@ -165,10 +169,10 @@ def get_request(
     as_of_time: datetime | None = None,
     as_of_version: str = "",
 ) -> service_pb2.GetPolicyRequest:
-    """A read of the documents of a topic.
+    """Makes the request of a read of a topic's documents. ``Client.get`` documents the arguments.
 
     Raises:
-        InvalidArgument: more than one of the last three is given.
+        InvalidArgument: more than one of the last three arguments is given.
     """
     if sum((bool(at_least_version), as_of_time is not None, bool(as_of_version))) > 1:
         problem = "Give one of at_least_version, as_of_time and as_of_version."
@@ -186,8 +190,8 @@ def get_request(
 def effective_request(
     topic: str, view: EffectiveView, at_least_local_version: str, at_least_global_version: str
 ) -> service_pb2.GetEffectivePolicyRequest:
-    """A read of what holds for a topic."""
-    with building():
+    """Makes the request of a read of a topic's effective policies. ``Client.effective`` documents the arguments."""
+    with errors_as_invalid_argument():
         return service_pb2.GetEffectivePolicyRequest(
             topic=text(topic, "topic"),
             view=member(view, EffectiveView, "view").number,
@@ -197,14 +201,14 @@ def effective_request(
 
 
 def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> service_pb2.ListPoliciesRequest:
-    """The first page of a namespace's documents."""
-    with building():
+    """Makes the request for the first page of a namespace's documents. ``Client.list`` documents the arguments."""
+    with errors_as_invalid_argument():
         chosen = [scope.number for scope in members(scopes, Scope, "scopes")]
         return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=page_size, scopes=chosen)
 
 
 def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[Path]]:
-    """The values as one message, and the paths that were named."""
+    """Returns the values as one message, and the paths that were named: by keyword, or in a mapping."""
     message = TopicPolicies()
     named: dict[str, Any] = dict(fields)
     violations: list[Violation] = []
@@ -219,7 +223,7 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
         try:
             target = locate(TopicPolicies.DESCRIPTOR, name)
             if not target.entry and len(target.path) == 1:
-                message.ClearField(cast("Any", target.field.name))  # of a message that was given as well
+                message.ClearField(cast("Any", target.field.name))  # the keyword replaces the value in a message that was given too
             assign(message, target, value)
         except ValueProblem as problem:
             violations.append(Violation(name, problem.reason, str(problem)))
@@ -233,7 +237,7 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
 
 
 def _implied(message: TopicPolicies, named: list[Path]) -> list[str]:
-    """The mask of an update that gives none: none, unless something is named that the values don't set."""
+    """Returns the mask of an update whose caller gave none: empty, unless a path was named whose value sets nothing in the message."""
     if not named:
         return []
     leaves = set_paths(message)
@@ -251,7 +255,7 @@ def _mask(mask: Mask | None) -> list[str]:
 
 
 def _check_covered(named: list[Path], mask: list[str]) -> None:
-    """Refuses values that the given mask leaves out: they would be dropped without a word."""
+    """Checks that the given mask covers all named values: those that it leaves out would be dropped silently."""
     try:
         masked = [parse_path(path) for path in mask]
     except PathError as error:

@@ -1,41 +1,41 @@
-"""What became of changes."""
+"""The results of changes."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 
-from .documents import Document, maybe
+from .documents import Document, document_or_none
 from .enums import OpenEnum
 from .errors import TopicPoliciesError
 from .v1 import service_pb2
 
 
 class ListOperation(enum.IntEnum):
-    """What happens to a list field. The numbers are those of ``topicpolicies.v1.ListOperation``."""
+    """How an update changes a list field. The numbers are those of ``topicpolicies.v1.ListOperation``."""
 
     REPLACE = 1
-    """The list becomes the given one."""
+    """The given list replaces the field's."""
     UNION = 2
-    """The given elements that are not there yet are added at the end."""
+    """The given elements that the field does not have yet are appended."""
     SUBTRACT = 3
-    """The given elements are removed."""
+    """The given elements are removed from the field."""
 
     @property
     def number(self) -> service_pb2.ListOperation.ValueType:
-        """As messages take it."""
+        """The operation as the enum of the generated code."""
         return service_pb2.ListOperation.ValueType(self.value)
 
 
 class UpdateOutcome(OpenEnum):
-    """What became of an update. The numbers are those of ``topicpolicies.v1.UpdateOutcome``."""
+    """The outcome of an update. The numbers are those of ``topicpolicies.v1.UpdateOutcome``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
     APPLIED = 1
     """The change is in the log."""
     UNCHANGED = 2
-    """The document already was as asked; nothing was written."""
+    """The document had the requested values already; nothing was written."""
     SKIPPED = 3
     """There was no document and ``skip_if_absent`` was set; nothing was written."""
     WOULD_APPLY = 4
@@ -43,7 +43,7 @@ class UpdateOutcome(OpenEnum):
 
 
 class DeleteOutcome(OpenEnum):
-    """What became of a deletion. The numbers are those of ``topicpolicies.v1.DeleteOutcome``."""
+    """The outcome of a deletion. The numbers are those of ``topicpolicies.v1.DeleteOutcome``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
@@ -57,31 +57,31 @@ class DeleteOutcome(OpenEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What became of an update."""
+    """The result of an update."""
 
     document: Document | None
-    """The document after the change; with ``validate_only`` as it would be, with the present version. None only if this answers a repeat
-    and it is not known any more, because there were changes since."""
+    """The document after the change; with ``validate_only`` as it would be, with its present version. None only if this answers a repeat
+    and the document is not known any more, because there were changes since."""
     version: str
-    """The version after the change. Empty only if this answers a repeat of which it is no longer known."""
+    """The version after the change. Empty only if this answers a repeat and the version is not known any more."""
     previous_version: str
-    """The version that the change was applied to; along all changes of a document, each version is the next one's."""
+    """The version that the change was applied to: along all changes of a document, that of the change before."""
     previous: Document | None
-    """The document that the change was applied to. None: it was not asked for, or is no longer known."""
+    """The document that the change was applied to. None: not requested (``include_previous``), or not known any more."""
     outcome: UpdateOutcome
     request_id: str
-    """32 hexadecimal digits. Empty if nothing had to be sent."""
+    """The request's id, 32 hexadecimal digits; empty: nothing had to be sent, as after an ``edit`` that changed nothing."""
     replayed: bool = False
-    """Whether this is the answer to an earlier request of the same id, given again."""
+    """Whether this is the answer to an earlier request with the same id, given again."""
 
     @classmethod
     def of(cls, message: service_pb2.UpdatePolicyResponse) -> UpdateResult:
-        """From its message."""
+        """Makes a result from its message."""
         return cls(
-            maybe(message.document),
+            document_or_none(message.document),
             message.version,
             message.previous_version,
-            maybe(message.previous),
+            document_or_none(message.previous),
             UpdateOutcome(message.outcome),
             message.request_id,
             message.replayed,
@@ -90,31 +90,31 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What became of a deletion."""
+    """The result of a deletion."""
 
     document: Document | None
-    """The absence after the deletion. None only where ``version`` is empty."""
+    """The absent document after the deletion. None only if ``version`` is empty."""
     version: str
-    """The version after the deletion; with ``validate_only`` the present one. Empty only if this answers a repeat of which it is no longer
-    known."""
+    """The version after the deletion; with ``validate_only`` the present one. Empty only if this answers a repeat and the version is not
+    known any more."""
     previous_version: str
     """The version that was deleted."""
     previous: Document | None
-    """The document that was deleted. None: it was not asked for, or is no longer known."""
+    """The document that was deleted. None: not requested (``include_previous``), or not known any more."""
     outcome: DeleteOutcome
     request_id: str
-    """32 hexadecimal digits."""
+    """The request's id, 32 hexadecimal digits."""
     replayed: bool = False
-    """Whether this is the answer to an earlier request of the same id, given again."""
+    """Whether this is the answer to an earlier request with the same id, given again."""
 
     @classmethod
     def of(cls, message: service_pb2.DeletePolicyResponse) -> DeleteResult:
-        """From its message."""
+        """Makes a result from its message."""
         return cls(
-            maybe(message.document),
+            document_or_none(message.document),
             message.version,
             message.previous_version,
-            maybe(message.previous),
+            document_or_none(message.previous),
             DeleteOutcome(message.outcome),
             message.request_id,
             message.replayed,
@@ -123,16 +123,16 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one of many changes: a result or an error."""
+    """The result or the error of one of the changes of ``update_many``."""
 
     sequence: int
-    """Which one: counted from 0, in the order in which they were given."""
+    """The index of the change, from 0, in the order in which the changes were given."""
     request_id: str
     result: UpdateResult | DeleteResult | None = None
     error: TopicPoliciesError | None = None
 
     def unwrap(self) -> UpdateResult | DeleteResult:
-        """The result.
+        """Returns the result.
 
         Raises:
             TopicPoliciesError: this change failed.

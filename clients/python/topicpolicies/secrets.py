@@ -1,7 +1,7 @@
 """Which values of a document are secrets: the credentials of object storages in its offload policies.
 
-The service shows ``REDACTED`` in their place. Written back it means what is there already, so that reading a document and writing it back
-changes nothing.
+The service sends ``REDACTED`` in place of a secret. An update that writes ``REDACTED`` back keeps the stored secret, so reading a document
+and writing it back changes nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Final
 from .masks import Path
 
 REDACTED = "********"
-"""What stands for a secret."""
+"""The text that stands for a secret."""
 FIELD: Final = "offload_policies"
-"""The one field of a document that holds secrets."""
+"""The only field of a document that holds secrets."""
 
 _SECRET = re.compile(
     r"credential|secret|passw|passphrase|token|access.?key|account.?key(?!.?file)|private.?key|connection.?string|signature", re.IGNORECASE
 )
-"""What the names of secrets have in common: the definition's own, and those that drivers give to their further configuration."""
+"""Matches the names of secrets: those of the API definition, and those that drivers use in their further configuration."""
 
 
 def is_secret(path: Path) -> bool:
-    """Whether a path names a secret: a leaf of the offload policies, or an entry of their further configuration."""
+    """Returns whether a path names a secret: a leaf of the offload policies, or an entry of their further configuration."""
     return len(path) > 1 and path[0] == FIELD and any(_SECRET.search(segment) for segment in path[1:])

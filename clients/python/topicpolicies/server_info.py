@@ -1,4 +1,4 @@
-"""What a server is."""
+"""Facts about a server: its version, its change log, its features and its limits."""
 
 from __future__ import annotations
 
@@ -23,66 +23,66 @@ class LogKind(OpenEnum):
 
 
 class WriterMode(OpenEnum):
-    """Who writes change logs beside the server. The numbers are those of ``topicpolicies.v1.WriterMode``."""
+    """Which writers change logs have beside the server. The numbers are those of ``topicpolicies.v1.WriterMode``."""
 
     UNSPECIFIED = 0
     """Not said: this client is older than the service."""
     SOLE = 1
-    """Nobody."""
+    """None."""
     SHARED = 2
     """Brokers and other servers."""
     EXCLUSIVE = 3
-    """One server at a time; the others name it."""
+    """A namespace has one server as its writer at a time, its leader; the other servers name the leader (``NOT_LEADER``)."""
     READ_ONLY = 4
-    """The server writes nothing."""
+    """This server writes nothing."""
 
 
 class ServerFeature(enum.IntEnum):
-    """What a server can do beyond the minimum. The numbers are those of ``topicpolicies.v1.ServerFeature``."""
+    """An optional feature of a server. The numbers are those of ``topicpolicies.v1.ServerFeature``."""
 
     HISTORY = 1
-    """It keeps a history."""
+    """It keeps a history: ``history``, ``get`` with ``as_of_time`` or ``as_of_version``, and watches from the beginning."""
     EFFECTIVE = 2
-    """It knows the namespaces' and brokers' policies."""
+    """It knows the policies of namespaces and brokers: ``effective``."""
     RULES = 3
-    """It judges updates by the rules of Pulsar's admin API."""
+    """It checks updates against the rules of Pulsar's admin API."""
     SECRETS = 4
-    """It shows the secrets of object storages."""
+    """It sends the secrets of object storages instead of ``REDACTED``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """The limits of a server that differ from one to another."""
+    """The limits of a server that depend on its configuration."""
 
     message_bytes: int
-    """Most bytes of a message that it takes."""
+    """The most bytes of a message that the server accepts."""
     changes_per_stream: int
-    """Most changes of one stream that are under way."""
+    """The most changes of one stream of updates that are in flight."""
     watch_selectors: int
-    """Most topics and namespaces of one watch."""
+    """The most topics and namespaces of one watch, together."""
     watches: int
-    """Most watches at once."""
+    """The most watches at the same time."""
     update_timeout_seconds: float
-    """Longest time until an update is answered, one way or the other."""
+    """The longest time in seconds until an update is answered with its result or an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server is."""
+    """Facts about a server."""
 
     version: str
-    """The version of its program."""
+    """The version of the server's program."""
     log: LogKind
     cluster: str
-    """The name of its Pulsar cluster; empty: it has none, or has not asked for it yet."""
+    """The name of its Pulsar cluster; empty: it has none, or does not know the name yet."""
     writer_mode: WriterMode
     features: frozenset[ServerFeature]
-    """Those that this client knows."""
+    """The features of the server that this client knows."""
     limits: ServerLimits
 
     @classmethod
     def of(cls, message: service_pb2.GetServerInfoResponse) -> ServerInfo:
-        """From its message."""
+        """Makes the facts from their message."""
         features = frozenset(feature for feature in ServerFeature if feature.value in message.features)
         limits = message.limits
         bounds = ServerLimits(

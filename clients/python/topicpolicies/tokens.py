@@ -1,4 +1,4 @@
-"""Where a watch is, so that it can go on from there later, in this process or another."""
+"""Tokens: the place that a watch has come to, from which it can continue later, in this process or another."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from .v1 import service_pb2
 
 @dataclass(frozen=True, slots=True)
 class WatchToken:
-    """A place in one namespace's change log. Opaque but for one thing: of one partition, string order is log order."""
+    """A place in one namespace's change log. Positions are opaque, except that in one partition string order is log order."""
 
     log: str
-    """The log's identity; places of different logs have nothing to do with each other."""
+    """The identity of the log; places in different logs can't be compared."""
     positions: tuple[str, ...]
-    """The position per partition; empty where nothing was read."""
+    """The position in each partition; empty where nothing was read."""
     left_out: str = ""
     """Names the topics that were left out because their policies are disabled; empty: none were."""
 
     @classmethod
     def of(cls, message: service_pb2.WatchToken) -> WatchToken:
-        """From its message."""
+        """Makes a token from its message."""
         return cls(message.log, tuple(message.positions), message.left_out)
 
     def message(self) -> service_pb2.WatchToken:
-        """As a message."""
+        """Returns the token as a message."""
         return service_pb2.WatchToken(log=self.log, positions=self.positions, left_out=self.left_out)
 
     def at(self, partition: int) -> str:
-        """The position in a partition; empty if nothing was read there."""
+        """Returns the position in a partition; empty: nothing was read there."""
         return self.positions[partition] if partition < len(self.positions) else ""
 
     def folded(self, partition: int, position: str) -> WatchToken:
-        """The token after a change at this position: the greater of the two counts."""
+        """Returns the token after an event at ``position``. A position that is not after the token's own changes nothing."""
         if position <= self.at(partition):
             return self
         positions = list(self.positions) + [""] * (partition + 1 - len(self.positions))
@@ -46,22 +46,22 @@ class WatchToken:
 
 @dataclass(frozen=True, slots=True)
 class ResumeToken:
-    """Where a watch is in each of its namespaces. A namespace that is missing begins with a snapshot."""
+    """The place of a watch in each of its namespaces. A namespace without one begins with a snapshot."""
 
     namespaces: Mapping[str, WatchToken] = field(default_factory=dict)
-    """By ``tenant/namespace``."""
+    """The tokens, by ``tenant/namespace``."""
 
     def dumps(self) -> str:
-        """As one line of JSON, to be kept and given to ``loads``."""
+        """Returns the token as one line of JSON, to be saved, and read with ``loads``."""
         places = {name: asdict(token) for name, token in sorted(self.namespaces.items())}
         return json.dumps({"namespaces": places}, separators=(",", ":"))
 
     @classmethod
     def loads(cls, text: str) -> ResumeToken:
-        """From what ``dumps`` gave.
+        """Makes a token from a text that ``dumps`` returned.
 
         Raises:
-            InvalidArgument: it is something else (reason ``MALFORMED_TOKEN``).
+            InvalidArgument: the text is not a saved token (reason ``MALFORMED_TOKEN``).
         """
         try:
             places = json.loads(text)["namespaces"]

@@ -1,4 +1,7 @@
-"""The trace in which a program is at present, for the service to tell of its changes: that of OpenTelemetry's API, if that is installed."""
+"""The current trace context of the program, sent with each call, so that the service can keep it with a change.
+
+The context is that of OpenTelemetry's API, if the package is installed.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +35,4 @@ def _of_opentelemetry() -> Callable[[], Metadata]:
 
 
 current: Callable[[], Metadata] = _of_opentelemetry()
-"""The present context as metadata of a call (W3C's Trace Context); nothing outside a span, or without OpenTelemetry's API."""
+"""Returns the current context as metadata of a call (W3C Trace Context); empty outside a span, or without OpenTelemetry's API."""

@@ -1,7 +1,7 @@
-"""Values of Python's put into messages: by path, by the field's type, and with everything that is wrong said in sentences.
+"""Puts Python values into messages, by path, and checks them against the field's type; each error is a sentence for people.
 
 Objects may be given as messages or as mappings, lists as any iterables, enums as numbers or as names: ``SUBSCRIPTION_TYPE_SHARED``, or
-without the type's prefix and in any case, ``shared``. Nothing is guessed: a bool is no number, and a number is no bool.
+without the type's prefix and in any case, ``shared``. No types are converted: a bool is not taken for a number, nor a number for a bool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ValueProblem(ValueError):
     """A value that does not fit its field, or a path that names none.
 
     Attributes:
-        reason: ``UNKNOWN_PATH``, ``WRONG_TYPE`` or ``WRONG_VALUE``, or that of a malformed path.
+        reason: ``UNKNOWN_PATH``, ``WRONG_TYPE`` or ``WRONG_VALUE``, or the reason of a malformed path (``masks.PathError``).
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -37,41 +37,41 @@ class ValueProblem(ValueError):
 
 
 class Target(NamedTuple):
-    """What a path names."""
+    """The field, or the entry of a map, that a path names."""
 
     path: Path
     field: FieldDescriptor
-    """The field; of a map's entry, the field of the map."""
+    """The field; for an entry of a map, the map's field."""
     entry: bool
-    """Whether it names one entry of a map."""
+    """Whether the path names one entry of a map."""
 
     @property
     def value(self) -> FieldDescriptor:
-        """The field that tells the type of a single value: of a map's entry, that of its values."""
+        """The field that has the type of a single value; for an entry of a map, the field of the map's values."""
         return (self.entry and map_value(self.field)) or self.field
 
     @property
     def is_map(self) -> bool:
-        """Whether it names a whole map."""
+        """Whether the path names a whole map."""
         return not self.entry and map_value(self.field) is not None
 
     @property
     def is_list(self) -> bool:
-        """Whether it names a list."""
+        """Whether the path names a list."""
         return not self.entry and self.field.is_repeated and map_value(self.field) is None
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """The field of a map's values; None if the field is no map."""
+    """Returns the field of a map's values; None: the field is not a map."""
     entry = field.message_type
     return entry.fields_by_name["value"] if entry is not None and entry.GetOptions().map_entry else None
 
 
 def locate(descriptor: Descriptor, text: str) -> Target:
-    """What a path names in a message of this type.
+    """Returns what a path names in a message of the type ``descriptor``.
 
     Raises:
-        ValueProblem: it is malformed or names nothing; the sentence says what there is.
+        ValueProblem: the path is malformed or names nothing; the message names the fields that there are.
     """
     try:
         path = parse_path(text)
@@ -105,12 +105,12 @@ def locate(descriptor: Descriptor, text: str) -> Target:
 
 
 def _named(descriptor: Descriptor, name: str) -> FieldDescriptor | None:
-    """The field of this name. Protobuf itself can't be asked for a name that is no Unicode."""
+    """Returns the field of this name; None: there is none. A name that is no Unicode is not looked up, because protobuf would fail."""
     return descriptor.fields_by_name.get(name) if name == name.encode(errors="replace").decode() else None
 
 
 def no_field(descriptor: Descriptor, name: str) -> str:
-    """Says that a message has no such field, and which one may be meant."""
+    """Returns a sentence which says that a message has no such field, and which fields may be meant."""
     fields = [each.name for each in descriptor.fields]
     near = get_close_matches(name, fields, n=3, cutoff=0.6)
     hint = f"Is {' or '.join(near)} meant?" if near else f"It has {', '.join(fields)}."
@@ -118,10 +118,10 @@ def no_field(descriptor: Descriptor, name: str) -> str:
 
 
 def assign(message: Message, target: Target, value: object) -> None:
-    """Puts a value where a path points; the objects above it are made if need be. None leaves it unset.
+    """Sets the field or entry that a path names; makes the objects above it if need be. The value None sets nothing.
 
     Raises:
-        ValueProblem: the value does not fit.
+        ValueProblem: the value does not fit the field.
     """
     if value is None:
         return
@@ -143,7 +143,7 @@ def assign(message: Message, target: Target, value: object) -> None:
 
 
 def enum_number(enum: EnumDescriptor, text: str) -> int:
-    """The number of an enum's name: in full or without the type's prefix, in any case.
+    """Returns the number of an enum's name, which is in full or without the type's prefix, in any case.
 
     Raises:
         ValueProblem: there is no such name.
@@ -158,13 +158,13 @@ def enum_number(enum: EnumDescriptor, text: str) -> int:
 
 
 def enum_name(enum: EnumDescriptor, number: int) -> str:
-    """The short name of an enum's value, such as ``SHARED``; the number itself if this client does not know it."""
+    """Returns the short name of an enum's number, such as ``SHARED``; the number itself if this client does not know it."""
     value = enum.values_by_number.get(number)
     return str(number) if value is None else value.name.removeprefix(enum.values[0].name.removesuffix("UNSPECIFIED"))
 
 
 def _fill(message: Message, value: object, at: str) -> None:
-    """Makes a message what a message or a mapping says."""
+    """Fills a message from another message, or from a mapping of its fields. ``at``: the path, for errors."""
     if isinstance(value, Message):
         if value.DESCRIPTOR.full_name != message.DESCRIPTOR.full_name:
             raise ValueProblem("WRONG_TYPE", f"{at} takes a {message.DESCRIPTOR.name}, not a {value.DESCRIPTOR.name}.")
@@ -214,10 +214,10 @@ def _set_entry(entries: Any, field: FieldDescriptor, key: object, value: object,
 
 
 def scalar(field: FieldDescriptor, value: object, at: str) -> Any:
-    """A single value as the field takes it.
+    """Returns a single value as the field takes it. ``at``: the path, for errors.
 
     Raises:
-        ValueProblem: it does not fit; ``at`` is the path to blame.
+        ValueProblem: the value does not fit the field.
     """
     kind = field.cpp_type
     if kind == FieldDescriptor.CPPTYPE_BOOL and isinstance(value, bool):
@@ -245,12 +245,12 @@ def _enum(enum: EnumDescriptor, value: object, at: str) -> int:
         except ValueProblem as problem:
             raise ValueProblem(problem.reason, f"{at}: {problem}.") from None
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)  # of a newer definition perhaps: the service judges
+        return int(value)  # an unknown number may be of a newer API definition: the service checks it
     raise ValueProblem("WRONG_TYPE", f"{at} takes a name or number of {enum.name}, not {_shown(value)}.")
 
 
 def kind_name(field: FieldDescriptor) -> str:
-    """What a single value of a field is, for people."""
+    """Returns in words what type of value a field takes, for people."""
     if field.cpp_type in _INTEGERS:
         return "a whole number"
     if field.cpp_type in _FLOATS:

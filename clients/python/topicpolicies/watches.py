@@ -1,4 +1,4 @@
-"""Open watches, of both clients: iterators over what a ``WatchSession`` tells, and the streams that it is told by."""
+"""The open watches of both clients: iterators over the events of a ``WatchSession``, which they feed from WatchPolicies streams."""
 
 from __future__ import annotations
 
@@ -11,46 +11,52 @@ from typing import Any, Generic, Self, TypeVar
 import grpc
 from grpc import aio
 
-from .ending import stop
+from .connections import AsyncConnections, Connections
 from .errors import TopicPoliciesError, from_rpc_error, stream_ended
 from .events import WatchEvent
-from .lines import AsyncLine, Line
+from .tasks import cancel_and_wait
 from .tokens import ResumeToken
-from .watching import WatchSession
+from .watch_session import WatchSession
 
-_AnyLine = TypeVar("_AnyLine", bound=Line | AsyncLine)
+_AnyConnections = TypeVar("_AnyConnections", bound=Connections | AsyncConnections)
 
 
-class _Open(Generic[_AnyLine]):
-    """What both kinds of watches know."""
+class _BaseWatch(Generic[_AnyConnections]):
+    """The common part of ``Watch`` and ``AsyncWatch``."""
 
     _closed: threading.Event | asyncio.Event
 
-    def __init__(self, line: _AnyLine, session: WatchSession) -> None:
-        self._line = line
+    def __init__(self, connections: _AnyConnections, session: WatchSession) -> None:
+        self._connections = connections
         self._session = session
         self._call: Any = None
-        """The stream; None: there is none."""
+        """The open stream; None: there is none."""
         self._address = ""
+        """The address of the stream."""
         self._pause = 0.0
+        """Seconds to wait before the next stream is opened."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(self.namespaces)}{', closed' if self._closed.is_set() else ''}>"
 
     @property
     def token(self) -> ResumeToken:
-        """Where to go on after everything that the iterator has given so far. Save it once you have dealt with that."""
+        """The place behind all events that the iterator has yielded. Save it after you have processed them, to continue from there."""
         return self._session.token
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """What is watched, or of what topics are."""
+        """The namespaces that are watched, and those of watched topics."""
         return self._session.namespaces
 
     def _over(self, error: TopicPoliciesError | None) -> None:
-        """The stream has ended; None: in order."""
+        """Handles the end of the stream; ``error``: None if the service ended it in order.
+
+        Raises:
+            TopicPoliciesError: the watch gives up.
+        """
         self._call = None
-        now, chance = self._line.clock.now(), self._line.clock.random()
+        now, chance = self._connections.clock.now(), self._connections.clock.random()
         try:
             pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
         except TopicPoliciesError:
@@ -60,16 +66,16 @@ class _Open(Generic[_AnyLine]):
             self._closed.set()
             return
         self._pause = pause
-        self._line.routes.failed(self._address, "", error or stream_ended())
+        self._connections.routes.failed(self._address, "", error or stream_ended())
 
 
-class Watch(_Open[Line], Iterator[WatchEvent]):
-    """An open watch: an iterator over what it tells. It is for one thread; ``close`` may be called from any."""
+class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
+    """An open watch: an iterator over its events; see ``Client.watch``. One thread may iterate; any thread may call ``close``."""
 
     _closed: threading.Event
 
-    def __init__(self, line: Line, session: WatchSession) -> None:
-        super().__init__(line, session)
+    def __init__(self, connections: Connections, session: WatchSession) -> None:
+        super().__init__(connections, session)
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:
@@ -79,7 +85,7 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         self.close()
 
     def close(self) -> None:
-        """Ends the watch; whoever waits for its next event gets StopIteration."""
+        """Ends the watch; a thread that waits for its next event gets StopIteration."""
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
@@ -96,23 +102,23 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
         raise StopIteration
 
     def batch(self) -> list[WatchEvent]:
-        """The next events, all that are at hand; none when the watch is over."""
+        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
         first = next(self, None)
         return [] if first is None else [first, *self._session.rest()]
 
     def _connect(self) -> None:
-        if self._line.clock.wait(self._closed, self._pause):
+        if self._connections.clock.wait(self._closed, self._pause):
             return
-        request = self._session.connect(self._line.clock.now())
-        self._address = self._line.routes.address
+        request = self._session.connect(self._connections.clock.now())
+        self._address = self._connections.routes.address
         try:
-            self._call = self._line.stream(self._address, lambda stub: stub.WatchPolicies, request)
+            self._call = self._connections.stream(self._address, lambda stub: stub.WatchPolicies, request)
         except TopicPoliciesError:
             if self._closed.is_set():
                 return
             self._closed.set()
             raise
-        if self._closed.is_set():  # by another thread, which saw no call to cancel
+        if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
             self._call.cancel()
 
     def _receive(self) -> None:
@@ -124,18 +130,22 @@ class Watch(_Open[Line], Iterator[WatchEvent]):
             if not self._closed.is_set():
                 self._over(from_rpc_error(error))
         else:
-            self._session.received(response, self._line.clock.now())
+            self._session.received(response, self._connections.clock.now())
 
 
-class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
-    """An open watch: an async iterator over what it tells, for one task. Waiting for its next event may be cancelled without harm."""
+class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
+    """An open watch: an async iterator over its events, for one task; see ``AsyncClient.watch``.
+
+    A task that waits for the next event may be cancelled: no event is lost, and the watch goes on.
+    """
 
     _closed: asyncio.Event
 
-    def __init__(self, line: AsyncLine, session: WatchSession) -> None:
-        super().__init__(line, session)
+    def __init__(self, connections: AsyncConnections, session: WatchSession) -> None:
+        super().__init__(connections, session)
         self._closed = asyncio.Event()
         self._step: asyncio.Task[None] | None = None
+        """The task that opens the stream, or reads its next message."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,19 +154,19 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the watch; whoever waits for its next event gets StopAsyncIteration."""
+        """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
         step, self._step = self._step, None
-        await stop(step)
+        await cancel_and_wait(step)
 
     async def __anext__(self) -> WatchEvent:
         while not self._closed.is_set():
             event = self._session.next()
             if event is not None:
                 return event
-            # A task of its own: cancelling whoever waits here must not cancel a read, with which gRPC would end the stream.
+            # A separate task: cancelling the caller must not cancel the read, because gRPC would end the stream with it.
             step = self._step = self._step or asyncio.ensure_future(self._connect() if self._call is None else self._receive())
             await asyncio.wait({step})
             self._step = None
@@ -165,17 +175,17 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
         raise StopAsyncIteration
 
     async def batch(self) -> list[WatchEvent]:
-        """The next events, all that are at hand; none when the watch is over."""
+        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
         first = await anext(self, None)
         return [] if first is None else [first, *self._session.rest()]
 
     async def _connect(self) -> None:
-        clock = self._line.clock
+        clock = self._connections.clock
         await clock.sleep(self._pause)
         request = self._session.connect(clock.now())
-        self._address = self._line.routes.address
+        self._address = self._connections.routes.address
         try:
-            self._call = self._line.stub(self._address).WatchPolicies(request)
+            self._call = self._connections.stub(self._address).WatchPolicies(request)
         except TopicPoliciesError:
             self._closed.set()
             raise
@@ -189,4 +199,4 @@ class AsyncWatch(_Open[AsyncLine], AsyncIterator[WatchEvent]):
             if response is aio.EOF:
                 self._over(None)
             else:
-                self._session.received(response, self._line.clock.now())
+                self._session.received(response, self._connections.clock.now())

@@ -1,4 +1,4 @@
-"""Topic policies in Spark: the data source ``topic_policy_changes``, batch and streaming, over brokers' ``__change_events``.
+"""Topic policies in Spark: the data source ``topic_policy_changes``, batch and streaming, over the brokers' ``__change_events``.
 
     from topicpolicies_spark import register
 
@@ -6,13 +6,14 @@
     spark.read.format("topic_policy_changes").option("serviceUrl", ...).option("adminUrl", ...).option("tenants", "acme").load()
     spark.readStream.format("topic_policy_changes")...
 
-- ``options``: what can be asked for. ``source``: the data source as Spark sees it.
-- ``brokers``: what the admin API says of the logs. ``offsets``: how far a stream is. ``admission``: how much one batch takes.
-- ``sidecars``, ``copying``, ``history``, ``recorded``: a sidecar's history, in batch and as a stream.
-- ``reading``: one range of one log. ``rows``, ``documents``: its events as rows.
-- ``plots``: SVG. ``audit``: what people ask of the changes, with a command line of its own.
+- ``options``: the options of the data source. ``source``: the classes that Spark calls.
+- ``brokers``: finds the logs, their ends and their ledgers through the admin API. ``offsets``: how far a stream has read the logs.
+  ``admission``: where the next batch of a stream ends.
+- ``reading``: reads one range of one log. ``rows``, ``documents``: events as rows, and documents as nested values.
+- ``sidecars``, ``copying``, ``history``, ``history_stream``: reads a sidecar's history instead, in batch and as a stream.
+- ``plots``: plots in SVG. ``audit``: reports about the changes, with a command line of its own.
 
-Every executor needs the package with its extra: ``pip install 'topicpolicies[spark]'``, and connections to the brokers.
+Every executor needs the package with its extra, ``pip install 'topicpolicies[spark]'``, and must reach the brokers or the sidecar.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "topic_policy_changes"
-"""The data source's name."""
+"""The name of the data source, for ``format``."""
 
 __all__ = ["NAME", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the data source known to a session, and lets it take filters from batch queries that have the option ``pushFilters``."""
+    """Registers the data source with a session, and enables filter pushdown in it, for batch queries with the option ``pushFilters``."""
     from .source import TopicPolicyChanges  # noqa: PLC0415 - workers that only read need no session
 
     spark.dataSource.register(TopicPolicyChanges)

@@ -1,4 +1,4 @@
-"""How much one batch of a stream takes: a fair share of each log that has something new."""
+"""Where a batch of a stream ends: each log that has something new gets an equal share of the rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .brokers import Ledgers, Place
 
 
 def admit(start: Mapping[str, Place], logs: Mapping[str, Ledgers], most_rows: int | None) -> dict[str, Place]:
-    """Where the next batch ends in each log.
+    """Returns the place in each log where the next batch ends.
 
     Args:
-        start: where it begins; logs that are not named begin at their beginning.
-        logs: what they hold now.
-        most_rows: how many rows it may take; None: all there are. At least one row of each log is taken.
+        start: the place in each log behind which the batch begins; a log that is not named is read from its beginning.
+        logs: what the logs hold now, by name.
+        most_rows: how many rows the batch may have; None: any number. It takes at least one row of each log that has something new.
     """
     end = dict(start)
     waiting = {name: ledgers for name, ledgers in logs.items() if ledgers.end.ledger >= 0 and start.get(name, Place(-1, -1)) < ledgers.end}

@@ -1,6 +1,6 @@
-"""What the brokers' admin API says of the change logs: which there are, where they end, and what their ledgers hold.
+"""Reads from the brokers' admin API which change logs there are, where they end, and which ledgers they have.
 
-Only logs that exist are asked about: questions about others can create them.
+Requests are made only about logs that exist: a request about another one can create it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from topicpolicies_server.logs.pulsar.ids import MessageId, entry_of
 from .options import OptionError, Options
 
 _SECONDS = 30.0
-"""How long a question is repeated while brokers do not answer."""
+"""How many seconds a request is repeated while the brokers do not answer."""
 
 _T = TypeVar("_T")
 
 
 class Place(NamedTuple):
-    """An entry of a topic, by its ledger and its number there; entry -1 is before the first."""
+    """The place of an entry in a topic: its ledger, and its number there; entry -1 is before the first."""
 
     ledger: int
     entry: int
@@ -36,13 +36,13 @@ class Place(NamedTuple):
 
 
 def place_of(text: object) -> Place | None:
-    """Reads ``ledger:entry``; None if it is nothing like that."""
+    """Reads a place from ``ledger:entry``; None: the value has another form."""
     entry = entry_of(text)
     return Place(entry.ledger, entry.entry) if entry is not None else None
 
 
 class Log(NamedTuple):
-    """One partition of a namespace's change log, or all of one that has no partitions."""
+    """One partition of a namespace's change log, or the whole of a log without partitions."""
 
     namespace: str
     partition: int
@@ -51,7 +51,7 @@ class Log(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What offsets call it."""
+        """The name of the log in offsets."""
         return f"{self.namespace}/{self.partition}"
 
     @property
@@ -61,25 +61,25 @@ class Log(NamedTuple):
 
 
 class Ledgers(NamedTuple):
-    """What a log holds."""
+    """The ledgers of a log, and what compaction has done."""
 
     end: Place
-    """Its last entry; entry -1 if there is none behind the ledger's beginning."""
+    """The place of the last entry; entry -1: its ledger is empty."""
     ledgers: list[tuple[int, int]]
-    """Its ledgers with the numbers of their entries, oldest first; the last one's is that of ``end``."""
+    """The ledgers, the oldest first, each with its count of entries; the last ledger's count is taken from ``end``."""
     compacted: bool
-    """Whether it was ever compacted."""
+    """Whether the log was ever compacted."""
     horizon: Place | None
-    """What compaction has gone through."""
+    """The place up to which the log was compacted; None: not known."""
 
     def has_lost(self, end: Place) -> bool:
-        """Whether nothing up to a place can be had any more: all that is there is newer, and no compaction left anything of it."""
+        """Returns whether no entry up to a place exists any more: all ledgers are newer, and the log was never compacted."""
         return not self.compacted and bool(self.ledgers) and self.ledgers[0][0] > end.ledger
 
     def after(self, start: Place | None, rows: int) -> Place:
-        """Where a batch ends that begins behind ``start`` and may take so many rows.
+        """Returns the place where a batch ends that begins behind ``start`` and may have ``rows`` rows.
 
-        What compaction left of ledgers that are gone can't be counted from here. It comes first, in a batch of its own.
+        The entries that compaction left of deleted ledgers can't be counted here. They come first, in a batch of their own.
         """
         if start is None or (self.ledgers and start.ledger < self.ledgers[0][0] and start < Place(self.ledgers[0][0], -1)):
             return Place(self.ledgers[0][0], -1) if self.compacted and self.ledgers else self._counted(None, rows)
@@ -100,14 +100,14 @@ class Ledgers(NamedTuple):
 
 
 class Brokers:
-    """The admin API, asked as the sidecar asks it (``logs.pulsar.admin``), but blocking. It is for one thread that runs no event loop."""
+    """The brokers' admin API: the sidecar's client (``logs.pulsar.admin``) with blocking calls. For one thread, without an event loop."""
 
     def __init__(self, options: Options, seconds: float = _SECONDS) -> None:
-        """Connects on first use.
+        """Makes a client that connects on first use.
 
         Args:
-            options: where, as whom, and which logs.
-            seconds: how long a question is repeated while brokers do not answer.
+            options: the API's URL, the token, TLS, and which logs to find.
+            seconds: how long a request is repeated while the brokers do not answer.
 
         Raises:
             OptionError: the file with the authorities of brokers can't be used.
@@ -122,10 +122,10 @@ class Brokers:
         self._runner = asyncio.Runner()
 
     def namespaces(self) -> list[str]:
-        """The namespaces that are asked for.
+        """Returns the namespaces that the options select.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the brokers do not answer.
         """
         options = self._options
         if options.namespaces:
@@ -134,10 +134,10 @@ class Brokers:
         return [name for tenant in tenants for name in self._get(_names, "namespaces", tenant) or []]
 
     def logs(self) -> list[Log]:
-        """The change logs that are asked for and exist.
+        """Returns the change logs that the options select and that exist.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the brokers do not answer.
         """
         found = []
         for namespace in self.namespaces():
@@ -148,17 +148,17 @@ class Brokers:
         return found
 
     def ledgers(self, log: Log) -> Ledgers | None:
-        """What a log holds now; None if there is no such log.
+        """Returns the ledgers of a log as they are now; None: there is no such log.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the brokers do not answer.
         """
         return self._get(_ledgers, "persistent", *log.namespace.split("/"), log.local, "internalStats")
 
     def all_sent(self, log: Log, reader: str, end: Place) -> bool:
-        """Whether a reader, by its name, is known to have been sent everything up to a place, and waits for more.
+        """Returns whether the broker has certainly sent a reader, by its name, everything up to a place.
 
-        A client is not always told that what it waits for was removed by compaction; the broker knows.
+        A reader does not always learn that the messages it waits for were removed by compaction; the broker knows.
         """
         asked = self._topics.sent_up_to(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
         try:
@@ -167,10 +167,10 @@ class Brokers:
             return False
 
     def schema(self, namespace: str, version: int) -> str | None:
-        """The Avro schema of a log with a number; None if there is none.
+        """Returns the Avro schema of this version of a namespace's log; None: there is none.
 
         Raises:
-            LogError: there is no answer.
+            LogError: the brokers do not answer.
         """
         return self._get(_avro, "schemas", *namespace.split("/"), CHANGE_EVENTS, "schema", str(version))
 
@@ -188,7 +188,7 @@ class Brokers:
         self.close()
 
     def _get(self, read: Callable[[Any], _T], *path: str) -> _T | None:
-        """What an answer says; None: it is "not found"."""
+        """Makes a GET request, and returns what ``read`` makes of the answer; None: the answer is "not found"."""
         answer = self._runner.run(self._admin.get(*path, seconds=self._seconds))
         try:
             return None if answer is None else read(answer)

@@ -1,4 +1,4 @@
-"""Policy documents as nested Spark values, made from the Protobuf definition: enums by name, what is unset null."""
+"""Policy documents as nested Spark values. Their types are made from the Protobuf definition; enums are names, and unset fields null."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def _type(field: FieldDescriptor) -> tuple[types.DataType, pa.DataType]:
 
 
 SPARK_TYPE, ARROW_TYPE = _types(TopicPolicies.DESCRIPTOR)
-"""A document's type in Spark and in Arrow."""
+"""The type of a document in Spark and in Arrow."""
 
 
 def value_of(message: Message) -> dict[str, Any]:
-    """A message as Arrow takes it: only what is set."""
+    """Returns a message as a value for Arrow, with only the fields that are set."""
     value: dict[str, Any] = {}
     for field, found in message.ListFields():
         entries = map_value(field)

@@ -1,7 +1,7 @@
-"""The history that a sidecar keeps, as rows: what was read of a namespace before its log was compacted.
+"""A sidecar's history as rows: it keeps events that compaction has removed from the log since.
 
-Every event is there that the sidecar has followed, with the document after it. A row with the action ``GAP`` says from when to when events
-may be missing, and why.
+There is a row for every event that the sidecar has read, with the document after the event. A row with the action ``GAP`` says from when to
+when events may be missing, and why.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ _APPLIED = (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED)
 
 
 def read_history(options: Options, namespace: str) -> Iterator[Change]:
-    """A namespace's history in the order of its log; its gaps come last.
+    """Yields the rows of a namespace's history in the order of its log; the rows of gaps come last.
 
     Raises:
-        TopicPoliciesError: the sidecar can't be reached, keeps no history, or refuses.
+        TopicPoliciesError: the sidecar can't be reached, keeps no history, or refuses the call.
     """
     with connected(options) as client, Copy(client, namespace, None) as copy:
         for entry in copy:
-            if asked_for(options, entry):
+            if selects_entry(options, entry):
                 yield change_of(namespace, entry)
         for gap in dict.fromkeys(copy.gaps):
-            if concerns(options, gap):
+            if selects_gap(options, gap):
                 yield gap_of(namespace, gap)
 
 
-def asked_for(options: Options, entry: HistoryEntry) -> bool:
-    """Whether the options ask for an entry."""
+def selects_entry(options: Options, entry: HistoryEntry) -> bool:
+    """Returns whether the options select an entry."""
     topic = entry.document.topic if entry.document is not None else ""
     return options.published(microseconds(entry.time)) and (not options.topics or topic in options.topics)
 
 
-def concerns(options: Options, gap: HistoryGap) -> bool:
-    """Whether what the options ask for may be missing in a gap."""
+def selects_gap(options: Options, gap: HistoryGap) -> bool:
+    """Returns whether events that the options select may be missing in a gap."""
     if options.since is not None and microseconds(gap.end) <= options.since:
         return False
     return options.until is None or gap.start is None or microseconds(gap.start) < options.until
 
 
 def change_of(namespace: str, entry: HistoryEntry) -> Change:
-    """The row of an entry."""
+    """Returns the row of an entry."""
     try:
         place = message_id_of(entry.position)
     except ValueError:
@@ -78,7 +78,7 @@ def change_of(namespace: str, entry: HistoryEntry) -> Change:
 
 
 def _action(entry: HistoryEntry) -> str:
-    """What the event did, in the words of the log: one that did not count did nothing."""
+    """Returns the action of an event, in the words of the log: NONE for an event that did not count."""
     if entry.kind in (HistoryKind.UNREADABLE, HistoryKind.TOMBSTONE):
         return entry.kind.name
     if entry.outcome not in _APPLIED:
@@ -87,7 +87,7 @@ def _action(entry: HistoryEntry) -> str:
 
 
 def gap_of(namespace: str, gap: HistoryGap) -> Change:
-    """The row of a gap."""
+    """Returns the row of a gap."""
     reason = gap.reason.name.lower().replace("_", " ")
     begin = gap.start.isoformat(timespec="milliseconds") if gap.start is not None else "the beginning"
     end = gap.end.isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""How far a stream is: for each log the place of its last entry that was taken, as JSON."""
+"""The offsets of a stream over the brokers' logs: for each log the place of the last entry that was taken, as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ FORMAT = 1
 
 
 class DataLossError(Exception):
-    """A log is gone before it was read as far as was planned, and ``failOnDataLoss`` was not turned off."""
+    """A log is gone before it was read as far as planned, and the option ``failOnDataLoss`` is on."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """``names``: of the logs, as offsets have them."""
+        """``names``: the names of the logs, as in offsets."""
         super().__init__(
             f"gone before they were read to where the batch ends: {', '.join(names)}. "
             "With the option failOnDataLoss=false the query goes on without"
@@ -22,24 +22,24 @@ class DataLossError(Exception):
 
 
 class Range(NamedTuple):
-    """A part of a log: what stands behind ``start``, up to ``end``."""
+    """A part of a log: the entries behind ``start``, up to and including ``end``."""
 
     log: Log
     start: Place | None
-    """None: the log's beginning."""
+    """None: the range begins with the log."""
     end: Place
 
 
 def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
-    """An offset as Spark keeps it."""
+    """Returns an offset in the form in which Spark stores it."""
     return {"format": FORMAT, "logs": {name: str(place) for name, place in sorted(places.items())}}
 
 
 def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
-    """The places of an offset.
+    """Returns the places of an offset.
 
     Raises:
-        ValueError: it is not one of ours.
+        ValueError: it is not an offset of this data source.
     """
     if offset.get("format") != FORMAT:
         raise ValueError(f"not an offset of this data source: {offset}")
@@ -50,12 +50,12 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
 
 
 def missing(there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[str]:
-    """The names of the logs of which something lies between two offsets, and which are not there."""
+    """Returns the names of the logs that are not in ``there``, and that have entries between two offsets."""
     return [name for name, last in end.items() if name not in there and (name not in start or start[name] < last)]
 
 
 def ranges(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
-    """What lies between two offsets."""
+    """Returns the ranges of ``logs`` between two offsets."""
     found = []
     for log in logs:
         first, last = start.get(log.name), end.get(log.name)

@@ -24,71 +24,71 @@ _KNOWN = {"serviceurl", "adminurl", "tokenfile", "tenants", "namespaces", "topic
 
 
 class OptionError(ValueError):
-    """The options of a query are wrong; the message names all that is wrong with them."""
+    """The options of a query are wrong; the message names everything that is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query asks for. Times are microseconds since 1970, as Spark has them."""
+    """The options of a query. Times are microseconds since 1970, as Spark has them. docs/spark.md documents the options by name."""
 
     service_url: str
     admin_url: str
     address: str
-    """A sidecar's ``host:port``: its history is read instead of the brokers' logs."""
+    """The ``host:port`` of a sidecar, whose history is read; empty: the brokers' logs are read."""
     ca_file: str
-    """The authorities that the sidecar's certificate is checked against, PEM; empty: no TLS."""
+    """A PEM file with the certificate authorities for the sidecar's certificate; empty: no TLS."""
     tls_trust_certs_file: str
-    """The authorities that brokers' certificates are checked against, PEM; empty: those that the system trusts."""
+    """A PEM file with the certificate authorities for the brokers' certificates; empty: the system's."""
     token_file: str
-    """The token to show to brokers is read from it each time; empty: none is shown."""
+    """A file with the bearer token for the brokers, which is read each time; empty: no token is sent."""
     tenants: frozenset[str]
-    """Whose namespaces are read; empty: those of all tenants, unless namespaces are named."""
+    """The tenants whose namespaces are read; empty: all."""
     namespaces: frozenset[str]
-    """``tenant/namespace``; empty: all of the tenants'."""
+    """The namespaces to read, ``tenant/namespace``; empty: all of the tenants."""
     topics: frozenset[str]
-    """Full names; empty: all."""
+    """The full names of the topics whose events are read; empty: all."""
     compacted: bool
-    """Only what compaction would leave: the newest event of each key. Otherwise every event that is still there."""
+    """Whether only the newest event of each key is read, as compaction would leave it; otherwise every event that still exists."""
     from_latest: bool
-    """Whether a new stream begins with what comes from now on."""
+    """Whether a new stream begins at the present end of each log, instead of the beginning."""
     since: int | None
     until: int | None
-    """Events published from ``since`` on and before ``until``."""
+    """Only events that were published at ``since`` or later, and before ``until``, are read; None: no limit."""
     most_rows: int | None
-    """The most rows of one batch of a stream."""
+    """The most rows in one batch of a stream; None: no limit."""
     fail_on_data_loss: bool
-    """Whether a query fails where a log is gone before it was read as far as was planned; else it goes on without."""
+    """Whether a query fails if a log is gone before it was read as far as planned; otherwise the query goes on without that log."""
     push_filters: bool
-    """Whether a batch query's filters are taken into the source.
+    """Whether the source applies a batch query's filters.
 
-    Off by default: Spark 4.3 keeps what one query pushed for later queries of the same DataFrame that push nothing, which then miss
-    rows. So ``load()`` anew for each query. ``namespaces``, ``topics``, ``since`` and ``until`` do the same without that risk.
+    Off by default: Spark 4.3 keeps the filters of one query for later queries of the same DataFrame that push none, which then miss rows.
+    So ``load()`` again for each query. ``namespaces``, ``topics``, ``since`` and ``until`` do the same without that risk.
     """
 
     def token_source(self) -> TokenSource | None:
-        """Gives the token to show to brokers; None: none is shown."""
+        """Returns the source of the token for the brokers; None: no token is sent."""
         return token_from_file(Path(self.token_file)) if self.token_file else None
 
     def tls(self) -> TlsOptions:
-        """How brokers' certificates are checked."""
+        """Returns how the brokers' certificates are checked."""
         return TlsOptions(trust_certs=Path(self.tls_trust_certs_file) if self.tls_trust_certs_file else None)
 
     def published(self, at: int) -> bool:
-        """Whether an event of some time is asked for."""
+        """Returns whether the options select events that were published at this time."""
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
     def includes(self, namespace: str) -> bool:
-        """Whether a namespace is asked for."""
+        """Returns whether the options select a namespace."""
         if self.namespaces and namespace not in self.namespaces:
             return False
         return not self.tenants or namespace.partition("/")[0] in self.tenants
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """Reads options as Spark hands them over; their names are told apart without case.
+    """Reads the options that Spark passes; their names are case-insensitive.
 
     Raises:
-        OptionError: naming everything that is wrong.
+        OptionError: options are wrong; the message names everything that is wrong.
     """
     values = {name.lower(): value for name, value in given.items()}
     problems = [f"there is no option {name}" for name in sorted(values.keys() - _KNOWN)]
@@ -140,16 +140,16 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 
 def time_of(text: str) -> int:
-    """Microseconds since 1970 of an ISO time; one without a zone is UTC.
+    """Returns an ISO time in microseconds since 1970; a time without a zone is UTC.
 
     Raises:
-        ValueError: it is no such time.
+        ValueError: the text is not an ISO time.
     """
     return microseconds(datetime.fromisoformat(text))
 
 
 def microseconds(time: datetime) -> int:
-    """Microseconds since 1970; a time without a zone is UTC."""
+    """Returns a time in microseconds since 1970; a time without a zone is UTC."""
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 

@@ -1,4 +1,4 @@
-"""Plots as inline SVG: lines over a linear or logarithmic axis, and bars. No scripts, no fonts, nothing to load."""
+"""Plots as inline SVG: lines over a linear or logarithmic axis, and bars. They need no scripts, fonts or other files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bar(NamedTuple):
 def lines(
     curves: Sequence[Line], x_title: str, y_title: str, *, log_y: bool = False, x_labels: Callable[[float], str] | None = None
 ) -> str:
-    """Curves over common axes; an empty string if there is no point."""
+    """Draws curves over common axes; returns an empty string if there is no point to draw."""
     points = [point for curve in curves for point in curve.points]
     if not points:
         return ""
@@ -63,7 +63,7 @@ def lines(
 
 
 def bars(values: Sequence[Bar], title: str) -> str:
-    """Horizontal bars with their values."""
+    """Draws horizontal bars with their texts."""
     most = max((bar.value for bar in values), default=0) or 1
     height = 30
     parts = []
@@ -102,7 +102,7 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _steps(low: float, high: float) -> list[float]:
-    """Round numbers from at most ``low`` to at least ``high``."""
+    """Returns round numbers at equal distances, from at most ``low`` to at least ``high``."""
     span = (high - low) or abs(high) or 1.0
     size = 10 ** math.floor(math.log10(span / 5))
     step = next(size * factor for factor in (1, 2, 5, 10) if span / (size * factor) <= 6)

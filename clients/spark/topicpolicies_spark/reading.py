@@ -1,11 +1,12 @@
-"""One range of one change log, read in an executor.
+"""Reads one range of one change log, in an executor.
 
-Brokers compact these logs all the time and delete the ledgers whose entries compaction has gone through. So a range is read twice where
-need be: first as it stands in the ledgers that are left, then as compaction left it, of which only what was not seen is taken. A ledger is
-deleted only after its compaction, so whatever the first reading just missed, and still counted for anything, the second one finds.
+Brokers compact these logs continuously, and delete ledgers whose entries were compacted. So a range is read twice if need be: first from
+the ledgers that are left, then from the compacted log, of which only entries that the first reading lacks are taken. A ledger is deleted
+only after it was compacted, so the second reading finds every entry that the first one missed, unless a newer event of its key
+superseded it.
 
-An entry is one message, or a batch of them by a producer that batches. Ranges end behind entries, so all of a batch is in one range.
-Ids don't tell how many messages a batch has: it ends where the library has no more, or where the next entry begins.
+An entry is one message, or a batch of messages by a producer that batches. Ranges end behind entries, so a batch lies within one range.
+Message ids don't say how many messages a batch has: a batch ends where the library has no more, or where the next entry begins.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from .rows import Change, change_of
 
 _WAIT_MS = 500
 _PATIENCE_SECONDS = 60.0
-"""For so long nothing may come although there should be something."""
+"""How many seconds may pass without a message while the broker has more to send."""
 _ASK_AFTER = 2
-"""After so many of these waits the broker is asked whether it has sent everything."""
+"""After how many waits of ``_WAIT_MS`` without a message the broker is asked whether it has sent everything."""
 _QUEUE = 2_000
 _NO_SCHEMA = -1
 
 
 class ReadStalled(Exception):
-    """The broker has more to read, it says, and does not send it. The task is tried again by Spark."""
+    """The broker reports that it has more messages, and does not send them. Spark runs the task again."""
 
 
-class Seen:
-    """Which entries were read, as stretches without gaps."""
+class EntryIntervals:
+    """The set of the entries that were read, kept as intervals of consecutive entries."""
 
     def __init__(self) -> None:
         self._firsts: list[Place] = []
         self._lasts: list[Place] = []
 
     def add(self, place: Place) -> None:
-        """Notes an entry, or one more message of it; entries come in the log's order."""
+        """Adds an entry, or one more message of the last entry. Entries must come in the log's order."""
         if self._lasts and place == self._lasts[-1]:
             return
         if self._lasts and place == Place(self._lasts[-1].ledger, self._lasts[-1].entry + 1):
@@ -63,19 +64,19 @@ class Seen:
         at = bisect_right(self._firsts, place) - 1
         return at >= 0 and place <= self._lasts[at]
 
-    def all_of(self, start: Place | None, end: Place) -> bool:
-        """Whether it is sure that nothing of a range is missing."""
+    def covers(self, start: Place | None, end: Place) -> bool:
+        """Returns whether it is certain that no entry of a range is missing."""
         if start is None or len(self._lasts) != 1:
             return False
         return self._firsts[0] == Place(start.ledger, start.entry + 1) and self._lasts[0] == end
 
 
 def read(options: Options, part: Range) -> Iterator[Change]:
-    """The events of a range. Those that compaction left of older ledgers may come after newer ones.
+    """Yields the rows of a range that the options select. Events that compaction left of deleted ledgers may come after newer ones.
 
     Raises:
-        ReadStalled: nothing came any more.
-        DataLossError: the log is gone.
+        ReadStalled: the broker sent nothing more for too long.
+        DataLossError: the log is gone, and the query is to fail then.
         LogError: the admin API did not answer.
         pulsar.PulsarException: the broker could not be read from.
     """
@@ -83,7 +84,7 @@ def read(options: Options, part: Range) -> Iterator[Change]:
 
     with Brokers(options) as brokers:
         held = brokers.ledgers(part.log)
-        if held is None or held.has_lost(part.end):  # and whoever reads what is not there creates it
+        if held is None or held.has_lost(part.end):  # must not be read: a reader of a topic that does not exist creates it
             if options.fail_on_data_loss:
                 raise DataLossError([part.log.name])
             return
@@ -110,27 +111,27 @@ def _client(pulsar: Any, options: Options) -> Any:
 
 
 def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[MessageId, Any]]:
-    seen = Seen()
+    seen = EntryIntervals()
     if not options.compacted:
         for at, message in _drain(pulsar, client, brokers, part, compacted=False):
             seen.add(_entry(at))
             yield at, message
-        if seen.all_of(part.start, part.end):
+        if seen.covers(part.start, part.end):
             return
         ledgers = brokers.ledgers(part.log)
         if ledgers is None or not ledgers.compacted or ledgers.horizon is None:
             return
-        part = part._replace(end=min(part.end, ledgers.horizon))  # behind the horizon nothing was compacted, so nothing of it is gone
+        part = part._replace(end=min(part.end, ledgers.horizon))  # entries behind the horizon are not compacted yet, so none is deleted
     for at, message in _drain(pulsar, client, brokers, part, compacted=True):
         if _entry(at) not in seen:
             yield at, message
 
 
 def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted: bool) -> Iterator[tuple[MessageId, Any]]:
-    """The messages of a range, one reading of it.
+    """Reads a range once, and yields its messages. ``compacted``: reads the compacted log.
 
     Raises:
-        ReadStalled: nothing came any more.
+        ReadStalled: the broker sent nothing more for too long.
     """
     start = pulsar.MessageId.earliest if part.start is None else pulsar.MessageId(-1, part.start.ledger, part.start.entry, -1)
     name = f"{NAME}-{uuid.uuid4().hex}"
@@ -149,12 +150,12 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
             if message is None:
                 if sent or not reader.has_message_available():
                     return
-                if not quiet:  # whoever takes the rows may have taken their time before
+                if not quiet:  # counts from here: the consumer of the rows may have been slow before
                     since = time.monotonic()
                 quiet += 1
                 if time.monotonic() - since > _PATIENCE_SECONDS:
                     raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not come")
-                # What was on its way while the question was answered comes in the wait after it.
+                # One more wait follows: messages may have been on their way while the broker answered.
                 sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
                 continue
             quiet, sent = 0, False
@@ -162,7 +163,7 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
             at = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
             if _entry(at) > part.end:
                 return
-            if at > last and (part.start is None or _entry(at) > part.start):  # a restored connection brings some again
+            if at > last and (part.start is None or _entry(at) > part.start):  # a reconnected reader receives some messages again
                 last = at
                 yield at, message
     finally:
@@ -175,7 +176,7 @@ def _entry(at: MessageId) -> Place:
 
 
 def _next(pulsar: Any, reader: Any) -> Any:
-    """The next message; None if none comes for a while."""
+    """Returns the next message; None: none came within ``_WAIT_MS``."""
     try:
         return reader.read_next(_WAIT_MS)
     except pulsar.Timeout:

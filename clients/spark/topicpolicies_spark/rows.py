@@ -1,4 +1,4 @@
-"""Events of a change log as rows."""
+"""The rows of the data source: one for each event of a change log."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _BATCH = 2_000
 
 
 class Change(NamedTuple):
-    """One row."""
+    """One row; the fields are the columns."""
 
     namespace: str
     topic: str | None
-    """The full name; null if the entry could not be read."""
+    """The topic's full name; null if the entry could not be read, and for a gap."""
     scope: str | None
     """LOCAL or GLOBAL."""
     partition: int
     position: str
-    """Where the event stands: of one key, plain string order is log order. The sidecar's versions are these."""
+    """The event's position, which is the sidecar's version: for one key, string order is log order. Empty for a gap."""
     ledger: int | None
     entry: int | None
-    """Null for what does not stand in Pulsar."""
+    """Null, like ``ledger``, if the log is not Pulsar's, and for a gap."""
     published: int
     """Microseconds since 1970, by the log's clock."""
     action: str
-    """INSERT, UPDATE, DELETE, TOMBSTONE or NONE; UNREADABLE for an entry that nobody can read; GAP where a history may miss events."""
+    """INSERT, UPDATE, DELETE, TOMBSTONE or NONE; UNREADABLE for an entry that can't be read; GAP where a history may miss events."""
     origin: str
-    """``broker``, or, of a sidecar's event, ``update``, ``delete``, ``tombstone`` or ``repair``."""
+    """``broker``, or the kind of a sidecar's event: ``update``, ``delete``, ``tombstone`` or ``repair``; ``history`` for a gap."""
     producer: str
     actor: str | None
-    """Who asked, if anybody said."""
+    """Who made the change; null: not named."""
     request_id: str | None
     event_id: str | None
     mask: list[str] | None
-    """What a sidecar's event changes; null for a broker's."""
+    """The mask of a sidecar's event; null for a broker's event in the log. In a history a broker's has what it was taken to change."""
     base: str | None
-    """The event that a sidecar's was computed from."""
+    """The event that a sidecar's event was computed from: its version, or its id if it was in flight. Null in a history."""
     policies: dict[str, Any] | None
-    """The writer's whole document, without the secrets of object storages; null for a tombstone."""
+    """The whole document as its writer wrote it, in a history the document after the event; without secrets. Null: there is none."""
     problem: str | None
-    """What is wrong with the entry, if anything."""
+    """What is wrong with the entry, or what a gap may miss; null: nothing."""
 
 
 SPARK_SCHEMA = types.StructType(
@@ -90,7 +90,7 @@ ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW.get(name, pa.string())) for name
 def change_of(
     namespace: str, partition: int, place: MessageId, published_ms: int, producer: str, event: Event | None, problem: str
 ) -> Change:
-    """The row of an entry; ``event`` is None if it could not be read."""
+    """Returns the row of an entry of the log. ``event``: None if the entry could not be read; ``problem`` then says why."""
     stamp = event.stamp if event is not None else None
     document = event.document if event is not None else None
     action = "UNREADABLE"
@@ -119,7 +119,7 @@ def change_of(
 
 
 def batches(changes: Iterable[Change]) -> Iterator[pa.RecordBatch]:
-    """Rows in Arrow."""
+    """Converts rows to Arrow, in batches."""
     waiting: list[Change] = []
     for change in changes:
         waiting.append(change)

@@ -1,4 +1,4 @@
-"""How a sidecar is reached, and which of its namespaces are asked for."""
+"""Connects to a sidecar, and finds the namespaces that the options select."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .options import Options
 
 
 def connected(options: Options) -> Client:
-    """A client of the sidecar; close it, or use it as a context."""
+    """Returns a client of the sidecar; close it, or use it as a context manager."""
     return Client(options.address, tls=Tls(ca_file=Path(options.ca_file)) if options.ca_file else False)
 
 
 def namespaces_of(options: Options) -> list[str]:
-    """The namespaces that are asked for: those that are named, else, as brokers know them, those of the tenants.
+    """Returns the selected namespaces: those that the options name, or else those that the brokers list for the tenants.
 
     Raises:
         LogError: the brokers do not answer.

@@ -1,4 +1,4 @@
-"""The data source as Spark sees it."""
+"""The data source: the classes that Spark calls."""
 
 from __future__ import annotations
 
@@ -30,54 +30,54 @@ from .offsets import DataLossError, Range, missing, offset_of, places_of, ranges
 from .options import Options, microseconds, read_options
 
 
-class Part(InputPartition):
-    """One range, for one task."""
+class RangePartition(InputPartition):
+    """One range, which one task reads."""
 
     def __init__(self, part: Range) -> None:
         super().__init__(part)
-        self.part = part
+        self.range = part
 
 
 class TopicPolicyChanges(DataSource):
-    """The events of namespaces' change logs, one row each."""
+    """The data source ``topic_policy_changes``: the events of namespaces' change logs, one row each."""
 
     @classmethod
     def name(cls) -> str:
-        """How queries call it."""
+        """Returns the name of the data source, for ``format``."""
         return NAME
 
     def schema(self) -> types.StructType:
-        """Its columns: see ``rows.Change``."""
+        """Returns the columns: see ``rows.Change``."""
         return rows.SPARK_SCHEMA
 
     def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - it is always ours
-        """A batch query."""
+        """Returns the reader of a batch query."""
         options = read_options(self.options)
         if options.address:
             return HistoryReader(options)
         return PushingReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
-        """A streaming query."""
+        """Returns the reader of a streaming query."""
         options = read_options(self.options)
         if options.address:
-            from .recorded import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
+            from .history_stream import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
 
             return HistoryStreamReader(options)
         return StreamReader(options)
 
 
 class BatchReader(DataSourceReader):
-    """Everything that the logs hold when the query begins."""
+    """Reads everything that the brokers' logs hold when the query begins."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each log."""
+        """Returns one task for each log."""
         found = _held(self.options)
         ends = {log.name: ledgers.end for log, ledgers in found.items()}
-        return [Part(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
+        return [RangePartition(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one log."""
@@ -85,13 +85,13 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """The same with filters pushed down: equality and ``IN`` of ``namespace`` and ``topic``, and bounds of ``published``.
+    """A batch reader that applies filters: equality and ``IN`` of ``namespace`` and ``topic``, and bounds of ``published``.
 
-    Namespaces that are not asked for are not read, and events that are not asked for are not made into rows.
+    Namespaces that the filters exclude are not read, and events that they exclude are not made into rows.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes the filters that it knows, and gives the others back."""
+        """Takes over the filters that this reader can apply. Yields the others, which Spark applies."""
         for each in filters:
             narrowed = _narrowed(self.options, each)
             if narrowed is None:
@@ -101,13 +101,13 @@ class PushingReader(BatchReader):
 
 
 class HistoryReader(DataSourceReader):
-    """What a sidecar's history tells of namespaces."""
+    """Reads the histories of namespaces that a sidecar has when the query begins."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each namespace."""
+        """Returns one task for each namespace."""
         from .sidecars import namespaces_of  # noqa: PLC0415 - what reads is needed where it is read
 
         return [InputPartition(namespace) for namespace in namespaces_of(self.options)]
@@ -120,30 +120,32 @@ class HistoryReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What comes, from the logs' beginnings on or from now on.
+    """Reads the brokers' logs as a stream, from their beginnings or from now on.
 
-    Offsets name the last entry of each log that was taken. New namespaces join by themselves, from their beginnings.
+    An offset has the place of the last entry that was taken from each log. Namespaces that appear later join the stream, from the
+    beginnings of their logs.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._target: dict[str, Place] | None = None
+        """The place where the query ends, by log; None: it goes on without end."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new stream begins."""
+        """Returns the offset where a new stream begins."""
         if not self.options.from_latest:
             return offset_of({})
         return offset_of({name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The option ``maxRowsPerTrigger``."""
+        """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
         return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next batch ends.
+        """Returns the offset where the next batch ends.
 
         Raises:
-            DataLossError: a log is not there any more that was to be read up to the query's end.
+            DataLossError: a log is gone that was to be read up to the query's end.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         logs, target = self._ledgers(), self._target
@@ -153,14 +155,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_of(admit(places_of(start), logs, most))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Takes what there is now as the end of the query."""
+        """Makes the present ends of the logs the end of the query."""
         self._target = {name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for each log that has something new.
+        """Returns one task for each log that has something new.
 
         Raises:
-            DataLossError: a log that has something new is not there any more.
+            DataLossError: a log that has something new is gone.
         """
         first, last = places_of(start), places_of(end)
         if first == last:
@@ -168,14 +170,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Brokers(self.options) as brokers:
             logs = brokers.logs()
         self._fail_if_missing({log.name for log in logs}, first, last)
-        return [Part(part) for part in ranges(logs, first, last)]
+        return [RangePartition(part) for part in ranges(logs, first, last)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one range."""
         return _read(self.options, partition)
 
     def _fail_if_missing(self, there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> None:
-        """Fails if a log is not there of which something lies between two places, unless that is to be passed over."""
+        """Raises DataLossError if a log that has entries between two offsets is not in ``there``, unless ``failOnDataLoss`` is off."""
         if self.options.fail_on_data_loss and (gone := missing(there, start, end)):
             raise DataLossError(gone)
 
@@ -184,21 +186,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _held(options: Options) -> dict[Log, Ledgers]:
-    """The logs that are asked for, and what they hold now."""
+    """Returns the logs that the options select, and their ledgers as they are now."""
     with Brokers(options) as brokers:
         asked = [(log, brokers.ledgers(log)) for log in brokers.logs()]
-    return {log: ledgers for log, ledgers in asked if ledgers is not None}  # what was deleted meanwhile holds nothing
+    return {log: ledgers for log, ledgers in asked if ledgers is not None}  # None: the log was deleted meanwhile
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     from .reading import read  # noqa: PLC0415 - what reads is needed where it is read
 
-    assert isinstance(partition, Part)
-    return rows.batches(read(options, partition.part))
+    assert isinstance(partition, RangePartition)
+    return rows.batches(read(options, partition.range))
 
 
 def _narrowed(options: Options, each: Filter) -> Options | None:
-    """The options with a filter in them; None if it is none of those that are taken."""
+    """Returns the options narrowed by a filter; None: the filter is none of those that can be applied here."""
     attribute = getattr(each, "attribute", ())
     if isinstance(each, EqualTo):
         return _named(options, attribute, [each.value])
@@ -222,7 +224,7 @@ def _named(options: Options, attribute: tuple[str, ...], values: list[Any]) -> O
     wanted = frozenset(map(str, values))
     if attribute == ("namespace",):
         namespaces = wanted & options.namespaces if options.namespaces else wanted
-        return replace(options, namespaces=namespaces or frozenset({"/"}))  # nothing: no namespace has that name
+        return replace(options, namespaces=namespaces or frozenset({"/"}))  # matches no namespace: an empty set would select all
     return replace(options, topics=(wanted & options.topics or frozenset({"/"})) if options.topics else wanted)
 
 

@@ -207,7 +207,7 @@ function credentials(tls: Tls): grpc.ChannelCredentials {
 
 /** Whether a target is on this machine: a loopback address, `localhost` or a Unix socket. */
 export function isLocal(target: string): boolean {
-  if (target.startsWith("unix:")) return true;
+  if (/^unix(-abstract)?:/.test(target)) return true;
   const address = target.includes("://") ? (target.split("/").at(-1) ?? "") : target.replace(/^(dns|ipv4|ipv6):/, "");
   const host = /^\[(.*)\](?::\d+)?$/.exec(address)?.[1] ?? (isIP(address) ? address : address.replace(/:\d+$/, ""));
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));

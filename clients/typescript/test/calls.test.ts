@@ -164,7 +164,7 @@ test("TLS is what a target on another machine gets", async (t) => {
   const fake = await serve(t, () => answer());
   await assert.rejects(open(t, fake.address, { tls: true, retries: NO_RETRIES }).update(TOPIC, { maxProducerPerTopic: 1 }), UnavailableError);
   const targets: Record<string, boolean> = {
-    "localhost:6680": true, "127.0.0.1:1": true, "[::1]:1": true, "::1": true, "unix:/tmp/x": true, "dns:localhost:1": true, "dns:///localhost:1": true,
+    "localhost:6680": true, "127.0.0.1:1": true, "[::1]:1": true, "::1": true, "unix:/tmp/x": true, "unix-abstract:x": true, "dns:localhost:1": true, "dns:///localhost:1": true,
     localhost: true, "example:1": false, "10.0.0.1:1": false, "localhost.example:1": false, "127.0.0.1.example:1": false,
   };
   for (const [target, local] of Object.entries(targets)) assert.equal(isLocal(target), local, target);

@@ -18,7 +18,7 @@ from .capacity import Capacity
 from .complaints import Complaints
 from .gate import Gate
 from .listeners import Record
-from .rate import Rate
+from .rate import Turns
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Common:
     """Counts and keeps what happens."""
     capacity: Capacity
     """Bounds what is kept in memory."""
-    confirmations: Rate
+    confirmations: Turns
     """Bounds how often the ends of watched logs are asked for (``freshness``)."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, and repairs only reported."""

@@ -5,6 +5,7 @@ long as the namespace is watched; once the view has come to there, it is complet
 is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``RestartedTask``).
 
 All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
+They wait for it in turn; a namespace that is not watched any more when its turn comes is passed over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
 from ..tasks import RestartedTask
-from .rate import Rate
+from .rate import Turns
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,19 +26,21 @@ _LOG = logging.getLogger(__name__)
 class Freshness:
     """Finds out as of when the view of one namespace is complete."""
 
-    def __init__(self, now: Callable[[], int], seconds: float, rate: Rate, shared: Callable[[], bool], wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self, now: Callable[[], int], seconds: float, turns: Turns, shared: Callable[[], bool], wanted: Callable[[], bool]
+    ) -> None:
         """Asks nothing before a log serves.
 
         Args:
             now: milliseconds since 1970.
             seconds: the least time between two questions, and how long one may take.
-            rate: bounds the questions of all namespaces.
+            turns: bounds the rate of the questions of all namespaces.
             shared: whether others may write the log.
             wanted: whether the namespace is watched.
         """
         self._now = now
         self._seconds = seconds
-        self._rate = rate
+        self._turns = turns
         self._shared = shared
         self._wanted = wanted
         self._log: NamespaceLog | None = None
@@ -79,20 +82,19 @@ class Freshness:
         """Notes how far the view has come."""
         self._here = here
         if self._ahead and (reached := [asked_at for asked_at, ends in self._ahead if _come_to(here, ends)]):
-            self._confirmed = max(self._confirmed, reached[-1])
-            self._ahead = [(asked_at, ends) for asked_at, ends in self._ahead if asked_at > reached[-1]]
+            self._confirmed = max(self._confirmed, *reached)
+            self._ahead = [(asked_at, ends) for asked_at, ends in self._ahead if asked_at > self._confirmed]
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
             if self._shared():
+                if not await self._turns.come(log.partitions, self._wanted):
+                    continue
                 await self._ask(log)
             await asyncio.sleep(self._seconds)
         self._asking = None
 
     async def _ask(self, log: NamespaceLog) -> None:
-        pause = max(self._rate.take(asyncio.get_running_loop().time()) for _ in range(log.partitions))
-        if pause:
-            await asyncio.sleep(pause)
         asked_at = self._now()
         try:
             async with asyncio.timeout(self._seconds):
@@ -100,8 +102,10 @@ class Freshness:
         except (TimeoutError, PolicyError) as error:
             _LOG.debug("where a change log ends can't be asked: %s", error)
         else:
-            # The oldest stays: a view that is always behind comes to it, and might never come to one that moves.
-            self._ahead[1:] = [(asked_at, ends)]
+            # The oldest stays: a view that is always behind comes to it, and might never come to one that moves. But one that is not before
+            # the new end goes: the log may have found out that there is nothing left to be read before it.
+            older = [ahead for ahead in self._ahead if not _come_to(ahead[1], ends)]
+            self._ahead = [*older[:1], (asked_at, ends)]
             self.moved(self._here)
 
 

@@ -159,6 +159,10 @@ class Namespace:
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
         return changes, more, serving.hub.token
 
+    async def topics(self) -> set[str]:
+        """The topics that have a document; it fails as ``page`` does."""
+        return (await self._loader.unfolder.folded(self._ready)).follower.view.topics()
+
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
         return self._life.hub is not None and self._life.hub.is_beyond(token)

@@ -26,7 +26,7 @@ from .common import Common
 from .gate import Gate
 from .idlest import Idlest
 from .namespace import Namespace
-from .rate import Rate
+from .rate import Turns
 from .shrinking import shrink
 
 
@@ -78,7 +78,7 @@ class Registry:
             gate=self.gate,
             activity=self.activity,
             capacity=self.capacity,
-            confirmations=Rate(limits.max_confirmations_per_second),
+            confirmations=Turns(limits.max_confirmations_per_second),
             read_only=read_only,
             record=history.scribe if history is not None else None,
         )

@@ -19,23 +19,23 @@ def test_the_polite_one_calls_once_in_each_slot_at_a_time_by_chance() -> None:
 
 
 def test_what_is_seen_in_several_turns_is_taken_together() -> None:
-    first, second = rations.Beside([1.0] * 100, 0.5, 100.0), rations.Beside([3.0] * 99 + [50.0], 0.25, 120.0)
+    first, second = rations.Observation([1.0] * 100, 0.5, 100.0), rations.Observation([3.0] * 99 + [50.0], 0.25, 120.0)
     assert rations.measured([first, second]) == rations.Measured(2.0, 3.0, 0.75, 110.0)
 
 
 def test_both_others_call_as_often_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[tuple[str, float]] = []
 
-    def beside(_: object, how: str, seconds: float) -> rations.Beside:
+    def observe(_: object, how: str, seconds: float) -> rations.Observation:
         called.append((how, seconds))
-        return rations.Beside([2.0 if how == "waits" else 1.0], 0.0, 0.0)
+        return rations.Observation([2.0 if how == "waits" else 1.0], 0.0, 0.0)
 
     class Server:
         def __enter__(self) -> None: ...
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(rations, "server", lambda _: Server())
-    monkeypatch.setattr(rations, "beside", beside)
+    monkeypatch.setattr(rations, "observe", observe)
     found = rationing.measure(QUICK, lambda _: None)
     assert {how: sum(each == how for each, _ in called) for how in ("waits", "modest", "")} == {"waits": 8, "modest": 8, "": 2}
     assert (found["rations-delay"].ours, found["rations-delay"].limit) == ([2.0, 2.0], [1.0, 1.0])

@@ -1,11 +1,12 @@
-"""What people ask of the changes: ``topicpolicies-audit --help``.
+"""The audit of changes: ``topicpolicies-audit --help``.
 
-The changes lie in Parquet, where ``ingest`` puts them, each exactly once, while they are still to be had: brokers forget them.
+``ingest`` copies the changes from the brokers' logs into an archive of Parquet files, each exactly once, before the brokers compact them
+away. The other commands read the archive.
 
-- ``archive``: the directory, and the stream into it.
-- ``state``: documents as of a time. ``differences``, ``attribution``: what each event changed, and who did it.
-- ``drift``: how two states differ. ``churn``: topics that change too often, and automations that fight.
-- ``report``: a period as one page. ``session``: Spark. ``app``: the command line.
+- ``archive``: the archive, and the stream that fills it.
+- ``state``: documents as of a time. ``differences``, ``attribution``: which fields each event changed, and who made the change.
+- ``drift``: how two states differ. ``churn``: topics that change too often, and fields that automations keep changing back.
+- ``report``: a period as one page. ``session``: the Spark session. ``app``: the command line.
 
-An audit shows what brokers apply: the documents as they stand in the log, the last one of each key.
+An audit shows what brokers apply: for each policy key, the last document in the log.
 """

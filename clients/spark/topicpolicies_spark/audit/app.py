@@ -1,4 +1,4 @@
-"""The command line of the audit."""
+"""The command line of the audit: ``topicpolicies-audit``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rich.table import Table
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
 from .attribution import changed, who
-from .churn import fights, restless
+from .churn import frequently_changed, reverted_fields
 from .drift import declared, drift, undeclared
 from .report import report
 from .session import session
-from .state import since, state, until
+from .state import before, since, state
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,7 +34,7 @@ app = typer.Typer(
 
 
 class Output(enum.Enum):
-    """How answers are written."""
+    """How results are written."""
 
     TABLE = "table"
     JSON = "json"
@@ -48,7 +48,7 @@ class What(enum.Enum):
 
 
 class Format(enum.Enum):
-    """How it is exported."""
+    """The format of an export."""
 
     PARQUET = "parquet"
     JSON = "json"
@@ -56,7 +56,7 @@ class Format(enum.Enum):
 
 Archive = Annotated[str, typer.Argument(help="The archive: a directory, or any place that Spark can reach.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T12:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Up to this time.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Before this time.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show at most.")]
 Out = Annotated[Output, typer.Option("--output", "-o", help="For people, or JSON lines for programs.")]
 
@@ -92,10 +92,10 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     every: Annotated[float, typer.Option("--every", min=0, help="Go on, so many seconds between two batches; 0: once.")] = 0,
     most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="Rows of one batch at most.")] = 100_000,
 ) -> None:
-    """Take changes into an archive, each exactly once; run it again, or killed, it goes on where it was.
+    """Take changes into an archive, each exactly once. Run again, also after it was killed, it continues where it was.
 
     \b
-    Brokers compact their logs and forget what was superseded: an archive has what was still there when it was filled.
+    Brokers compact their logs and drop superseded events: an archive has what still existed when it was filled.
     So let it run: --every 30.
     """  # noqa: D301 - "\b" keeps the lines
     options = {"serviceUrl": pulsar, "adminUrl": admin_url, "maxRowsPerTrigger": str(most_rows)}
@@ -118,7 +118,7 @@ def show_state(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """The documents of the whole cluster as of a time: what its brokers applied then."""
+    """The documents of the whole cluster as of a time: those that its brokers applied then."""
     _check(as_of)
     with _changes(archive) as changes:
         found = state(changes, as_of)
@@ -138,7 +138,7 @@ def show_who(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """Who changed what, and when; newest first."""
+    """Who changed what, and when; the newest change first."""
     _check(since_time, until_time)
     with _changes(archive) as changes:
         _show(_period(who(changes, topic=topic, by=by, field=field), since_time, until_time), limit, output, "Changes")
@@ -153,7 +153,7 @@ def show_drift(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """How two states differ: two points in time, or what a file declares against what is. The exit code is 1 if they do."""
+    """How two states differ: those of two times, or a file's declared documents and the live ones. The exit code is 1 if they differ."""
     if bool(from_time) == bool(file):
         raise typer.BadParameter("Give either --from TIME or --declared FILE.")
     _check(from_time, to_time)
@@ -174,12 +174,12 @@ def show_churn(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """Topics that change too often, and fields that automations fight over."""
+    """Topics that change too often, and fields that automations keep changing back."""
     _check(since_time, until_time)
     with _changes(archive) as changes:
         within = _period(changes, since_time, until_time)
-        _show(restless(within, at_least), limit, output, "Restless topics")
-        _show(fights(within, fights_at_least), limit, output, "Fields that are fought over")
+        _show(frequently_changed(within, at_least), limit, output, "Restless topics")
+        _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are fought over")
 
 
 @app.command()
@@ -192,7 +192,7 @@ def export(
     since_time: Since = "",
     until_time: Until = "",
 ) -> None:
-    """Write changes or documents for other tools. Secrets of object storages are in neither."""
+    """Write changes or documents for other tools, without the secrets of object storages."""
     _check(as_of, since_time, until_time)
     with _changes(archive) as changes:
         found = state(changes, as_of) if what is What.STATE else _period(changed(changes), since_time, until_time)
@@ -206,7 +206,7 @@ def write_report(
     since_time: Since = "",
     until_time: Until = "",
 ) -> None:
-    """One self-contained page with plots: who changed what, when and where, and what is fought over."""
+    """One self-contained page with plots: who changed what, when and where, and which fields are changed back again and again."""
     _check(since_time, until_time)
     with _changes(archive) as changes:
         period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
@@ -214,7 +214,7 @@ def write_report(
 
 
 def main() -> None:
-    """Runs a command; what is wrong with it is one sentence on standard error, and exit code 2."""
+    """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
     try:
         app(standalone_mode=True)
     except (OptionError, FileNotFoundError, ValueError) as error:
@@ -226,7 +226,7 @@ def main() -> None:
 
 
 def _sentence(problem: str) -> str:
-    """The first line of what Spark says; where that announces a traceback, with the exception that it ends with."""
+    """Returns the first line of Spark's message; if that announces a traceback, with the exception at the traceback's end instead."""
     first, _, rest = problem.partition("\n")
     announced, traceback, _ = first.partition("Traceback (most recent call last):")
     if not traceback:
@@ -254,7 +254,7 @@ def _changes(archive: str) -> Iterator[DataFrame]:
 def _period(changes: DataFrame, since_time: str, until_time: str) -> DataFrame:
     if since_time:
         changes = since(changes, since_time)
-    return until(changes, until_time) if until_time else changes
+    return before(changes, until_time) if until_time else changes
 
 
 def _check(*times: str) -> None:
@@ -266,7 +266,7 @@ def _check(*times: str) -> None:
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
-    """Shows rows; how many there were."""
+    """Prints at most ``limit`` rows. Returns how many were printed."""
     rows = [json.loads(row["value"]) for row in found.limit(limit).select(F.to_json(F.struct("*")).alias("value")).collect()]
     if output is Output.JSON:
         for row in rows:

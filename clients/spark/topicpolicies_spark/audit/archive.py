@@ -1,8 +1,8 @@
-"""The archive: a directory with the changes in Parquet and the place up to which they were taken.
+"""The archive: a directory with the changes in Parquet files, and the checkpoint up to which they were taken.
 
-Spark's file sink and its checkpoint make it exact: a batch is written, then its files are listed in ``_spark_metadata``, then the offset is
-committed. Whatever kills the process in between, the same batch is made again from the same offsets, and files that are not listed are not
-read. So the archive must be read through ``changes``, not file by file.
+Spark's file sink and its checkpoint make sure that each change is there exactly once: Spark writes the files of a batch, then lists them in
+``_spark_metadata``, then commits the offset. If the process is killed in between, the next run makes the same batch again from the same
+offsets, and files that are not listed are not read. So the archive must be read with ``changes``, not file by file.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CHANGES, _CHECKPOINT = "changes", "checkpoint"
 
 
 def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, every_seconds: float | None) -> StreamingQuery:
-    """Starts taking changes into an archive.
+    """Starts a streaming query that takes changes into an archive.
 
     Args:
         spark: the session.
         archive: a directory, or any place that Spark can write to.
-        options: the data source's.
-        every_seconds: how often; None: everything that is there now, and then the query ends.
+        options: the options of the data source.
+        every_seconds: the time between the starts of two batches; None: the query takes what there is now, and ends.
     """
     stream = spark.readStream.format(NAME).options(**options).load()
     writer = (
@@ -43,20 +43,20 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
 
 
 def check(archive: str) -> None:
-    """Makes sure, as far as this machine can tell, that there is an archive.
+    """Checks that there is an archive, if its place is a local directory.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no archive.
     """
     if "://" not in archive and not (Path(archive) / _CHANGES).exists():
         raise FileNotFoundError(f'"{archive}" is no archive: fill it with `topicpolicies-audit ingest` first')
 
 
 def changes(spark: SparkSession, archive: str) -> DataFrame:
-    """The changes of an archive.
+    """Returns the changes of an archive; their columns are those of ``rows.Change``.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no archive.
     """
     check(archive)
     return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES))

@@ -1,4 +1,4 @@
-"""Who changed what: each event with the fields that it changed, and the name of whoever did it."""
+"""Who changed what: each event with the fields that it changed, and the name of who made the change."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .state import KEY, effective
 
 
 def actor() -> Column:
-    """Who did it: a sidecar's event names who asked; of a broker's event only its producer is known."""
+    """Returns a column that names who made a change: the actor of a sidecar's event; of a broker's event, only its producer is known."""
     broker = F.when(F.col("origin") == "broker", F.concat(F.lit("broker "), F.col("producer")))
     return F.coalesce(F.col("actor"), broker, F.lit("(not said)"))
 
 
 def changed(changes: DataFrame) -> DataFrame:
-    """Events that made a difference, with ``who`` and ``fields``; repairs and second events of deletions are none.
+    """Returns the events that changed a document, with the columns ``who`` and ``fields``; without repairs and tombstones.
 
-    ``fields`` are those in which the document differs from the one before it in the log. Where the log was compacted before it was taken
-    into the archive, that is more than the event itself changed.
+    ``fields`` are those in which the document differs from the one before it in the archive. If events between the two were compacted away
+    before they were archived, that is more than the event itself changed.
     """
     acting = effective(changes).withColumn("who", actor()).withColumn("fields", differing("before", "policies"))
     made = acting.filter(~F.col("origin").isin("repair", "tombstone") & (F.size("fields") > 0))
@@ -27,7 +27,7 @@ def changed(changes: DataFrame) -> DataFrame:
 
 
 def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:
-    """Changes, newest first, of one topic, one actor or one field, as far as these are given."""
+    """Returns changes, the newest first. ``topic``, ``by`` (an actor) and ``field``: only changes of these; empty: of all."""
     found = changed(changes)
     if topic:
         found = found.filter(F.col("topic") == topic)

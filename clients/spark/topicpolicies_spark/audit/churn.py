@@ -1,4 +1,4 @@
-"""Topics that change too often, and automations that fight over a field."""
+"""Topics that change too often, and fields that automations keep changing back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .differences import FIELDS, comparable
 from .state import KEY
 
 
-def restless(changes: DataFrame, at_least: int) -> DataFrame:
-    """Documents with so many changes or more, the most restless first."""
+def frequently_changed(changes: DataFrame, at_least: int) -> DataFrame:
+    """Returns the documents with ``at_least`` changes or more, those with the most first."""
     counted = (
         changed(changes)
         .groupBy(*KEY)
@@ -25,10 +25,10 @@ def restless(changes: DataFrame, at_least: int) -> DataFrame:
     return counted.filter(F.col("changes") >= at_least).orderBy(F.col("changes").desc(), *KEY)
 
 
-def fights(changes: DataFrame, at_least: int) -> DataFrame:
-    """Fields that somebody changed back to what they were before somebody else's change, so often or more.
+def reverted_fields(changes: DataFrame, at_least: int) -> DataFrame:
+    """Returns the fields that one actor changed back to the value from before another actor's change, ``at_least`` times or more.
 
-    Two automations that want different values for a field are told by that: each undoes the other, over and over.
+    Two automations that want different values for a field show up here: each undoes the other's change, again and again.
     """
     values = F.array(*[F.struct(F.lit(field).alias("field"), comparable("policies", field).alias("value")) for field in FIELDS])
     made = changed(changes).select(*KEY, "position", "published", "who", "fields", F.explode(values).alias("each"))

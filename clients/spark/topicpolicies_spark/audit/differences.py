@@ -1,4 +1,4 @@
-"""Which fields of two documents differ, as Spark expressions over the documents' columns."""
+"""Spark expressions for the fields in which two documents differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ FIELDS: tuple[str, ...] = tuple(SPARK_TYPE.names)
 
 
 def comparable(document: str, field: str) -> Column:
-    """A field in a form that can be compared; what is unset and what is empty are the same. Null: unset."""
+    """Returns a document's field as a column that can be compared. An unset field is null, and so is an empty list or map.
+
+    ``document``: the name of the document's column.
+    """
     column, kind = F.col(f"{document}.{field}"), SPARK_TYPE[field].dataType
     if isinstance(kind, types.MapType):
         return F.when(F.size(column) > 0, F.to_json(F.array_sort(F.map_entries(column))))
@@ -21,6 +24,9 @@ def comparable(document: str, field: str) -> Column:
 
 
 def differing(one: str, other: str, fields: tuple[str, ...] = FIELDS) -> Column:
-    """The names of the fields in which two documents differ; a document that is null has none set."""
+    """Returns the names of the fields in which two documents differ, as a column; in a document that is null, no field is set.
+
+    ``one``, ``other``: the names of the documents' columns.
+    """
     names = [F.when(~comparable(one, field).eqNullSafe(comparable(other, field)), F.lit(field)) for field in fields]
     return F.array_compact(F.array(*names))

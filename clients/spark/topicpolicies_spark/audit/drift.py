@@ -1,4 +1,4 @@
-"""How two states differ: two points in time, or what was declared against what is."""
+"""How two states differ: those of two times, or declared documents and the live ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _DECLARED = types.StructType(
 
 
 def drift(before: DataFrame, after: DataFrame) -> DataFrame:
-    """The documents that differ: ``appeared``, ``vanished`` or ``changed``, in which fields, and who wrote the later one."""
+    """Returns the documents that differ: ``how`` (``appeared``, ``vanished`` or ``changed``), and in which ``fields``.
+
+    ``published`` and ``by`` say when the later document was written, and by whom; null for a document that vanished.
+    """
     one = before.select(*KEY, F.col("policies").alias("one"))
     other = after.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
     joined = one.join(other, list(KEY), "full_outer").withColumn("fields", differing("one", "other"))
@@ -30,14 +33,14 @@ def drift(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def declared(spark: SparkSession, path: str) -> DataFrame:
-    """Declared documents: JSON lines with ``topic``, ``scope`` (LOCAL if it is left out) and ``policies`` in the definition's names."""
+    """Reads declared documents: JSON lines with ``topic``, ``scope`` (LOCAL if left out), and ``policies`` with the API's field names."""
     read = spark.read.schema(_DECLARED).option("mode", "FAILFAST").json(path)
     namespace = F.regexp_extract("topic", r"^(?:[a-z-]+://)?([^/]+/[^/]+)/", 1)
     return read.select(namespace.alias("namespace"), "topic", F.coalesce("scope", F.lit("LOCAL")).alias("scope"), "policies")
 
 
 def undeclared(wanted: DataFrame, live: DataFrame) -> DataFrame:
-    """Where what is does not have what was declared: only the fields that a declaration sets are compared, and only the topics in it."""
+    """Returns the declared documents that the live ones do not match: ``live`` may have other documents, and further fields set."""
     one = wanted.select(*KEY, F.col("policies").alias("one"))
     other = live.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
     joined = one.join(other, list(KEY), "left")

@@ -1,4 +1,4 @@
-"""A period of an archive as one self-contained page: people look before they read."""
+"""A report of a period of an archive: one self-contained HTML page with plots and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..plots import Bar, Line, bars, lines
 from .attribution import changed
-from .churn import fights, restless
+from .churn import frequently_changed, reverted_fields
 
 _TOP = 12
 _ACTORS = 5
@@ -24,14 +24,14 @@ th,td{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #e4e4e4}svg{wi
 """
 
 
-def report(changes: DataFrame, period: str, churn_at_least: int = 10, fights_at_least: int = 2) -> str:
-    """The page.
+def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
+    """Returns the report as HTML.
 
     Args:
-        changes: an archive's, of the period only.
-        period: what the page calls it.
-        churn_at_least: from how many changes on a topic is named.
-        fights_at_least: from how many times undone on a field is named.
+        changes: the changes of an archive, of the period only.
+        period: the period, for the title.
+        churn_at_least: how many changes a topic must have to be named.
+        reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
     made = changed(changes).select("published", "who", "namespace", "topic", "scope", "fields").cache()
     try:
@@ -53,9 +53,11 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, fights_at_
         "<h2>Where</h2>",
         _bars(namespaces, "changes by namespace"),
         f"<h2>Topics that changed {churn_at_least} times or more</h2>",
-        _table(restless(changes, churn_at_least).limit(50).collect(), ("topic", "scope", "changes", "actors", "last")),
+        _table(frequently_changed(changes, churn_at_least).limit(50).collect(), ("topic", "scope", "changes", "actors", "last")),
         "<h2>Fields that are fought over</h2>",
-        _table(fights(changes, fights_at_least).limit(50).collect(), ("topic", "scope", "field", "times_undone", "actors", "last")),
+        _table(
+            reverted_fields(changes, reverts_at_least).limit(50).collect(), ("topic", "scope", "field", "times_undone", "actors", "last")
+        ),
     ]
     title = f"Topic policies: {period}"
     return (

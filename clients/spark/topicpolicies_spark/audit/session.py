@@ -11,17 +11,17 @@ from pyspark.sql import SparkSession
 from .. import register
 
 TASK_FAILURES = 4
-"""How often a task may fail, as on a cluster: a broker that hands a topic to another one refuses its readers for a moment. A local master
-that does not say so itself gives up with the first failure."""
+"""How many failures of a task end the job, as on a cluster: a broker that hands a topic over to another one refuses readers for a moment. A
+local master would end the job at the first failure, unless its name says otherwise."""
 
 
 def session(master: str, remote: str, memory: str) -> SparkSession:
-    """A session with the data source registered. Whoever made it stops it.
+    """Makes a session in which the data source is registered. The caller stops it.
 
     Args:
         master: ``local[2]``, or a cluster's master.
-        remote: a Spark Connect server, such as ``sc://host:15002``, instead of a master; empty: none.
-        memory: the driver's heap where the driver runs here.
+        remote: a Spark Connect server, such as ``sc://host:15002``, which is used instead of a master; empty: none.
+        memory: the heap of the driver, such as ``1g``; not for a Connect server.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if remote:
@@ -45,6 +45,6 @@ def session(master: str, remote: str, memory: str) -> SparkSession:
 
 
 def retrying(master: str) -> str:
-    """A master whose tasks are tried again: ``local[2]`` is ``local[2,4]`` then. Clusters do so by themselves."""
+    """Returns a master that runs failed tasks again: for ``local[2]``, ``local[2,4]``. Clusters do so by themselves."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return f"local[{local[1] or 1},{TASK_FAILURES}]" if local else master

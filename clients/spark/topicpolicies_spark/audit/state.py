@@ -1,7 +1,7 @@
-"""The documents as of a time: what brokers that had read the logs up to then applied.
+"""The documents as of a time: those that brokers applied once they had read the logs up to that time.
 
-Of each policy key the last event counts (``SystemTopicBasedTopicPoliciesService``): an UPDATE puts its document, a DELETE or a message
-without a value removes it, an INSERT puts its document only where there is none.
+For each policy key the last event counts (``SystemTopicBasedTopicPoliciesService``): an UPDATE sets the document, a DELETE or a message
+without a value removes it, and an INSERT sets the document only if there is none.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ KEY = ("namespace", "topic", "scope")
 
 
 def effective(changes: DataFrame) -> DataFrame:
-    """The events that brokers act on, with ``before``: the document that the event replaced, null if there was none."""
+    """Returns the events that brokers act on, with the column ``before``: the document before the event, null if there was none."""
     acting = changes.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     document = F.when(F.col("action").isin("INSERT", "UPDATE"), F.col("policies"))
     in_order = Window.partitionBy(*KEY).orderBy("position")
     placed = acting.withColumn("policies", document).withColumn("before", F.lag("policies").over(in_order))
-    return placed.filter((F.col("action") != "INSERT") | F.col("before").isNull())
+    applied = placed.filter((F.col("action") != "INSERT") | F.col("before").isNull())
+    return applied.withColumn("before", F.lag("policies").over(in_order))  # behind an INSERT that was ignored it is an earlier document
 
 
 def state(changes: DataFrame, as_of: str = "") -> DataFrame:
-    """The documents that there are: key, version, when and by whom they were written last, and the document.
+    """Returns the documents that exist: the key, the version, when and by whom the document was written last, and the document.
 
     Args:
-        changes: an archive's.
+        changes: the changes of an archive.
         as_of: an ISO time; empty: now.
     """
     known = until(changes, as_of) if as_of else changes
     acting = known.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     inserts = acting.filter(F.col("action") == "INSERT").limit(1).count()
-    candidates = effective(known) if inserts else acting  # brokers of today write no INSERT, and an aggregation is cheaper than a window
+    candidates = effective(known) if inserts else acting  # current brokers write no INSERT, and an aggregation is cheaper than a window
     last = candidates.groupBy(*KEY).agg(
         F.max_by(F.struct("position", "published", "action", "origin", "actor", "producer", "policies"), F.col("position")).alias("last")
     )
@@ -42,10 +43,15 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
 
 
 def until(changes: DataFrame, time: str) -> DataFrame:
-    """The changes up to a time, itself included."""
+    """Returns the changes that were published at a time or before it: those that a state as of the time rests on."""
     return changes.filter(F.col("published") <= F.timestamp_micros(F.lit(time_of(time))))
 
 
+def before(changes: DataFrame, time: str) -> DataFrame:
+    """Returns the changes that were published before a time: with ``since`` of the same time, all changes are returned once."""
+    return changes.filter(F.col("published") < F.timestamp_micros(F.lit(time_of(time))))
+
+
 def since(changes: DataFrame, time: str) -> DataFrame:
-    """The changes from a time on."""
+    """Returns the changes that were published at a time or after it."""
     return changes.filter(F.col("published") >= F.timestamp_micros(F.lit(time_of(time))))

@@ -70,7 +70,6 @@ _OFFLOAD_DEFAULTS: Mapping[str, int | str] = {
 """The values that brokers give to leaves that no level sets, if any level has offload policies (``OffloadPoliciesImpl``)."""
 _EXTRA = "managed_ledger_extra_configurations"
 _LOCAL_ONLY = frozenset({"auto_subscription_creation_override", "shadow_topics"})
-_TOPIC_ONLY = frozenset({"shadow_topics", _SUBSCRIPTIONS})
 _COUNTED = frozenset(
     {
         "max_subscriptions_per_topic",

@@ -1,6 +1,6 @@
 """The cells of a view, in the order of their last change. Cells in use are *live* objects; the others are *frozen* to bytes.
 
-A frozen cell is one bytes object (``frozen``), a tenth to a hundredth as large, and nothing that the garbage collector must visit. Live
+A frozen cell is one bytes object (``frozen``), a fourth to a tenth as large, and nothing that the garbage collector must visit. Live
 cells stand in a line (a clock algorithm), and with each event of the view two of them have their turn:
 
 =========  ===============================  ========================================================================================

@@ -8,8 +8,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..names import Scope
 from ..policies.events import Position
-from .cells import Cells, Kept
+from .cells import Cells, Kept, key_of
 from .frozen import HEAD, NUMBERS, SHOWN
 from .heads import Cell
 from .pages import Pages
@@ -80,6 +81,10 @@ class Resumed:
     def names(self) -> list[str]:
         """Returns the names of all keys, as of now."""
         return [name for name, _ in self._cells.items()]
+
+    def topics(self) -> set[str]:
+        """The topics that have a document, as of now: nothing but names is looked at."""
+        return {key_of(name).topic for scope in Scope for name in self._pages.after(frozenset((scope,)), None)}
 
     def held(self, name: str) -> Held | None:
         """Returns a key with its cell, to be read only; None: there is none."""

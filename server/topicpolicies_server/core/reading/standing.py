@@ -124,9 +124,14 @@ class Watcher(ABC):
         """While the feed has owed changes: the greatest number of a change that is not owed."""
 
     @property
+    def has_all(self) -> bool:
+        """Whether every change that the hub has was taken."""
+        return self._state is _State.FOLLOWING and not self._is_owed
+
+    @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while the snapshot is not complete."""
-        if self._state is _State.FOLLOWING and not self._is_owed:
+        if self.has_all:
             return self._hub.token if self._floor is None else self._hub.token.furthest(self._floor)
         return self._stands
 

@@ -262,6 +262,11 @@ class Unfolded(View):
         self.open_all()
         return super().page(scopes, after, most, most_bytes)
 
+    def topics(self) -> set[str]:
+        """The topics that have a document (``View.topics``)."""
+        self.open_all()
+        return super().topics()
+
     def __len__(self) -> int:
         return super().__len__() + len(self._kept)
 

@@ -17,7 +17,6 @@ from topicpolicies.v1 import service_pb2
 
 from ...cluster.disabled_topics import DisabledTopics
 from ...core.errors import PolicyError
-from ...core.names import Scope
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
@@ -210,8 +209,7 @@ class Part:
         await namespace.ready()
         self._failure = None
         if self._disabled is not None and topics is None:
-            heads, _, _ = await namespace.page(frozenset(Scope), None, namespace.documents)
-            await self._disabled.look_up_all({head.key.topic for head in heads})
+            await self._disabled.look_up_all(await namespace.topics())
             return self._look_away()
         return False
 

@@ -21,6 +21,8 @@ from .warrants import Warrant
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
+TURN = 50
+"""How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 NO_WARRANTS: Mapping[str, Warrant] = {}
@@ -55,6 +57,12 @@ class _Message:
         pieces, self._pieces, self._size = self._pieces, [], 0
         if pieces:
             await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    async def pause(self, looked_at: int) -> None:
+        """Gives other tasks their turn after every ``TURN`` parts. The message is sent first, because permissions may change meanwhile."""
+        if not looked_at % TURN:
+            await self.send()
+            await asyncio.sleep(0)
 
 
 class WatchStream:
@@ -135,15 +143,11 @@ class WatchStream:
                 request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
-        self._parts = [self._part(name, warrants.get(name)) for name in self._watch.topics]
-        for part in self._parts:
-            part.begin()
-        self.stir()
         message = _Message(write)
         slot = self._bookmarks.expect(self._is_due, self._interval)
         try:
+            await self._begin(warrants)
             while True:
-                due = self._bookmark_due  # one that falls due meanwhile is told when all parts were looked at again
                 more = await self._take(message)
                 if self._stops and not more:
                     await self._mark(message, Part.parting)
@@ -151,7 +155,7 @@ class WatchStream:
                     raise PolicyError(
                         Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
                     )
-                if due:
+                if self._bookmark_due:
                     self._bookmark_due = False
                     await self._mark(message, Part.bookmark)
                     slot = self._bookmarks.expect(self._is_due, self._interval)
@@ -159,12 +163,23 @@ class WatchStream:
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
                     return
-                if not self._stirred:
+                if self._stirred:
+                    await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
+                else:
                     await self._something()
         finally:
             self._bookmarks.forget(self._is_due, slot)
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
+
+    async def _begin(self, warrants: Mapping[str, Warrant]) -> None:
+        for number, name in enumerate(self._watch.topics, 1):
+            part = self._part(name, warrants.get(name))
+            self._parts.append(part)
+            part.begin()
+            if not number % TURN:
+                await asyncio.sleep(0)
+        self.stir()
 
     def _part(self, name: str, warrant: Warrant | None) -> Part:
         def wake() -> None:
@@ -199,7 +214,8 @@ class WatchStream:
 
     async def close(self) -> None:
         """Closes all parts: gives back their watchers and namespaces."""
-        await asyncio.gather(*(part.close() for part in self._parts))
+        for begin in range(0, len(self._parts), TURN):
+            await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]))
 
     async def _take(self, message: _Message) -> bool:
         """Takes records from the parts that have signalled, and adds them to ``message``; full messages are sent on the way.
@@ -211,7 +227,7 @@ class WatchStream:
         """
         more = False
         stirred, self._stirred = self._stirred, {}
-        for part in stirred:
+        for number, part in enumerate(stirred, 1):
             wire = part.warrant.wire
             for piece in part.take():
                 if not message.has_room(piece):
@@ -221,17 +237,19 @@ class WatchStream:
             if part.more:
                 more = True
                 self._stirred[part] = None
+            await message.pause(number)
         return more
 
     async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
-        """Puts the bookmarks of all parts that have one into messages, as above."""
-        for part in self._parts:
+        """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
+        for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
             if mark is not None and not message.has_room(mark):
                 await message.send()
-                mark = bookmark(part)  # it may have none any more
+                mark = bookmark(part)  # the part may have none any more
             if mark is not None:
                 message.add(mark)
+            await message.pause(number)
 
     async def _something(self) -> None:
         """Returns when a part has signalled, or ``stir`` was called."""

@@ -48,8 +48,7 @@ class Taking:
         """Done when nothing more can be taken; its result says why."""
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
-        self.confirmed_ms = namespace.confirmed_ms
-        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
+        self._confirmed_ms = namespace.confirmed_ms
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
@@ -82,6 +81,13 @@ class Taking:
         return None
 
     @property
+    def confirmed_ms(self) -> int:
+        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
+        if self._held is None and self._watcher.has_all:
+            self._confirmed_ms = self._namespace.confirmed_ms
+        return self._confirmed_ms
+
+    @property
     def token(self) -> Token | None:
         """The token of what was taken; None during a snapshot, and while a batch is held back."""
         token = self._watcher.token if self._held is None else None
@@ -104,8 +110,6 @@ class Taking:
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
         self._unknown = _unknown(batch, disabled)
         if not self._unknown:
-            if not batch.more:
-                self.confirmed_ms = self._namespace.confirmed_ms
             return batch
         self._held = batch
         if self._asked is None or self._looking is None:

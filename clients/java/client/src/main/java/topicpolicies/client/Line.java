@@ -25,7 +25,7 @@ final class Line implements AutoCloseable {
     private static final int MOST_CHANNELS = 64;
     /** The minimum interval between two requests to gRPC to connect at once. */
     private static final long NUDGE_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
-    private static final Pattern LOCAL = Pattern.compile("(unix:.*)|(.*/)?(localhost|127(\\.\\d+){3}|\\[::1])(:\\d+)?");
+    private static final Pattern LOCAL = Pattern.compile("(unix(-abstract)?:.*)|(.*/)?(localhost|127(\\.\\d+){3}|\\[::1])(:\\d+)?");
 
     private final ClientOptions options;
     /** How gRPC retries reads, where it does. */

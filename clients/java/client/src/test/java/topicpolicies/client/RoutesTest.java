@@ -82,7 +82,7 @@ final class RoutesTest {
 
     @Test
     void addressesOnThisMachineAreTold() {
-        for (String local : List.of("localhost:1", "127.0.0.5:1", "[::1]:1", "localhost", "unix:/tmp/x", "dns:///localhost:1")) {
+        for (String local : List.of("localhost:1", "127.0.0.5:1", "[::1]:1", "localhost", "unix:/tmp/x", "unix-abstract:x", "dns:///localhost:1")) {
             assertTrue(Line.local(local), local);
         }
         for (String elsewhere : List.of("example:1", "10.0.0.1:1", "localhost.example:1", "127.0.0.1.example:1", "dns:///example:1")) {

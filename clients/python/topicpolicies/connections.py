@@ -1,4 +1,4 @@
-"""What calls are made with: the connections of a client, one to each address that is in use."""
+"""The connections of a client, one to each address in use, and the calls over them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import grpc
 from grpc import aio
 
 from .clocks import AsyncClock, Clock
-from .ending import stop
-from .errors import TopicPoliciesError, closed, from_rpc_error, left
+from .errors import TopicPoliciesError, client_closed, connection_evicted, from_rpc_error
 from .routes import MOST_CONNECTIONS, Routes
-from .serving import ServingThreads
-from .stubs import Metadata, TellingChannel
+from .stream_threads import StreamThreads
+from .stubs import ChannelWithMetadata, Metadata
+from .tasks import cancel_and_wait
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 if TYPE_CHECKING:
@@ -26,50 +26,50 @@ if TYPE_CHECKING:
 _Response = TypeVar("_Response")
 
 
-class Line:
-    """What calls are made with: a connection to each address that is in use, opened by the first call to it."""
+class Connections:
+    """The connections of a ``Client``: one to each address in use, opened by the first call to it."""
 
     def __init__(self, connect: Callable[[str], grpc.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: Clock) -> None:
         self.routes = routes
         self.clock = clock
         self.closed = threading.Event()
-        """Whether the client was closed."""
+        """Set when the client is closed."""
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[grpc.Channel, TopicPoliciesServiceStub]] = {}
-        self._threads = ServingThreads()
+        self._threads = StreamThreads()
         self._lock = threading.Lock()
 
     def stub(self, address: str) -> TopicPoliciesServiceStub:
-        """The service's methods at an address, with the client's metadata on every call.
+        """Returns the stub for an address, whose calls carry the client's metadata.
 
         Raises:
             TopicPoliciesError: the client was closed.
         """
         with self._lock:
             if self.closed.is_set():
-                raise closed()
+                raise client_closed()
             if address not in self._channels:
-                self._make_room()
+                self._evict_if_full()
                 channel = self._connect(address)
-                telling = cast("grpc.Channel", TellingChannel(channel, self._metadata))
-                self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+                with_metadata = cast("grpc.Channel", ChannelWithMetadata(channel, self._metadata))
+                self._channels[address] = (channel, TopicPoliciesServiceStub(with_metadata))
             return self._channels[address][1]
 
     def call(
         self, address: str, method: Callable[[TopicPoliciesServiceStub], Callable[..., _Response]], request: Any, **options: Any
     ) -> _Response:
-        """Makes a call; see ``stream`` for the others.
+        """Makes a unary call; see ``stream`` for streams.
 
         Raises:
-            TopicPoliciesError: the client was closed, so that nothing was sent.
+            TopicPoliciesError: the client was closed; nothing was sent.
             grpc.RpcError: the call failed.
         """
         try:
             return method(self.stub(address))(request, **options)
-        except ValueError as error:  # so gRPC refuses a call over a channel that was closed meanwhile
+        except ValueError as error:  # gRPC raises it for a call over a channel that was closed meanwhile
             if self.closed.is_set() and not isinstance(error, TopicPoliciesError):
-                raise closed() from error
+                raise client_closed() from error
             raise
 
     def stream(
@@ -82,15 +82,15 @@ class Line:
         """Begins a stream.
 
         Args:
-            address: where to.
-            method: which.
-            request: what is sent; what sends several is an iterator, which another thread reads.
-            over: called when the stream has ended, by another thread, unless the channel is the caller's own, who closes it.
+            address: the address to call.
+            method: takes the method from the stub.
+            request: the request; or an iterator of several, which another thread reads.
+            over: called when the stream has ended, by another thread; not called if the channel was given to the client.
 
         Raises:
             TopicPoliciesError: the client was closed.
         """
-        if not self.routes.follows:  # the channel is somebody else's, and so are its threads
+        if not self.routes.follows_leaders:  # the channel was given to the client: it stays open, so its threads are not waited for
             return self.call(address, method, request)
         if not isinstance(request, Iterator):
             call = self.call(address, method, request)
@@ -107,9 +107,9 @@ class Line:
         return call
 
     def ended(self, error: grpc.RpcError) -> TopicPoliciesError:
-        """Why a call ended: what gRPC says, unless the client was closed in the middle of it."""
+        """Returns the exception for a call that failed: gRPC's error, or that of a closed client if closing it cancelled the call."""
         failure = from_rpc_error(error)
-        return closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
+        return client_closed() if failure.code is grpc.StatusCode.CANCELLED and self.closed.is_set() else failure
 
     def close(self) -> None:
         """Closes the connections, and waits for the threads that serve their streams."""
@@ -118,73 +118,74 @@ class Line:
                 channel.close()
         self._threads.wait()
 
-    def _make_room(self) -> None:
+    def _evict_if_full(self) -> None:
         others = [address for address in self._channels if address not in self.routes.addresses]
         if len(others) >= MOST_CONNECTIONS:
             self._channels.pop(others[0])[0].close()
 
     def wait(self, seconds: float) -> None:
-        """Waits.
+        """Waits for ``seconds``.
 
         Raises:
-            TopicPoliciesError: the client was closed.
+            TopicPoliciesError: the client was closed meanwhile.
         """
         if self.clock.wait(self.closed, seconds):
-            raise closed()
+            raise client_closed()
 
 
-class AsyncLine:
-    """What calls are made with: a connection to each address that is in use, opened by the first call to it."""
+class AsyncConnections:
+    """The connections of an ``AsyncClient``: one to each address in use, opened by the first call to it."""
 
     def __init__(self, connect: Callable[[str], aio.Channel], routes: Routes, metadata: Callable[[], Metadata], clock: AsyncClock) -> None:
         self.routes = routes
         self.clock = clock
         self.closed = asyncio.Event()
-        """Whether the client was closed."""
+        """Set when the client is closed."""
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[aio.Channel, TopicPoliciesServiceAsyncStub]] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._evicted: set[asyncio.Task[None]] = set()
+        """The tasks that close the connections of ``_evict_if_full``."""
 
     def stub(self, address: str) -> TopicPoliciesServiceAsyncStub:
-        """The service's methods at an address, with the client's metadata on every call.
+        """Returns the stub for an address, whose calls carry the client's metadata.
 
         Raises:
             TopicPoliciesError: the client was closed.
         """
         if self.closed.is_set():
-            raise closed()
+            raise client_closed()
         if address not in self._channels:
-            self._make_room()
+            self._evict_if_full()
             channel = self._connect(address)
-            telling = cast("aio.Channel", TellingChannel(channel, self._metadata))
-            self._channels[address] = (channel, TopicPoliciesServiceStub(telling))
+            with_metadata = cast("aio.Channel", ChannelWithMetadata(channel, self._metadata))
+            self._channels[address] = (channel, TopicPoliciesServiceStub(with_metadata))
         return self._channels[address][1]
 
     async def wait(self, seconds: float) -> bool:
-        """Waits until so many seconds are over or the client is closed, and tells whether it is."""
+        """Waits for ``seconds``, or until the client is closed. Returns whether the client is closed."""
         tasks = [asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(self.closed.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
-                await stop(task)
+                await cancel_and_wait(task)
         return self.closed.is_set()
 
     def cut_off(self) -> TopicPoliciesError | None:
-        """The error of a call that ended as cancelled because its connection was closed; None: the task that waits for it is cancelled."""
+        """Returns the error of a call that was cancelled because its connection was closed; None: the task that awaits it was cancelled."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return None
-        return closed() if self.closed.is_set() else left()
+        return client_closed() if self.closed.is_set() else connection_evicted()
 
     async def close(self) -> None:
         """Closes the connections."""
-        await asyncio.gather(*(channel.close() for channel, _ in self._channels.values()), *self._leaving)
+        await asyncio.gather(*(channel.close() for channel, _ in self._channels.values()), *self._evicted)
 
-    def _make_room(self) -> None:
+    def _evict_if_full(self) -> None:
         others = [address for address in self._channels if address not in self.routes.addresses]
         if len(others) >= MOST_CONNECTIONS:
             task = asyncio.ensure_future(self._channels.pop(others[0])[0].close())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._evicted.add(task)
+            task.add_done_callback(self._evicted.discard)

@@ -1,4 +1,4 @@
-"""Where messages are built: whatever can't be put into one is the caller's fault, and is said as such, before anything is sent."""
+"""Turns the errors of building a message into ``InvalidArgument``: a value that no message can hold is an error of the caller."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .errors import TopicPoliciesError, Violation, invalid
 
 
 @contextmanager
-def building() -> Iterator[None]:
-    """Turns what Python and protobuf raise into ``InvalidArgument``: for wrong types, texts that are no Unicode, times out of range.
+def errors_as_invalid_argument() -> Iterator[None]:
+    """Turns what Python and protobuf raise for wrong types, texts that are no Unicode and times out of range into ``InvalidArgument``.
 
-    It is a context and a decorator.
+    It is a context manager and a decorator.
     """
     try:
         yield

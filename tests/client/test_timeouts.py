@@ -12,10 +12,10 @@ import pytest
 
 import topicpolicies as tp
 from tests.client.fault_service import HANGS, FaultService
-from topicpolicies.patience import Watchdog
 from topicpolicies.pipelining import Pipeline
 from topicpolicies.retries import NO_RETRIES, RetryPolicy
 from topicpolicies.routes import Routes
+from topicpolicies.timeouts import Watchdog
 
 TOPIC = "persistent://public/default/orders"
 
@@ -103,18 +103,18 @@ def test_without_retries_and_with_endless_patience_a_broken_stream_is_given_up()
 
 
 def test_a_watchdog_barks_at_the_wait_that_is_too_long_and_at_no_other() -> None:
-    barked = threading.Event()
-    dog = Watchdog(barked.set)
+    expired = threading.Event()
+    watchdog = Watchdog(expired.set)
     for seconds in (20.0, math.inf, 1e12, 20.0):
-        dog.begin(seconds)
-        dog.end()
-    assert not barked.wait(0.05)
+        watchdog.begin(seconds)
+        watchdog.end()
+    assert not expired.wait(0.05)
     began = time.monotonic()
-    dog.begin(0.1)
-    assert barked.wait(10)
+    watchdog.begin(0.1)
+    assert expired.wait(10)
     assert time.monotonic() - began >= 0.1
-    assert dog.barked
-    dog.close()
+    assert watchdog.expired
+    watchdog.close()
 
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])

@@ -1,8 +1,8 @@
-"""What an auditor missed, from the sidecar's own history.
+"""Restores, from the sidecar's own history, the changes that an auditor missed.
 
-A watch in mode EVERY goes on from the history wherever it is behind. If it is reset all the same, it gets a snapshot, and the changes
-between are known to nobody but the history, if that has every event. The streams are judged as they were; this only completes what
-everything else is held against.
+A watch in mode EVERY continues from the history if it is behind. If it is reset all the same, it receives a snapshot, and only the history
+knows the changes between, if it has every event. The streams are judged as they were; this only completes the list of changes with which
+everything else is compared.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import grpc
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .calls import Desk, policies_of
+from .calls import WorkerContext, policies_of
 from .records import Record
 
 _PAGE = 1_000
 _CHANGING = frozenset({service_pb2.HISTORY_KIND_UPDATE, service_pb2.HISTORY_KIND_DELETE, service_pb2.HISTORY_KIND_BROKER})
 
 
-async def recall(desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
+async def record_history(context: WorkerContext, channel: grpc.aio.Channel, name: str) -> None:
     """Records every change of the run's topics as the history tells it.
 
     Args:
-        desk: takes the records, of the kind ``head``.
+        context: takes the records, of the kind ``head``.
         channel: to the sidecar.
-        name: whose they are.
+        name: the client to which the records are attributed.
 
     Raises:
-        RuntimeError: the history could not take everything either.
-        grpc.aio.AioRpcError: the sidecar keeps none, or does not answer.
+        RuntimeError: the history lacks events, too.
+        grpc.aio.AioRpcError: the sidecar keeps no history, or does not answer.
     """
-    plan = desk.plan
+    plan = context.plan
     stub = TopicPoliciesServiceStub(channel)
     request = service_pb2.ListHistoryRequest(namespace=plan.namespace, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, page_size=_PAGE)
     while True:
@@ -39,7 +39,7 @@ async def recall(desk: Desk, channel: grpc.aio.Channel, name: str) -> None:
         if any(gap.reason == service_pb2.HISTORY_GAP_REASON_OVERRUN for gap in page.gaps):
             raise RuntimeError("Neither the auditor nor the history could keep up: nothing can be proven of this run.")
         mine = [entry for entry in page.entries if _changed(entry) and entry.document.topic.startswith(plan.mine)]
-        desk.records += [_head(desk, name, entry) for entry in mine]
+        context.records += [_head(context, name, entry) for entry in mine]
         if not page.next_page_token:
             return
         request.page_token = page.next_page_token
@@ -49,10 +49,10 @@ def _changed(entry: service_pb2.HistoryEntry) -> bool:
     return entry.kind in _CHANGING and entry.outcome == service_pb2.HISTORY_OUTCOME_APPLIED and entry.document.version == entry.position
 
 
-def _head(desk: Desk, name: str, entry: service_pb2.HistoryEntry) -> Record:
+def _head(context: WorkerContext, name: str, entry: service_pb2.HistoryEntry) -> Record:
     document, published = entry.document, entry.origin.publish_time
     return Record(
-        "head", "", desk.worker, name, desk.now(), topic=document.topic, scope=int(document.scope), request_id=entry.origin.request_id,
-        version=document.version, previous=entry.previous.version, document=policies_of(document),
+        "head", "", context.worker, name, context.now(), topic=document.topic, scope=int(document.scope),
+        request_id=entry.origin.request_id, version=document.version, previous=entry.previous.version, document=policies_of(document),
         partition=entry.partition, position=entry.position, published=published.seconds + published.nanos / 1e9,
     )  # fmt: skip

@@ -13,7 +13,7 @@ import topicpolicies as tp
 from tests.client.log_model import LogModel, position
 from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies.v1 import errors_pb2, policies_pb2, service_pb2
-from topicpolicies.watching import WatchSession
+from topicpolicies.watch_session import WatchSession
 
 A, B = "public/a", "public/b"
 
@@ -155,7 +155,7 @@ def test_what_is_repeated_from_before_a_bookmark_is_told_once_and_needs_no_memor
     rows = [model.write(A, f"t{number}", number) for number in range(7)]
     events = take(stream, session)
     assert kinds(events) == ["Changed"] * 7 + ["Bookmark"]
-    assert not session._places[A].recent, "what a bookmark covers is not remembered"
+    assert not session._progress[A].recent, "what a bookmark covers is not remembered"
     broken(session)
     session.connect(0.0)
     for row in rows:

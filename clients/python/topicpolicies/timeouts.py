@@ -1,4 +1,4 @@
-"""How long is waited: what callers may say, what gRPC can be told, and who looks at the time while a thread waits for a stream."""
+"""Timeouts: checks those of callers, limits them for gRPC, and ends a thread's wait for a stream that takes too long."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from collections.abc import Callable
 from .errors import Violation, invalid
 
 LONGEST = 10 * 365 * 86_400.0
-"""Seconds; gRPC and the operating system can't be told of much more, and whoever says more means for ever."""
+"""The longest timeout in seconds. gRPC and the operating system take not much more; a longer timeout means no limit."""
 
 
 def seconds_of(timeout: float | None, default: float, field: str = "timeout") -> float:
-    """The seconds that a caller gives, or else these.
+    """Returns the timeout of a caller in seconds, or ``default`` if it is None.
+
+    Args:
+        timeout: seconds; None: not given.
+        default: seconds.
+        field: the argument's name, for the error.
 
     Raises:
-        InvalidArgument: they are no number.
+        InvalidArgument: the timeout is not a number.
     """
     if timeout is None:
         return default
@@ -31,27 +36,27 @@ def _is_number(value: object) -> bool:
 
 
 def limit_of(seconds: float) -> float | None:
-    """What gRPC, threads and event loops are told of so many seconds; None: no limit."""
+    """Returns a timeout in seconds as gRPC, threads and event loops take it; None: no limit."""
     return None if seconds > LONGEST else seconds
 
 
 class Watchdog:
-    """Calls a function if a wait takes too long. Its thread begins with the first wait that has a limit, and sleeps while that is far."""
+    """Calls a function if a wait takes too long. Its thread starts with the first wait that has a limit, and sleeps between the limits."""
 
-    def __init__(self, late: Callable[[], object]) -> None:
-        """``late``: what is called, at most once; it must not wait."""
-        self._late = late
+    def __init__(self, on_expiry: Callable[[], object]) -> None:
+        """``on_expiry``: the function; it is called at most once, by another thread, and must not block."""
+        self._on_expiry = on_expiry
         self._changed = threading.Condition()
         self._until = math.inf
-        """When the present wait becomes too long; infinite while nobody waits."""
+        """When the current wait becomes too long, by ``time.monotonic``; infinite between waits."""
         self._wakes = -math.inf
-        """When the thread looks next; earlier than anything else as long as there is none."""
+        """When the thread wakes next; -infinite while there is no thread."""
         self._closed = False
-        self.barked = False
+        self.expired = False
         """Whether a wait took too long."""
 
     def begin(self, seconds: float) -> None:
-        """A wait begins that may take so long."""
+        """Begins a wait that may take ``seconds``."""
         limit = limit_of(seconds)
         if limit is None:
             return
@@ -64,12 +69,12 @@ class Watchdog:
                 self._changed.notify()
 
     def end(self) -> None:
-        """The wait is over."""
+        """Ends the wait."""
         with self._changed:
             self._until = math.inf
 
     def close(self) -> None:
-        """Lets the thread go."""
+        """Ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -79,8 +84,8 @@ class Watchdog:
             while not self._closed:
                 left = self._until - time.monotonic()
                 if left <= 0:
-                    self.barked = True
-                    self._late()
+                    self.expired = True
+                    self._on_expiry()
                     return
                 self._wakes = self._until
                 self._changed.wait(limit_of(left))

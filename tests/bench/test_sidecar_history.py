@@ -23,13 +23,13 @@ def _told(records: list[Record], kind: str) -> dict[tuple[str | None, str | None
 
 
 def test_the_history_tells_what_the_auditor_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = Watcher.rest
+    drain = Watcher.drain
 
-    def rest_and_have_missed(watcher: Watcher) -> None:
-        watcher.missed = True
-        rest(watcher)
+    def drain_as_after_a_reset(watcher: Watcher) -> None:
+        watcher.was_reset = True
+        drain(watcher)
 
-    monkeypatch.setattr(Watcher, "rest", rest_and_have_missed)
+    monkeypatch.setattr(Watcher, "drain", drain_as_after_a_reset)
     scenario = SCENARIOS["mixed"].scaled(600, 4, 1)
     with sqlite() as target:
         plan = Plan(target=target.kind, address=target.address, namespace=target.namespace, prefix="recalled", scenario=scenario, workers=1)
