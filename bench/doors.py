@@ -27,7 +27,7 @@ from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.reloading import Reloader
-from topicpolicies_server.rpc.asking import asker_of
+from topicpolicies_server.rpc.authors import author_of
 from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import Permitting
 
@@ -75,12 +75,12 @@ async def main() -> None:
 
         def asked(call: Any) -> None:
             door(call)
-            asker_of(call)
+            author_of(call)
             permitting.shown_at_once(call.caller, "acme/orders", Permission.CHANGE)
 
         asked(_Call())
         for name, cold in (("in a loop", False), ("with nothing of it in the caches", True)):
-            nobody, everybody = (measure(each, cold=cold) for each in (asker_of, asked))
+            nobody, everybody = (measure(each, cold=cold) for each in (author_of, asked))
             print(f"{name:34}{everybody - nobody:6.1f} us")
         await roles.close()
         await reloader.close()

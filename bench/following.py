@@ -30,7 +30,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reading.unfolded import Sealed
+from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UndecodedSink
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
@@ -206,13 +206,13 @@ class _MessageLog:
         self.sink.read(events)
         self._count(events)
 
-    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
         """Passes entries on to the sink undecoded, and counts them."""
         assert self._undecoded is not None
         self._undecoded.read_undecoded(entries)
         self._count(entries)
 
-    def _count(self, events: Sequence[Placed | Sealed]) -> None:
+    def _count(self, events: Sequence[Placed | UndecodedEntry]) -> None:
         self.delivered += len(events)
         if self.delivered >= self.awaited:
             self.came.set()

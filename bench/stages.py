@@ -39,7 +39,7 @@ class Stage(NamedTuple):
 def measure(updates: int) -> list[Stage]:
     """Measures the stages of an update, in their order, over this many updates of one key."""
     stages: dict[str, float] = {}
-    wire, nobody = secrets.wire, requests.Asker()
+    wire, nobody = secrets.wire, requests.Author()
 
     def timed(name: str, work: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
         begin = time.perf_counter()

@@ -89,7 +89,7 @@ async def test_what_a_file_holds_is_taken_when_it_changes(reloader: Reloader, nu
     number.path.write_text(" 2 ")  # the same
     number.path.write_text("3")
     await until(lambda: number.taken == [2, 3])
-    assert [record.message for record in caplog.records] == [f"the number: read anew from {number.path}, and in force"] * 2
+    assert [record.message for record in caplog.records] == [f"the number: read again from {number.path}, and in force"] * 2
 
 
 @pytest.mark.parametrize("begins", ["", "1", "12"])
@@ -168,11 +168,11 @@ async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
     await until(lambda: number.reads > reads + 5)
     assert number.taken == []
     (line,) = (record.message for record in caplog.records)
-    assert f"the number: {number.path}: " in line and "no number" in line and "what was read before stays in force" in line
+    assert f"the number: {number.path}: " in line and "no number" in line and "the former content stays in force" in line
     number.path.write_text("1")
     await until(lambda: not reloader.problems)
     assert number.taken == []
-    assert [record.message for record in caplog.records][1:] == [f"the number: {number.path} holds what is in force"]
+    assert [record.message for record in caplog.records][1:] == [f"the number: {number.path} has the content in force"]
 
 
 async def test_a_file_that_has_gone_leaves_in_force_what_was(reloader: Reloader, number: Number) -> None:
@@ -229,7 +229,7 @@ async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog:
         await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
     await reloader.close()
     told = [record.message for record in caplog.records]
-    assert "holds what is in force" in told[0] and "and in force" in told[1]
+    assert "has the content in force" in told[0] and "and in force" in told[1]
     assert all("stays in force" in line for line in told[2:])
 
 
@@ -279,12 +279,12 @@ async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
         await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
     assert reads == 1 and threading.active_count() <= threads + 2
     told = [record.message for record in caplog.records if "the slow one" in record.message]
-    assert len(told) == 1 and "read for more than 1 s" in told[0] and "stays in force" in told[0]
+    assert len(told) == 1 and "reading has taken more than 1 s" in told[0] and "stays in force" in told[0]
     reloader.reload_now()
     await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
     gate.set()
     await until(lambda: not reloader.problems)
-    assert "the slow one: " in caplog.records[-1].message and "holds what is in force" in caplog.records[-1].message
+    assert "the slow one: " in caplog.records[-1].message and "has the content in force" in caplog.records[-1].message
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
@@ -301,8 +301,8 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
         options.context,
     ]
     for way in ways:
-        with pytest.raises(OSError, match="It is no regular file"):
+        with pytest.raises(OSError, match="It is not a regular file"):
             way()
-    assert files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is no regular file.']
+    assert files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is not a regular file.']
     with pytest.raises(IsADirectoryError):
         regular_file.read(tmp_path)

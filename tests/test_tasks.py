@@ -91,7 +91,7 @@ def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplo
     assert [type(error) for error in told] == [KeyError]
     first = caplog.records[0]
     assert first.levelno == logging.ERROR and first.exc_info
-    assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it goes on in 1 s"
+    assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it continues in 1 s"
 
 
 def test_one_that_fails_as_it_is_ended_has_ended() -> None:

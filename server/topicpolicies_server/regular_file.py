@@ -61,4 +61,4 @@ def _check(found: os.stat_result, path: str | Path) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "It is no regular file", str(path))
+        raise OSError(errno.EINVAL, "It is not a regular file", str(path))

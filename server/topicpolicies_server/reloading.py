@@ -106,7 +106,7 @@ class Reloader:
         """How often a line in the log said that a source's files can't be used."""
         self._sources: dict[_Source, None] = {}
         self._asked = asyncio.Event()
-        self._task = RestartedTask("reading files anew", self._run)
+        self._task = RestartedTask("reading files again", self._run)
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
         """Adds a source, which is read anew from now on.
@@ -159,7 +159,7 @@ class Reloader:
             asked = self._asked.is_set()
             self._asked.clear()
             if asked and not self._sources:
-                _LOG.info("there are no files that could be read anew")
+                _LOG.info("there are no files that could be read again")
             for source in self._sources:
                 source.asked |= asked
             looks = await asyncio.gather(*map(self._look, list(self._sources)), return_exceptions=True)
@@ -181,7 +181,7 @@ class Reloader:
             source.reading = None
             self._take(source, reading.read.result(), asked=reading.asked)
         elif loop.time() >= reading.late_at:
-            self._tell(source, f"they are read for more than {_LATE_SECONDS:g} s, and that goes on", asked=source.asked)
+            self._tell(source, f"reading has taken more than {_LATE_SECONDS:g} s, and continues", asked=source.asked)
             source.asked = False
 
     def _take(self, source: _Source, read: tuple[_Signature, Any, str] | None, *, asked: bool) -> None:
@@ -195,15 +195,15 @@ class Reloader:
             self._tell(source, problem, asked=asked)
         elif changed:
             source.present = value
-            _LOG.info("%s: read anew from %s, and in force", source.name, _named(source.files))
+            _LOG.info("%s: read again from %s, and in force", source.name, _named(source.files))
         elif source.problem or asked:
-            _LOG.info("%s: %s holds what is in force", source.name, _named(source.files))
+            _LOG.info("%s: %s has the content in force", source.name, _named(source.files))
         source.problem = problem
 
     def _tell(self, source: _Source, problem: str, *, asked: bool) -> None:
         if asked or problem != source.problem:
             self.failures += 1
-            _LOG.warning("%s: %s; what was read before stays in force", source.name, _placed(problem, source.files))
+            _LOG.warning("%s: %s; the former content stays in force", source.name, _placed(problem, source.files))
         source.problem = problem
 
 
@@ -247,7 +247,7 @@ def _problem_of(step: Callable[[], None]) -> str:
     except (OSError, ValueError) as error:
         return " ".join(str(error).split()) or type(error).__name__
     except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
-        _LOG.debug("reading anew failed", exc_info=error)
+        _LOG.debug("reading files again failed", exc_info=error)
         return type(error).__name__
     return ""
 

@@ -67,11 +67,11 @@ async def until_told_to_stop(
         gate.pause()
 
     def resume() -> None:
-        _LOG.warning("repairs go on (%d have waited)", gate.waiting)
+        _LOG.warning("repairs are resumed (%d have waited)", gate.waiting)
         gate.resume()
 
     def reload() -> None:
-        _LOG.info("files are read anew")
+        _LOG.info("files are read again")
         read_anew()
 
     stopping = (signal.SIGTERM, signal.SIGINT)

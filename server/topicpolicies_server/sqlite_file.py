@@ -131,17 +131,19 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must stand before the first table
             _rewrite(connection, form, form.create)
         elif application != form.application_id:
-            raise FileError(Problem.UNKNOWN_FORMAT, f"{path} is an SQLite file, but no {form.what}: name another file.")
+            raise FileError(Problem.UNKNOWN_FORMAT, f"{path} is an SQLite file, but not a {form.what}: name another file.")
         elif found != form.version and found not in form.migrations:
             raise FileError(
                 Problem.UNKNOWN_FORMAT,
                 f"{path} has format {found}, and this release reads up to {form.version}. Use the release that wrote it, or a later one.",
             )
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise FileError(Problem.UNUSABLE, f"{path} is on a file system on which SQLite has no write-ahead log (a network's, perhaps).")
+            raise FileError(
+                Problem.UNUSABLE, f"{path} is on a file system without SQLite's write-ahead log (perhaps a network file system)."
+            )
         if 0 < found < form.version:
             _rewrite(connection, form, *(form.migrations[version] for version in range(found, form.version)))
-            _log.warning("%s %s was brought from format %d to %d", form.what, path, found, form.version)
+            _log.warning("%s %s was converted from format %d to %d", form.what, path, found, form.version)
     except ERRORS as error:
         raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
     return int(found)
@@ -192,7 +194,7 @@ def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:
     try:
         connection.close()
     except sqlite3.Error as error:
-        _log.warning("the %s %s was not closed in good order: %s", form.what, path, error)
+        _log.warning("the %s %s was not closed properly: %s", form.what, path, error)
 
 
 def checksum(*values: int | str | bytes | None) -> int:

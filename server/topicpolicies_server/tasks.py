@@ -101,7 +101,7 @@ class RestartedTask:
                 if asked_to_end(error):
                     raise
                 if _is_cancelled():  # the task was cancelled, but failed with another exception: log it, and don't restart
-                    _LOG.error("%s failed as it was ended (%s)", self.name, _in_words(error), exc_info=error)
+                    _LOG.error("%s failed while it was stopped (%s)", self.name, _in_words(error), exc_info=error)
                     return
                 if loop.time() - began > self._longest:
                     pause = self._first
@@ -116,11 +116,11 @@ class RestartedTask:
         self.failures += 1
         self.problem = _in_words(error)
         trace = None if isinstance(error, PolicyError) else error
-        _LOG.error("%s failed (%s); it goes on in %g s", self.name, self.problem, pause, exc_info=trace)
+        _LOG.error("%s failed (%s); it continues in %g s", self.name, self.problem, pause, exc_info=trace)
         try:
             self._failed(error)
         except Exception:  # noqa: BLE001 (who is told must not keep the task from going on)
-            _LOG.exception("%s: telling of its failure failed", self.name)
+            _LOG.exception("%s: reporting its failure failed", self.name)
 
 
 class TaskSet:

@@ -120,7 +120,7 @@ role = 1
 [[grants]]
 roles = "reader"
 """
-    with pytest.raises(ValueError, match="superuser means nothing") as caught:
+    with pytest.raises(ValueError, match="superuser is not a known key") as caught:
         parse(text)
     told = str(caught.value).split("; ")
     assert [each.split(" ")[0] for each in told] == [
@@ -209,7 +209,7 @@ async def test_a_file_that_changes_is_read_anew(roles: RolesFile, path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [('superusers = "admin"\ngrants = 7', "superusers is no list; grants is no list"), (None, "No such file")]
+    ("content", "told"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
 )
 async def test_a_wrong_file_leaves_in_force_what_was_and_is_told_once(
     roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, told: str

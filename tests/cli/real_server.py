@@ -62,7 +62,7 @@ def running(
         history=HistoryConfig(path=directory / "history.db") if history and directory is not None else None,
         show_secrets=show_secrets,
         authentication=authentication,
-        authorization=authorization or AuthorizationConfig(allow_authenticated=authentication.asks),
+        authorization=authorization or AuthorizationConfig(allow_authenticated=authentication.enabled),
         metrics_listen=metrics_listen,
         limits=limits,
     )

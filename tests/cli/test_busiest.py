@@ -120,4 +120,4 @@ def test_an_origin_that_says_nothing_and_one_with_a_reason_only() -> None:
     busiest = told(SYNCED, Changed(A, document, "", None, 0, "1", None, snapshot=False))
     assert shown(busiest)[-1].endswith("public/a/t")
     busiest.apply(Changed(A, document, "", None, 0, "2", origin, snapshot=False), 101.0, CLOCK)
-    assert shown(busiest)[-1].endswith("public/a/t  somebody: why")
+    assert shown(busiest)[-1].endswith("public/a/t  unknown: why")

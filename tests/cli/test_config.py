@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app
+from topicpolicies_server.config.rendering import reference
 from topicpolicies_server.config.table import options
-from topicpolicies_server.config.telling import reference
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_told_after_the_table_all_of_it(home: Path, file: Path)
     shown = run(home, "--config", str(file), "--max-watches", "none")
     assert shown.exit_code == 2
     assert shown.stderr.splitlines() == [
-        f"Error: 'max_watchs' in {file} is no option: did you mean max_watches?",
+        f"Error: 'max_watchs' in {file} is not an option: did you mean max_watches?",
         f"Error: max_concurrent_calls must be from 16 to 1,000,000, not 0 ({file}).",
         "Error: max_watches must be a whole number, not 'none' (--max-watches).",
     ]
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_told_after_the_table_all_of_it(home: Path, file: Path)
 
 def test_what_a_nearer_log_sets_aside_is_said(home: Path, tmp_path: Path) -> None:
     shown = run(home, "--data", str(tmp_path / "p.db"), "-ojson", TOPICPOLICIES_PULSAR="pulsar://b:1")
-    assert json.loads(shown.stdout)["options"]["pulsar"]["where"] == "TOPICPOLICIES_PULSAR is set aside by --data"
+    assert json.loads(shown.stdout)["options"]["pulsar"]["where"] == "TOPICPOLICIES_PULSAR is overridden by --data"
 
 
 def test_a_password_in_a_url_is_not_shown(home: Path) -> None:

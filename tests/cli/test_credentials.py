@@ -30,7 +30,7 @@ def test_the_token_of_a_file_says_who_calls(asked: Terminal, tmp_path: Path) -> 
     asked.environment["TOPICPOLICIES_TOKEN_FILE"] = str(mine)
     told = asked.run("history", TOPIC)
     assert told.exit_code == 0
-    assert 'alice, who said to be "tests"' in told.stdout
+    assert 'alice, who claimed to be "tests"' in told.stdout
     (entry,) = (each["entry"] for each in asked.lines("history", TOPIC))
     origin = entry["origin"]
     assert (origin["actor"], origin["actor_standing"]) == ("alice", "ACTOR_STANDING_AUTHENTICATED")

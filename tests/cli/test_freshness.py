@@ -48,7 +48,7 @@ def test_an_answer_that_is_not_confirmed_is_told_as_such(terminal: Terminal, pro
     unconfirmed = terminal.run(*command)
     local = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     (line,) = [line for line in unconfirmed.stderr.splitlines() if "change log" in line]
-    assert line == f"The server can't reach the change log since {local}: there may be newer changes than these."
+    assert line == f"The server has not reached the change log since {local}: there may be newer changes than these."
     assert (unconfirmed.exit_code, unconfirmed.stdout) == (shown.exit_code, shown.stdout)
     for_programs = terminal.run(*command, "-o", "json")
     assert [json.loads(line) for line in for_programs.stderr.splitlines()] == [{"unconfirmed_since": SINCE}]

@@ -29,10 +29,10 @@ def test_the_history_of_a_topic_for_people(recorded: Terminal) -> None:
     shown = result.stdout
     assert "by ann (not authenticated), why: it begins" in shown
     assert "UNKNOWN" in shown
-    assert "made: max_producer_per_topic=1" in shown
+    assert "created: max_producer_per_topic=1" in shown
     assert "max_producer_per_topic: 1 -> 2, message_ttl_in_seconds: unset -> 60" in shown
     assert "deleted: max_producer_per_topic=2, message_ttl_in_seconds=60" in shown
-    assert shown.index("deleted") < shown.index("1 -> 2") < shown.index("made")
+    assert shown.index("deleted") < shown.index("1 -> 2") < shown.index("created")
     assert "Gap" not in result.stderr
 
 
@@ -104,7 +104,7 @@ def test_a_deletion_is_told_once_as_somebodys(recorded: Terminal) -> None:
         assert time.monotonic() < until
         time.sleep(0.01)
     shown = recorded.run("history", TOPIC).stdout
-    assert "tombstone: says once more that the document is deleted, and changes nothing\n" in shown
+    assert "tombstone: restates that the document is deleted, and changes nothing\n" in shown
     assert [line.split(" by ")[1].split()[0] for line in shown.splitlines() if " by " in line] == ["bob", "ann"]
     assert "UNKNOWN" not in shown
     assert not [line for line in shown.splitlines() if line != line.rstrip()]

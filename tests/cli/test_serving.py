@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from topicpolicies_server.cli.app import app, hoist, wants_json
+from topicpolicies_server.cli.app import app, globals_first, wants_json
 from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
@@ -37,7 +37,7 @@ def serve(*arguments: str) -> Any:
 def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", named_here=True)
+    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", default_path=True)
     assert configured == [
         ServerConfig(
             log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, call_record=CallRecordConfig()
@@ -218,9 +218,9 @@ OPTIONS = st.sampled_from(
 
 @given(st.lists(OPTIONS))
 def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list[str]) -> None:
-    moved = hoist(arguments)
+    moved = globals_first(arguments)
     assert sorted(moved) == sorted(arguments)
-    assert hoist(moved) == moved
+    assert globals_first(moved) == moved
     assert wants_json(arguments) is wants_json(moved)
 
 

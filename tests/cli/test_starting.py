@@ -71,7 +71,7 @@ def port_in_use(directory: Path) -> tuple[list[str], str]:
     taken = socket.create_server(("127.0.0.1", 0))
     HELD.append(taken)
     address = f"127.0.0.1:{taken.getsockname()[1]}"
-    return ["--listen", address], f"nothing can listen on {address}: another program listens there; stop that one, or name another address"
+    return ["--listen", address], f"nothing can listen on {address}: another program listens there; stop it, or name another address"
 
 
 def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
@@ -81,7 +81,7 @@ def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
 
 def unknown_host(directory: Path) -> tuple[list[str], str]:
     del directory
-    return ["--listen", "no-such-host.invalid:6680", "--insecure-listen"], "nobody knows this host"
+    return ["--listen", "no-such-host.invalid:6680", "--insecure-listen"], "the host name can't be resolved"
 
 
 def no_such_address(directory: Path) -> tuple[list[str], str]:
@@ -90,7 +90,7 @@ def no_such_address(directory: Path) -> tuple[list[str], str]:
 
 
 def no_directory_of_a_socket(directory: Path) -> tuple[list[str], str]:
-    return ["--listen", f"unix:{directory}/none/socket"], "its directory is not there"
+    return ["--listen", f"unix:{directory}/none/socket"], "its directory does not exist"
 
 
 def log_is_no_database(directory: Path) -> tuple[list[str], str]:
@@ -126,7 +126,7 @@ def test_a_unix_socket_on_which_another_server_listens_is_left_to_it(tmp_path: P
         assert listening == f"Listening on {address}"
         ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
         assert ended.returncode == 9
-        said = f"nothing can listen on {address}: another program listens there; stop that one, or name another address."
+        said = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
         assert ended.stderr == f"Error: the server could not start: {said}\n"
         assert run("health", "--server", address).returncode == 0
     with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # what the first left behind is in nobody's way

@@ -29,9 +29,9 @@ def listening(tmp_path: Path) -> Iterator[dict[str, str]]:
     ("kind", "authority", "options", "told"),
     [
         ("tls", "others", (), "is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."),
-        ("tls", "ours", (), "is for another name. Say --tls-server-name NAME where that is right."),
-        ("tls", "", ("--no-tls",), "ends the connection before it says a word: it may want TLS (--tls), or it is no server of gRPC."),
-        ("plain", "", ("--tls",), "speaks no TLS. Say --no-tls where the way to it is safe."),
+        ("tls", "ours", (), "is for another name. Say --tls-server-name NAME if that is intended."),
+        ("tls", "", ("--no-tls",), "closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."),
+        ("plain", "", ("--tls",), "does not use TLS. Say --no-tls if the network to it is safe."),
     ],
     ids=["another authority", "another name", "no TLS at a server with it", "TLS at a server without it"],
 )

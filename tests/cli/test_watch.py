@@ -104,7 +104,7 @@ def test_a_token_that_does_not_serve_begins_anew_and_says_so(terminal: Terminal,
     assert events[1]["change"]["snapshot"] is True
     place.write_text(json.dumps(token))
     shown = told(terminal.run(*arguments).stdout.splitlines())
-    assert shown[0].startswith(f"# The watch of {A} can't go on from its token: ")
+    assert shown[0].startswith(f"# The watch of {A} can't continue from its token: ")
 
 
 def test_states_are_told(terminal: Terminal) -> None:
@@ -152,7 +152,7 @@ def test_every_event_as_the_history_has_it(recorded: Terminal, tmp_path: Path) -
     assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
     assert kinds(recorded.lines(*arguments, "--resume-file", place)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
-    assert shown.index("made: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
+    assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
 
 
 def test_something_else_in_the_file_is_refused_and_kept(terminal: Terminal, tmp_path: Path) -> None:

@@ -59,17 +59,17 @@ def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, t
     right.write_text("version: 1\npolicies: []\n")
     for command in ("plan", "apply"):
         result = terminal.run(command, "-f", str(wrong))
-        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
         result = terminal.run(command, "-f", str(right), "--topics", str(wrong))
-        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+        assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
     told = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
-    assert told == (2, "Error: standard input:1: Byte 0xff here is not UTF-8.\n")
+    assert told == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
     told = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
     assert told == (0, "Everything is as declared.\n")
-    assert run(terminal, "plan", "-f", "-", stdin=BYTES) == (2, "Error: standard input:1: Byte 0xff here is not UTF-8.\n")
+    assert run(terminal, "plan", "-f", "-", stdin=BYTES) == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
     assert run(terminal, "plan", "-f", "-", "--topics", "-")[0] == 2
     result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
-    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff here is not UTF-8.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
 
 
 def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Path) -> None:

@@ -32,14 +32,14 @@ def test_where_an_address_is(address: str, places: tuple[Place, ...]) -> None:
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("", "names no host"),
-        (":80", "names no host"),
+        ("", "has no host"),
+        (":80", "has no host"),
         ("a:b", "a port is a number from 1 to 65535"),
         ("a:", "a port is a number"),
         ("a:0", "a port is a number"),
         ("a:99999", "a port is a number"),
         ("ipv4:127.0.0.1:1,127.0.0.2:x", "a port is a number"),
-        ("::1::6680", r"stands in brackets, such as \[::1\]:6680"),
+        ("::1::6680", r"in brackets, such as \[::1\]:6680"),
     ],
 )
 def test_what_is_no_address_is_refused_with_what_is_wrong(address: str, told: str) -> None:

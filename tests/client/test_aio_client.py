@@ -105,6 +105,18 @@ async def test_an_edit_may_be_a_coroutine(client: tp.AsyncClient) -> None:
     assert result.document.policies == tp.TopicPolicies(max_producer_per_topic=3)
 
 
+async def test_an_edit_takes_no_longer_than_a_call_may(client: tp.AsyncClient, service: FaultService) -> None:
+    async def slow(policies: tp.TopicPolicies) -> None:
+        bump(policies)
+        await asyncio.sleep(1)
+        service.faults.extend([HANGS] * 10)
+
+    began = time.monotonic()
+    with pytest.raises(tp.OutcomeUnknown):
+        await client.edit(TOPIC, slow, timeout=1.5)
+    assert time.monotonic() - began < 2.3
+
+
 async def test_a_block_sends_what_it_changed_unless_somebody_was_faster(client: tp.AsyncClient, service: FaultService) -> None:
     edit = client.edit(TOPIC)
     async with edit as policies:

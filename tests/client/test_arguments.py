@@ -19,25 +19,25 @@ NAMESPACE = "public/default"
 SCOPES = "Scope.LOCAL, Scope.GLOBAL"
 
 WRONG: dict[str, Callable[[Any], Any]] = {
-    "topic is a text, not 5.": lambda client: client.get(5),
-    "topic is a text, not None.": lambda client: client.update(None, max_producer_per_topic=5),
-    f"scope is one of {SCOPES}, not 'GLOBAL'.": lambda client: client.get(TOPIC, scope="GLOBAL"),
-    f"scope is one of {SCOPES}, not 2.": lambda client: client.delete(TOPIC, scope=2),
-    f"scopes is one of {SCOPES}, not 'GLOBAL'.": lambda client: client.list(NAMESPACE, scopes=["GLOBAL"]),
-    "scopes takes several, such as ['GLOBAL'], not 'GLOBAL' alone.": lambda client: client.list(NAMESPACE, scopes="GLOBAL"),
-    "namespaces takes several, such as ['public/default'], not 'public/default' alone.": lambda client: client.watch(namespaces=NAMESPACE),
-    f"topics takes several, such as ['{TOPIC}'], not '{TOPIC}' alone.": lambda client: client.cache(topics=TOPIC),
-    "namespaces takes several, such as [None], not None alone.": lambda client: client.watch(namespaces=None),
-    "mode is one of WatchMode.LATEST, WatchMode.EVERY, WatchMode.ENTRIES, not 'EVERY'.": lambda client: client.watch(
+    "topic must be a text, not 5.": lambda client: client.get(5),
+    "topic must be a text, not None.": lambda client: client.update(None, max_producer_per_topic=5),
+    f"scope must be one of {SCOPES}, not 'GLOBAL'.": lambda client: client.get(TOPIC, scope="GLOBAL"),
+    f"scope must be one of {SCOPES}, not 2.": lambda client: client.delete(TOPIC, scope=2),
+    f"scopes must be one of {SCOPES}, not 'GLOBAL'.": lambda client: client.list(NAMESPACE, scopes=["GLOBAL"]),
+    "scopes takes a list, such as ['GLOBAL'], not 'GLOBAL' alone.": lambda client: client.list(NAMESPACE, scopes="GLOBAL"),
+    "namespaces takes a list, such as ['public/default'], not 'public/default' alone.": lambda client: client.watch(namespaces=NAMESPACE),
+    f"topics takes a list, such as ['{TOPIC}'], not '{TOPIC}' alone.": lambda client: client.cache(topics=TOPIC),
+    "namespaces takes a list, such as [None], not None alone.": lambda client: client.watch(namespaces=None),
+    "mode must be one of WatchMode.LATEST, WatchMode.EVERY, WatchMode.ENTRIES, not 'EVERY'.": lambda client: client.watch(
         namespaces=[NAMESPACE], mode="EVERY"
     ),
-    "mask takes several, such as [5], not 5 alone.": lambda client: client.update(TOPIC, mask=5),
-    "as_of_time is a datetime, not '2026-03-01'.": lambda client: client.get(TOPIC, as_of_time="2026-03-01"),
-    "list_operations is one of ListOperation.REPLACE, ListOperation.UNION, ListOperation.SUBTRACT, not 'union'.": lambda client: (
+    "mask takes a list, such as [5], not 5 alone.": lambda client: client.update(TOPIC, mask=5),
+    "as_of_time must be a datetime, not '2026-03-01'.": lambda client: client.get(TOPIC, as_of_time="2026-03-01"),
+    "list_operations must be one of ListOperation.REPLACE, ListOperation.UNION, ListOperation.SUBTRACT, not 'union'.": lambda client: (
         client.update(TOPIC, shadow_topics=["a"], list_operations={"shadow_topics": "union"})
     ),
-    "namespace is a text, not ['public/default'].": lambda client: client.list([NAMESPACE]),
-    "start is a datetime, not '1d-ago'.": lambda client: next(client.history(topic=TOPIC, start="1d-ago")),
+    "namespace must be a text, not ['public/default'].": lambda client: client.list([NAMESPACE]),
+    "start must be a datetime, not '1d-ago'.": lambda client: next(client.history(topic=TOPIC, start="1d-ago")),
 }
 
 
@@ -59,10 +59,10 @@ def test_an_argument_of_a_wrong_type_is_named(nowhere: tp.Client, said: str) -> 
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("http://localhost:6680", 'The target is an address, host:port, and not a URL: "http://localhost:6680".'),
-        ("https://localhost:6680", 'The target is an address, host:port, and not a URL: "https://localhost:6680".'),
-        (6680, "target is a text, not 6680."),
-        (None, "target is a text, not None."),
+        ("http://localhost:6680", 'The target must be an address, host:port, not a URL: "http://localhost:6680".'),
+        ("https://localhost:6680", 'The target must be an address, host:port, not a URL: "https://localhost:6680".'),
+        (6680, "target must be a text, not 6680."),
+        (None, "target must be a text, not None."),
     ],
 )
 def test_a_target_that_is_no_address_is_told_at_once(make: Callable[[Any], object], target: object, said: str) -> None:
@@ -91,7 +91,7 @@ async def test_an_edit_that_returns_other_policies_is_not_lost_without_a_word(ad
     async with tp.AsyncClient(address) as client:
         with tp.Client(address) as blocking:
             for edit in (client.edit(TOPIC, other), client.edit(TOPIC, later), asyncio.to_thread(blocking.edit, TOPIC, other)):
-                with pytest.raises(tp.InvalidArgument, match="those that it returned instead are not sent"):
+                with pytest.raises(tp.InvalidArgument, match="the policies that it returned are not sent"):
                     await edit
             assert TOPIC not in service.documents
             await client.edit(TOPIC, same)

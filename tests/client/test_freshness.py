@@ -13,7 +13,7 @@ import topicpolicies as tp
 from tests.cli.faults import Proxy
 from topicpolicies.freshness import UNCONFIRMED_KEY, unconfirmed_since
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
-from topicpolicies_server.rpc import shortfalls
+from topicpolicies_server.rpc import deadline_errors
 from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/a"
@@ -87,7 +87,7 @@ async def test_it_is_no_part_of_what_a_document_is(address: str, proxy: Proxy) -
 
 
 def test_the_server_says_it_as_the_client_reads_it() -> None:
-    assert UNCONFIRMED_KEY == shortfalls.UNCONFIRMED_KEY
+    assert UNCONFIRMED_KEY == deadline_errors.UNCONFIRMED_KEY
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def test_the_history_and_documents_as_they_were(address: str) -> None:
         assert {scope: document.exists for scope, document in then.items()} == {Scope.LOCAL: True, Scope.GLOBAL: False}
         with pytest.raises(OutOfRange):
             await client.get(TOPIC, as_of_version="nonsense")
-        with pytest.raises(InvalidArgument, match="Give one of"):
+        with pytest.raises(InvalidArgument, match="Give only one of"):
             await client.get(TOPIC, as_of_version=first.version, as_of_time=between)
 
 

@@ -88,6 +88,25 @@ def test_an_update_without_a_place_in_time_is_unknown_and_names_its_id() -> None
     assert settled.error.request_id == settled.request_id == request.update.request_id
 
 
+def test_a_result_of_a_kind_that_is_not_known_or_of_another_kind_of_change_leaves_the_outcome_unknown() -> None:
+    pipe = pipeline()
+    updates = [added(pipe), added(pipe)]
+    deletion = pipe.add(tp.Deletion(TOPIC), 0.0)
+    assert isinstance(deletion, service_pb2.PolicyChangeRequest)
+    settled = pipe.settle(
+        results(
+            service_pb2.PolicyChangeResult(sequence=0),
+            service_pb2.PolicyChangeResult(sequence=1, deleted=service_pb2.DeletePolicyResponse(version="v1")),
+            service_pb2.PolicyChangeResult(sequence=2, updated=service_pb2.UpdatePolicyResponse(version="v1")),
+        ),
+        0.0,
+    )
+    errors = [each.error for each in settled if isinstance(each.error, tp.OutcomeUnknown)]
+    assert [error.code for error in errors] == [Code.UNKNOWN, Code.INTERNAL, Code.INTERNAL]
+    assert [error.request_id for error in errors] == [*(each.update.request_id for each in updates), deletion.delete.request_id]
+    assert pipe.idle
+
+
 def test_an_update_that_can_not_be_sent_is_settled_at_once() -> None:
     pipe = pipeline()
     settled = pipe.add(tp.Update(TOPIC, {"no_such": 1}), 0.0)

@@ -302,6 +302,20 @@ def test_an_edit_gives_up_after_a_bounded_number_of_conflicts(client: tp.Client,
     assert max(clock.waits) <= 0.5
 
 
+def test_an_edit_takes_no_longer_than_a_call_may(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+    def slow(policies: tp.TopicPolicies) -> None:
+        clock.time += 0.6
+        policies.max_producer_per_topic += 1
+
+    running = start(lambda: client.edit(TOPIC, slow, timeout=1.0))
+    for _ in range(2):
+        calls.answer("GetPolicy", got("v1"))
+        calls.fail("UpdatePolicy", Refusal(Code.ABORTED, "Changed.", "ETAG_MISMATCH"))
+    with pytest.raises(tp.Conflict):
+        running.result()
+    assert len(clock.waits) == 1
+
+
 def test_an_edit_that_changes_nothing_sends_nothing(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.edit(TOPIC, lambda policies: policies.shadow_topics.extend([])))
     calls.answer("GetPolicy", got("v1", max_producer_per_topic=1))

@@ -138,7 +138,7 @@ async def test_a_call_may_take_for_ever(address: str, timeout: float) -> None:
 @pytest.mark.parametrize("timeout", [math.nan, "5"])
 async def test_a_time_that_is_no_number_is_refused(timeout: float) -> None:
     with tp.Client("127.0.0.1:1") as client:
-        with pytest.raises(tp.InvalidArgument, match="timeout is a number of seconds"):
+        with pytest.raises(tp.InvalidArgument, match="timeout must be a number of seconds"):
             client.get(TOPIC, timeout=timeout)
         with pytest.raises(tp.InvalidArgument):
             client.update_many([], timeout=timeout)

@@ -198,6 +198,19 @@ def test_a_token_that_is_too_old_resets_its_namespace_and_no_other() -> None:
     assert set(session.token.namespaces) == {A, B}
 
 
+def test_a_namespace_that_the_token_covers_and_that_breaks_after_a_reset_is_not_said_to_be_uncovered() -> None:
+    covered = tp.ResumeToken({A: tp.WatchToken("log", ("7",))})
+    session = WatchSession(namespaces=[A, B], token=covered)
+    _, (uncovered,) = connected(session)
+    assert uncovered == tp.Reset(B, "", f"The namespace {B} begins again: the token does not cover this namespace.")
+    document = policies_pb2.PolicyDocument(topic=f"persistent://{A}/t", scope=policies_pb2.SCOPE_LOCAL, version="1")
+    change = service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document))
+    assert kinds(told(session, service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset()), change)) == ["Reset", "Changed"]
+    broken(session)
+    _, (again,) = connected(session)
+    assert again == tp.Reset(A, "", f"The namespace {A} begins again: the watch was interrupted before the snapshot was complete.")
+
+
 def test_after_a_reset_smaller_versions_are_told() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])

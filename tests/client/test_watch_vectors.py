@@ -17,11 +17,12 @@ from topicpolicies.watch_session import WatchSession
 class _Copy:
     """A watch and what is kept of it, on a clock that examples set."""
 
-    def __init__(self, namespaces: list[str]) -> None:
+    def __init__(self, namespaces: list[str], mode: str) -> None:
         self.now = 0.0
-        self._session = WatchSession(namespaces=namespaces)
+        self._session = WatchSession(namespaces=namespaces, mode=tp.WatchMode(service_pb2.WatchMode.Value(mode)))
         self._mirror = tp.Mirror(namespaces, lambda: self.now)
         self._told: list[list[str | None]] = []
+        self._entries: list[str] = []
         self._mirror.listen(self._listen)
         self._connected = False
 
@@ -32,6 +33,8 @@ class _Copy:
     def _take(self) -> None:
         for event in self._session.rest():
             self._mirror.apply(event)
+            if isinstance(event, tp.Entry):
+                self._entries.append(event.entry.position)
 
     def connect(self) -> dict[str, Any]:
         """Opens a stream; gives the tokens that are sent."""
@@ -54,6 +57,9 @@ class _Copy:
         if what == "told":
             told, self._told = self._told, []
             return told
+        if what == "entries":
+            entries, self._entries = self._entries, []
+            return entries
         if what == "tokens":
             return {namespace: _shown(token.message()) for namespace, token in self._session.token.namespaces.items()}
         if what == "synced":
@@ -72,7 +78,7 @@ def _shown(token: service_pb2.WatchToken) -> dict[str, Any]:
 
 @pytest.mark.parametrize("example", examples("watch.json"), ids=name)
 def test_a_copy_of_a_watch_is_what_is_promised(example: dict[str, Any]) -> None:
-    copy = _Copy(example["namespaces"])
+    copy = _Copy(example["namespaces"], example.get("mode", "WATCH_MODE_LATEST"))
     for number, step in enumerate(example["steps"]):
         copy.now = step.get("at", copy.now)
         if "connect" in step:
@@ -87,4 +93,4 @@ def test_a_copy_of_a_watch_is_what_is_promised(example: dict[str, Any]) -> None:
 
 def test_the_examples_expect_something_of_everything() -> None:
     expected = {what for example in examples("watch.json") for step in example["steps"] for what in step.get("expect", {})}
-    assert expected == {"documents", "told", "tokens", "synced", "states", "staleness"}
+    assert expected == {"documents", "told", "entries", "tokens", "synced", "states", "staleness"}

@@ -106,8 +106,8 @@ async def test_a_file_that_is_gone_or_wrong_is_an_error_and_no_guess(path: Path)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("cluster = 5", "cluster is no text"),
-        ("clusters = 5", "clusters is no table"),
+        ("cluster = 5", "cluster is not a text"),
+        ("clusters = 5", "clusters is not a table"),
         ("cluster_name = 'us'", "cluster_name"),
         ("[broker]\nmaxMessageSize = 'many'", "many"),
         ("[namespaces]\n'a/b' = 5", "wrong kind"),

@@ -138,7 +138,7 @@ def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog:
         assert disabled.switched == [ONE]
 
     run(scenario)
-    assert "1 topics are told of before it is known" in caplog.text
+    assert "watches are sent 1 topics before it is known" in caplog.text
 
 
 def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not_at_all() -> None:
@@ -195,7 +195,7 @@ def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(coun
     run(scenario)
 
 
-@pytest.mark.parametrize(("about", "asked"), [(ONE, "newest_topic_disabled"), (NAMESPACE, "namespace_disabled")])
+@pytest.mark.parametrize(("about", "asked"), [(ONE, "newest_topic_disabled"), (NAMESPACE, "newest_namespace_disabled")])
 def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
     about: str, asked: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,3 +249,21 @@ def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, 
 def _problem(disabled: DisabledTopics) -> Reason | None:
     """Why it can't be looked at."""
     return disabled.problem.reason if disabled.problem is not None else None
+
+
+def test_of_very_many_watched_namespaces_so_many_are_asked_about_in_a_second_and_each_in_turn() -> None:
+    async def scenario(bench: Bench, _: DisabledTopics) -> None:
+        names = [f"acme/{number}" for number in range(1_000)]
+        watched = {name: bench.watched_namespaces.join(name, bench, bench._wake) for name in names}
+        await asyncio.gather(*(disabled.look_up_all(()) for disabled in watched.values()))
+        await asyncio.sleep(30)
+        bench.source.asked.clear()
+        bench.source.properties[names[500]] = OFF
+        await asyncio.sleep(60)
+        asked = [bench.source.asked[name] for name in names]
+        assert sum(asked) <= 61 * 50 and min(asked) >= 2 and max(asked) <= 4
+        assert [name for name, disabled in watched.items() if disabled.switched] == [names[500]]
+        for name in names:
+            bench.watched_namespaces.leave(name, bench)
+
+    run(scenario)

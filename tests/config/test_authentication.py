@@ -19,7 +19,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.config.authentication import MOST_LEEWAY_SECONDS, is_private
 from topicpolicies_server.config.making import server_config
-from topicpolicies_server.config.sources import gather
+from topicpolicies_server.config.sources import read_options
 
 MEMORY = EmbeddedLogConfig(path=None)
 EVERYBODY = AuthorizationConfig(allow_authenticated=True)
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def made(**flags: object) -> AuthenticationConfig:
     return server_config(
-        gather({"data": Path("x.db"), "allow_authenticated": "authentication_providers" in flags, **flags}, {}), {}
+        read_options({"data": Path("x.db"), "allow_authenticated": "authentication_providers" in flags, **flags}, {}), {}
     ).authentication
 
 
@@ -48,7 +48,7 @@ def problems(**flags: object) -> str:
 
 def test_nobody_is_asked_unless_it_is_said() -> None:
     assert made() == AuthenticationConfig()
-    assert not made().asks
+    assert not made().enabled
 
 
 def test_each_way_is_made_of_its_options(file: Path) -> None:
@@ -56,7 +56,7 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         authentication_providers=["token"], token_public_key=file, token_public_alg="ES256", token_auth_claim="role", proxy_roles="a, b"
     )
     assert tokens.token == TokenConfig(public_key_file=file, public_algorithm="ES256", role_claim="role")
-    assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.asks) == (None, "", ("a", "b"), True)
+    assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.enabled) == (None, "", ("a", "b"), True)
     oidc = made(authentication_providers="oidc", oidc_issuers="https://a.example", oidc_audiences="x,y", oidc_jwks_file=file)
     assert oidc.oidc == OidcConfig(issuers=("https://a.example",), audiences=("x", "y"), jwks_file=file)
     tls = {"tls_certificate": file, "tls_key": file, "tls_client_ca": file}
@@ -80,13 +80,13 @@ def test_algorithms_are_named_as_tokens_have_them(file: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ({"authentication_providers": "tokens"}, '"tokens" is no way'),
+        ({"authentication_providers": "tokens"}, '"tokens" is not a way'),
         ({"authentication_providers": "token"}, "either --token-secret-key FILE or --token-public-key"),
         ({"authentication_providers": "token", "token_secret_key": Path("/gone")}, "can't be read"),
-        ({"token_auth_claim": "x"}, "--token-auth-claim says nothing without --authentication-providers token"),
-        ({"oidc_issuers": "https://a.example"}, "--oidc-issuers says nothing without --authentication-providers oidc"),
-        ({"certificate_role": "uri"}, "--certificate-role says nothing"),
-        ({"proxy_roles": "gateway"}, "who is not asked is no proxy"),
+        ({"token_auth_claim": "x"}, "--token-auth-claim has no effect without --authentication-providers token"),
+        ({"oidc_issuers": "https://a.example"}, "--oidc-issuers has no effect without --authentication-providers oidc"),
+        ({"certificate_role": "uri"}, "--certificate-role has no effect"),
+        ({"proxy_roles": "gateway"}, "an unauthenticated caller can't be a proxy"),
         ({"authentication_providers": "oidc"}, "need --oidc-issuers"),
         ({"authentication_providers": "oidc", "oidc_issuers": "https://a.example"}, "need --oidc-audiences"),
         ({"authentication_providers": "oidc", "oidc_issuers": "http://a.example", "oidc_audiences": "x"}, "write https://host"),
@@ -121,11 +121,11 @@ def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file)
     mutual = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
-    with pytest.raises(ConfigError, match="nobody is asked who calls"):
+    with pytest.raises(ConfigError, match="callers are not authenticated, so every caller may"):
         ServerConfig(log=MEMORY, listen=PUBLIC, tls=tls)
     with pytest.raises(ConfigError, match="give the server TLS"):
         ServerConfig(log=MEMORY, listen=PUBLIC, authentication=tokens, authorization=EVERYBODY)
-    with pytest.raises(ConfigError, match="nobody decides what they may do"):
+    with pytest.raises(ConfigError, match="nothing defines what they may do"):
         ServerConfig(log=MEMORY, authentication=tokens)
     for allowed in (
         {"listen": PUBLIC, "tls": mutual},

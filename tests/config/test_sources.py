@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
 from topicpolicies_server.config.making import guard_config, server_config
-from topicpolicies_server.config.sources import Gathered, Source, gather
+from topicpolicies_server.config.sources import OptionValues, Source, read_options
 from topicpolicies_server.config.table import options
 
 HOME = {"HOME": "/somewhere/mine"}
 BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
 
 
-def found(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> Gathered:
-    return gather(flags or {}, environment or {}, file)
+def found(
+    flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
+) -> OptionValues:
+    return read_options(flags or {}, environment or {}, file)
 
 
 def made(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None) -> ServerConfig:
     around = HOME | dict(environment or {})
-    return server_config(gather(flags or {}, around, file), around)
+    return server_config(read_options(flags or {}, around, file), around)
 
 
 def problems(**given: Any) -> tuple[str, ...]:
@@ -79,16 +81,16 @@ def test_a_wrong_key_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> N
     text = "max_watchs = 1\nmax-loaded-namespaces = 1\nsomething_else = 1\n[limits]\nmax_watches = 1\n"
     file = written(tmp_path, text)
     assert problems(file=file) == (
-        f"'max_watchs' in {file} is no option: did you mean max_watches?",
-        f"'max-loaded-namespaces' in {file} is no option: did you mean max_loaded_namespaces?",
-        f"'something_else' in {file} is no option: topicpolicies config shows them all.",
-        f"'limits' in {file} is a table: options stand at the top level of the file.",
+        f"'max_watchs' in {file} is not an option: did you mean max_watches?",
+        f"'max-loaded-namespaces' in {file} is not an option: did you mean max_loaded_namespaces?",
+        f"'something_else' in {file} is not an option: topicpolicies config shows all options.",
+        f"'limits' in {file} is a table: options are at the top level of the file.",
     )
 
 
 def test_a_variable_that_is_nearly_one_is_refused_and_what_orchestrators_add_is_not() -> None:
     assert problems(environment={"TOPICPOLICIES_MAX_WATCHS": "1"}) == (
-        "TOPICPOLICIES_MAX_WATCHS is no option: did you mean TOPICPOLICIES_MAX_WATCHES?",
+        "TOPICPOLICIES_MAX_WATCHS is not an option: did you mean TOPICPOLICIES_MAX_WATCHES?",
     )
     added = {
         "TOPICPOLICIES_SERVICE_HOST": "10.0.0.1",
@@ -114,7 +116,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_each_with_where_it_was_sai
         f"read_only must be true or false, not 1 ({file}).",
         "max_concurrent_calls must be a whole number, not 'many' (TOPICPOLICIES_MAX_CONCURRENT_CALLS).",
         'listen: "nowhere" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path (TOPICPOLICIES_LISTEN).',
-        "TOPICPOLICIES_LISTN is no option: did you mean TOPICPOLICIES_LISTEN?",
+        "TOPICPOLICIES_LISTN is not an option: did you mean TOPICPOLICIES_LISTEN?",
         "drain_seconds must be from 0.0 to 600.0, not 'nan' (--drain-seconds).",
         "history_days must be from 1 to 36,600, not '0' (--history-days).",
         "The admin URL (--admin-url) is missing: write http://host:port or https://host:port.",
@@ -155,17 +157,17 @@ def test_a_directory_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
 def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> None:
     config = made()
     folder = Path("/somewhere/mine/.local/share/topicpolicies")
-    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", make_folder=True)
+    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", create_parent=True)
     assert config.history is not None and config.history.path == folder / "policies.history.db"
-    assert config.folders_to_make() == [folder]
-    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_make() == [Path("/data/topicpolicies")]
+    assert config.folders_to_create() == [folder]
+    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_create() == [Path("/data/topicpolicies")]
 
 
 def test_a_folder_that_somebody_named_is_not_made(tmp_path: Path) -> None:
     config = made({"data": tmp_path / "p.db"})
-    assert config.folders_to_make() == []
+    assert config.folders_to_create() == []
     assert "does not exist" in problems(flags={"data": tmp_path / "none" / "p.db"})[0]
-    assert made({"history": tmp_path / "h.db"}).folders_to_make() == [Path("/somewhere/mine/.local/share/topicpolicies")]
+    assert made({"history": tmp_path / "h.db"}).folders_to_create() == [Path("/somewhere/mine/.local/share/topicpolicies")]
 
 
 @pytest.mark.parametrize("name", [".", "/"])
@@ -181,7 +183,7 @@ def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -
 def test_calls_and_metrics_have_an_address_each() -> None:
     one = "127.0.0.1:7000"
     assert problems(flags={"listen": one, "metrics_listen": one}) == (
-        f"Calls and metrics are both to be taken on {one}: each has an address of its own.",
+        f"Calls and metrics are both configured for {one}: give each an address of its own.",
     )
     made({"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"})
 
@@ -197,7 +199,7 @@ def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Pa
     pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
     assert made(pulsar).checkpoints is None
     kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
-    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.named_here
+    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.default_path
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
     assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
 
@@ -206,13 +208,13 @@ def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Pa
 def test_checkpoints_have_a_file_of_their_own(tmp_path: Path, option: str, what: str) -> None:
     flags = {"data": tmp_path / "p.db", option: tmp_path / "one.db", "checkpoints": tmp_path / "one.db"}
     said = problems(flags=flags)
-    assert said == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": each has a file of its own.',)
+    assert said == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
 
 
 def test_the_log_and_its_history_are_not_one_file(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path)
     said = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
-    assert [problem.rpartition(": ")[2] for problem in said] == ["each has a file of its own."]
+    assert [problem.rpartition(": ")[2] for problem in said] == ["give each a file of its own."]
 
 
 def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that_is_set_aside(tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ def test_pulsar_that_is_said_to_be_none_does_not_move_the_embedded_log(tmp_path:
 
 def test_one_source_that_names_both_logs_contradicts_itself(tmp_path: Path) -> None:
     both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
-    assert problems(flags=both) == ("Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both.",)
+    assert problems(flags=both) == ("Give either --data FILE.db or --pulsar pulsar://HOST:PORT, not both: there is one change log.",)
 
 
 def test_a_history_of_a_nearer_source_goes_before_that_there_is_to_be_none(tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_a_password_in_a_url_is_not_told() -> None:
 
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
     file = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"\nmax_watches = 7\n')
-    config = guard_config(gather({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
+    config = guard_config(read_options({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
     assert (config.patterns, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
 
 

@@ -15,9 +15,9 @@ import pytest
 from topicpolicies_server.config import Limits, ServerConfig, bounds
 from topicpolicies_server.config.option import Kind, ReadBy
 from topicpolicies_server.config.places import data_folder
-from topicpolicies_server.config.sources import gather
+from topicpolicies_server.config.rendering import in_toml, reference, sample, written_value
+from topicpolicies_server.config.sources import read_options
 from topicpolicies_server.config.table import options
-from topicpolicies_server.config.telling import in_toml, reference, sample, written_value
 
 SERVER = Path(__file__).parents[2] / "server" / "topicpolicies_server"
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -49,7 +49,7 @@ def test_every_limit_is_read_by_something_and_one_of_calls_by_the_service_only(n
 
 
 def test_every_option_that_is_no_limit_is_read_by_what_makes_the_configuration() -> None:
-    making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "settling.py"))
+    making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "deriving.py"))
     assert [name for name in options() if name not in LIMITS and f'"{name}"' not in making] == []
 
 
@@ -67,10 +67,10 @@ def test_a_value_as_it_is_shown_is_read_back_from_everywhere(option: object) -> 
 def test_the_sample_loads_as_it_is_and_with_every_option_said(tmp_path: Path) -> None:
     path = tmp_path / "sample.toml"
     path.write_text(sample())
-    found = gather({}, {}, path)
+    found = read_options({}, {}, path)
     assert not found.problems and not any(setting.given for setting in found.settings.values())
     path.write_text(re.sub(r"(?m)^#(\w+ = )", r"\1", sample()))
-    found = gather({}, {}, path)
+    found = read_options({}, {}, path)
     assert not found.problems and all(setting.given for setting in found.settings.values())
     defaults = {option.name: option.default for option in options().values() if not option.example}
     assert {name: found.value(name) for name in defaults} == defaults

@@ -31,7 +31,7 @@ class Bench:
         self.wanted: deque[Event] = deque()
         self.answers: dict[str, Result | PolicyError] = {}
         self.log: list[Event] = []
-        self.doubted: list[Request] = []
+        self.unconfirmed: list[Request] = []
         """Those that are to be confirmed."""
         self.shared = shared
         ids, self._requests = itertools.count(), itertools.count()
@@ -68,11 +68,11 @@ class Bench:
             if isinstance(effect, Append):
                 self.wanted.append(effect.event)
             elif isinstance(effect, Confirm):
-                self.doubted.append(effect.request)
+                self.unconfirmed.append(effect.request)
             else:
                 assert effect.request.request_id not in self.answers or effect.request.repeats == []
                 self.answers[effect.request.request_id] = effect.answer
-                effect.request.tell(effect.request, effect.answer)
+                effect.request.on_answer(effect.request, effect.answer)
 
     def land(self, event: Event | None = None) -> Folded:
         """The next event (or this one) gets its place in the log and is folded."""
@@ -109,8 +109,8 @@ class Bench:
 
     def confirm(self, *requests: Request) -> None:
         """The view has come to where the log ended when these requests (by default all that ask for it) were there."""
-        chosen = requests or tuple(self.doubted)
-        self.doubted = [request for request in self.doubted if request not in chosen]
+        chosen = requests or tuple(self.unconfirmed)
+        self.unconfirmed = [request for request in self.unconfirmed if request not in chosen]
         self.perform(self.sequencer.confirmed(chosen))
 
     def elsewhere(self, value: int | None, *, field: str = FIELD, request_id: str = "", digest: str = "") -> None:

@@ -14,7 +14,7 @@ from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cells import WARM, Cells, key_of, name_of
 from topicpolicies_server.core.reading.heads import Before, Cell, Head
-from topicpolicies_server.core.reading.lately import Lately
+from topicpolicies_server.core.reading.recent_cells import RecentCells
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, OutOfRange, Selection, Token, WatchHub
 
@@ -127,7 +127,7 @@ class Pair:
             lambda view, _: (len(view), view.number, view.forgotten, view.forgotten_number),
         ):
             self.both(what)
-        self.both(lambda view, _: view.sight(now))
+        self.both(lambda view, _: view.check_all_seen(now))
         for view, hub in zip(self.views, self.hubs, strict=True):
             for change in {change.key: change for change in hub.ring}.values():
                 forgotten = view.head(change.key) is None
@@ -167,7 +167,7 @@ def plain(thing: object) -> Any:
 @pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
 @pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.slow)])
 def test_nobody_can_tell_that_cells_are_frozen(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
-    monkeypatch.setattr(Lately, "rest", lambda *_: None)  # where some have left the line, the turn of others comes sooner
+    monkeypatch.setattr(RecentCells, "rest", lambda *_: None)  # where some have left the line, the turn of others comes sooner
     thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))
     assert thawed > 300, "many were frozen as their next event came"
 

@@ -30,7 +30,7 @@ def bench() -> Bench:
 
 def test_nothing_to_change_is_told_when_the_view_has_come_to_the_end_of_the_log(bench: Bench) -> None:
     same = bench.set(1)
-    assert bench.open(same) and bench.doubted == [same]
+    assert bench.open(same) and bench.unconfirmed == [same]
     bench.confirm()
     assert bench.result(same)[:1] + bench.result(same)[2:4] == (Outcome.UNCHANGED, "0001", "0001")
     assert not bench.wanted and bench.sequencer.chains == 0
@@ -40,7 +40,7 @@ def test_what_others_had_changed_by_then_is_set_again(bench: Bench) -> None:
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
-    assert bench.open(same) and not bench.doubted
+    assert bench.open(same) and not bench.unconfirmed
     bench.land()
     assert bench.result(same)[:1] + bench.result(same)[2:4] == (Outcome.APPLIED, "0003", "0002")
     assert bench.document() == TopicPolicies(max_producer_per_topic=1)
@@ -86,7 +86,7 @@ def test_a_dry_run_tells_what_would_be_of_what_was_there_when_it_came(bench: Ben
 
 def test_a_document_that_may_have_been_deleted_is_no_conflict_yet(bench: Bench) -> None:
     create = bench.set(7, must_not_exist=True)
-    assert bench.open(create) and bench.doubted == [create]
+    assert bench.open(create) and bench.unconfirmed == [create]
     bench.land(Event(KEY, Action.UPDATE, {}, Stamp("theirs", StampKind.DELETE, "their-request")))
     bench.confirm()
     bench.land()
@@ -109,7 +109,7 @@ def test_a_version_that_the_key_has_left_behind_is_a_conflict_at_once(bench: Ben
     bench.set(2)
     bench.land()
     assert bench.error(bench.set(3, etag="0001")).reason == "ETAG_MISMATCH"
-    assert not bench.doubted
+    assert not bench.unconfirmed
 
 
 def test_an_update_of_the_demanded_version_that_changes_nothing_conflicts_with_what_others_had_written(bench: Bench) -> None:
@@ -132,7 +132,7 @@ def test_where_nobody_else_writes_nothing_is_asked() -> None:
     bench = Bench()
     assert bench.result(bench.submit(bench.deletion())).outcome is Outcome.UNCHANGED
     assert bench.result(bench.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
-    assert not bench.doubted
+    assert not bench.unconfirmed
 
 
 # A chain with it
@@ -169,10 +169,10 @@ def test_what_waited_while_nobody_else_wrote_is_doubted_once_others_do() -> None
     bench = Bench()
     bench.set(2)
     same = bench.set(2)
-    assert not bench.doubted
+    assert not bench.unconfirmed
     bench.shared = True
     bench.land()
-    assert bench.open(same) and bench.doubted == [same]
+    assert bench.open(same) and bench.unconfirmed == [same]
     bench.confirm()
     assert bench.result(same).outcome is Outcome.UNCHANGED
 
@@ -193,7 +193,7 @@ def test_a_stream_keeps_its_order_where_something_is_to_be_written_after_all(ben
 def test_requests_of_a_stream_that_change_nothing_do_not_wait_for_each_other(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     requests = [bench.set(1, stream=stream) for _ in range(8)]
-    assert bench.doubted == requests
+    assert bench.unconfirmed == requests
     bench.confirm()
     assert {bench.result(request).outcome for request in requests} == {Outcome.UNCHANGED}
     assert not stream
@@ -204,7 +204,7 @@ def test_of_two_in_a_stream_that_seemed_to_change_nothing_the_second_has_the_las
     first = bench.set(1, stream=stream)
     bench.elsewhere(2)
     second = bench.set(2, stream=stream)
-    assert bench.doubted == [first, second]
+    assert bench.unconfirmed == [first, second]
     bench.confirm(first)
     bench.confirm(second)
     assert bench.open(second), "it follows the first"
@@ -229,7 +229,7 @@ def test_what_waits_to_be_confirmed_is_bounded(bench: Bench) -> None:
 
 def test_where_nobody_tells_the_end_they_fail_with_nothing_done_and_nobody_else_does(bench: Bench) -> None:
     same, dry, changing = bench.set(1), bench.set(1, validate_only=True), bench.set(5, field=CONSUMERS)
-    bench.perform(bench.sequencer.unconfirmed([same, dry], UNKNOWN))
+    bench.perform(bench.sequencer.confirmation_failed([same, dry], UNKNOWN))
     assert bench.error(same) is UNKNOWN and bench.error(dry) is UNKNOWN
     bench.land()
     assert bench.result(changing).outcome is Outcome.APPLIED
@@ -240,7 +240,7 @@ def test_a_failed_question_settles_nothing_that_was_confirmed_before(bench: Benc
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
-    bench.perform(bench.sequencer.unconfirmed([same], UNKNOWN))
+    bench.perform(bench.sequencer.confirmation_failed([same], UNKNOWN))
     bench.land()
     assert bench.result(same).outcome is Outcome.APPLIED
 
@@ -260,9 +260,9 @@ def test_a_repeat_of_one_whose_caller_gave_up_while_it_was_asked_is_asked_for_by
     bench.elsewhere(2)
     bench.elsewhere(1)
     told: list[Result | PolicyError] = []
-    repeat = bench.request(1, request_id="same", tell=lambda _, answer: told.append(answer))
+    repeat = bench.request(1, request_id="same", on_answer=lambda _, answer: told.append(answer))
     bench.submit(repeat)
-    assert bench.doubted == [first, repeat]
+    assert bench.unconfirmed == [first, repeat]
     bench.confirm(first)
     bench.elsewhere(2)
     assert not told

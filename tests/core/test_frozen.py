@@ -11,15 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.fold.joining import sight
+from topicpolicies_server.core.fold.joining import check_all_seen
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.policies.packed import Damaged
 from topicpolicies_server.core.reading.frozen import FORMAT, freeze, thaw, thaw_head
+from topicpolicies_server.core.reading.frozen_fields import document_size, glance, is_due, once_all_seen, partition_of, renumbered, trimmed
 from topicpolicies_server.core.reading.heads import Head
-from topicpolicies_server.core.reading.unthawed import document_size, glance, is_due, partition_of, renumbered, sighted, trimmed
 
 KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
 W = 1_000
@@ -168,11 +168,11 @@ def test_that_nothing_is_missing_of_a_frozen_key_is_found_as_if_it_was_thawed(da
     head = data.draw(heads(state))
     frozen = freeze(state, head)
     assert frozen is not None
-    rest, only = sighted(frozen, now, W), state.older is None and state.seen is None and state.owed is None
+    rest, only = once_all_seen(frozen, now, W), state.older is None and state.seen is None and state.owed is None
     if rest is None:
-        assert not sight(state, now, W) or not only, "what is sure is told"
+        assert not check_all_seen(state, now, W) or not only, "what is sure is told"
     else:
-        assert sight(state, now, W)
+        assert check_all_seen(state, now, W)
         assert seen_in(thaw(KEY, rest).state) == seen_in(thaw(KEY, freeze(state, head) or b"").state)
 
 
@@ -268,7 +268,12 @@ def test_bytes_that_never_were_frozen_raise_the_same(data: bytes) -> None:
 
 
 def _read(data: bytes) -> None:
-    for reader in (lambda: thaw(KEY, data).head, lambda: thaw_head(KEY, data), lambda: trimmed(data, 0, W), lambda: sighted(data, 0, W)):
+    for reader in (
+        lambda: thaw(KEY, data).head,
+        lambda: thaw_head(KEY, data),
+        lambda: trimmed(data, 0, W),
+        lambda: once_all_seen(data, 0, W),
+    ):
         with contextlib.suppress(Damaged):
             found = reader()
             if isinstance(found, Head):

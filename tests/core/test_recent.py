@@ -82,8 +82,8 @@ def test_what_goes_on_with_what_was_kept_finds_and_forgets_the_same() -> None:
     before, after = RecentRequests(most=100), RecentRequests(most=100)
     for number in range(80):
         before.add(KEY._replace(scope=Scope(1 + number % 2)), request(number))
-    after.go_on(before.all()[:50])
-    after.go_on(before.all()[50:])
+    after.restore(before.all()[:50])
+    after.restore(before.all()[50:])
     assert after.noted == 80
     for number in range(80, 130):
         before.add(KEY, request(number))
@@ -97,7 +97,7 @@ def test_no_more_go_on_than_are_kept() -> None:
     before, after = RecentRequests(), RecentRequests(most=10)
     for number in range(25):
         before.add(KEY, request(number))
-    after.go_on(before.all())
+    after.restore(before.all())
     assert after.all() == before.newest(10)
 
 
@@ -109,7 +109,7 @@ def test_of_a_request_that_was_forgotten_and_applied_again_the_last_answer_goes_
     rows[1].add(KEY, request(1)._replace(version="2"))
     restored = RecentRequests(most=3)
     for row in rows:
-        restored.go_on(row.all())
+        restored.restore(row.all())
     assert restored.find(KEY, "r1") == request(1)._replace(version="2")
     restored.add(KEY, request(5))
     assert restored.find(KEY, "r1") is not None, "it is not the oldest"

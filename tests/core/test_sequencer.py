@@ -7,7 +7,7 @@ import pytest
 from tests.core.chains import FIELD, KEY, LOST, OTHER, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.chains.sequencer import ATTEMPTS, Outcome, Request, Result, Told
+from topicpolicies_server.core.chains.sequencer import ATTEMPTS, FoundEvent, Outcome, Request, Result
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, fold
@@ -384,7 +384,7 @@ def test_a_repeat_of_what_is_in_flight_gets_its_answer(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
     repeat = bench.request(1, request_id="same")
     told: list[Result | PolicyError] = []
-    repeat.tell = lambda _, answer: told.append(answer)
+    repeat.on_answer = lambda _, answer: told.append(answer)
     bench.submit(repeat)
     assert len(bench.wanted) == 1 and not told
     bench.land()
@@ -440,7 +440,7 @@ def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_once_more(bench:
     assert not bench.sequencer.withdraw(first)
     told: list[Result | PolicyError] = []
     repeat = bench.request(1, request_id="same")
-    repeat.tell = lambda _, answer: told.append(answer)
+    repeat.on_answer = lambda _, answer: told.append(answer)
     bench.submit(repeat)
     bench.fail(event, outcome_unknown=True)
     assert [again.stamp for again in bench.wanted] == [event.stamp], "somebody waits for it"
@@ -516,7 +516,7 @@ def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_i
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
     assert events[0].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: Told(folded, None, state.document)}))
+    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)}))
     assert bench.result(told).version == "0001"
     assert list(bench.wanted) == events[1:]
     bench.log.append(events[0])
@@ -538,7 +538,7 @@ def test_after_a_reopening_what_the_log_told_of_a_key_that_was_forgotten_since_i
     before = state.document
     folded = fold(state, Placed(0, "0002", event, 2), FoldContext())
     assert event.stamp is not None
-    bench.perform(bench.sequencer.reopened({event.stamp.event_id: Told(folded, before, state.document)}))
+    bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, before, state.document)}))
     if "refused" in what:
         assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("ETAG_MISMATCH", ABSENT)
     else:
@@ -556,7 +556,7 @@ def test_after_a_reopening_what_was_skipped_is_answered_with_the_absence_that_it
     folded = fold(state, Placed(0, "0003", event, 3), FoldContext())
     state.document, state.version = {FIELD: b""}, "0004"  # and somebody else created it again
     assert event.stamp is not None
-    bench.perform(bench.sequencer.reopened({event.stamp.event_id: Told(folded, None, None)}))
+    bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, None, None)}))
     answer = bench.result(asked)
     assert (answer.outcome, answer.document, answer.version, answer.previous) == (Outcome.SKIPPED, None, "0002", "0002")
 
@@ -569,7 +569,7 @@ def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(benc
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[1], 1), FoldContext())
     assert events[1].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: Told(folded, None, state.document)}))
+    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: FoundEvent(folded, None, state.document)}))
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert bench.result(there).version == "0001"
     assert not bench.wanted

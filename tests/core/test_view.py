@@ -177,9 +177,9 @@ def test_beside_other_writers_something_may_be_missing_until_the_window_has_pass
     view.take(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
     view.take(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
     view.loaded()
-    assert view.sight(1_000_000) == 1_000_700
-    assert view.sight(1_000_699) == 1_000_700
-    assert view.sight(1_000_700) is None
+    assert view.check_all_seen(1_000_000) == 1_000_700
+    assert view.check_all_seen(1_000_699) == 1_000_700
+    assert view.check_all_seen(1_000_700) is None
 
 
 @pytest.mark.parametrize(("complete", "since"), [("", ""), ("0004", "0005"), (None, "0005")])
@@ -198,7 +198,7 @@ def test_a_log_of_which_nothing_was_ever_compacted_away_leaves_nothing_in_doubt(
     view.loaded()
     state = view.state(A)
     assert state is not None and state.joining is missing
-    assert view.sight(1_000_000) == (1_000_900 if missing else None)
+    assert view.check_all_seen(1_000_000) == (1_000_900 if missing else None)
 
 
 def test_a_key_that_is_idle_for_long_keeps_only_its_head_while_others_go_on() -> None:

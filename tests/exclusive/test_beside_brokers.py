@@ -21,7 +21,7 @@ from topicpolicies_server.logs.change_log import NotLeader
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.requests import Asker, read_update
+from topicpolicies_server.rpc.requests import Author, read_update
 
 
 class Sidecar:
@@ -47,7 +47,7 @@ def setting(topic: str, value: int) -> Request:
     message = UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4()))
     message.policies.max_producer_per_topic = value
     message.update_mask.paths.append("max_producer_per_topic")
-    return read_update(message, Asker())[1]
+    return read_update(message, Author())[1]
 
 
 async def refused(sidecar: Sidecar, topic: str) -> PolicyError:

@@ -57,7 +57,7 @@ def test_an_unforeseen_error_while_finding_out_lets_nothing_go_and_it_is_begun_a
         await guard.stop()
 
     simulate(scenario, sole_writer=False)
-    assert sum("the 1 stay, and it is tried again" in record.getMessage() for record in caplog.records) == 2
+    assert sum("The present 1 guarded namespaces stay, and it is tried again" in record.getMessage() for record in caplog.records) == 2
 
 
 def test_what_could_not_be_guarded_for_an_unforeseen_reason_is_tried_again(
@@ -110,7 +110,7 @@ def test_where_both_scopes_share_a_key_only_local_documents_are_healed(scope: Sc
     if written:
         assert codec.encode(repair).payload
     else:  # compaction would keep it in place of the LOCAL one
-        with pytest.raises(LogError, match="no way to repair a GLOBAL document") as caught:
+        with pytest.raises(LogError, match="can't repair a GLOBAL document") as caught:
             codec.encode(repair)
         assert caught.value.kind is Kind.FAILED_PRECONDITION
 
@@ -140,7 +140,7 @@ def test_a_healing_of_the_version_alone_says_so(caplog: pytest.LogCaptureFixture
         tell_of_healing(Repair("acme/orders", KEY, "0006", same, dict(same), placed("standalone-0-23")), True)
     (record,) = caplog.records
     assert record.getMessage() == (
-        "healed persistent://acme/orders/one (LOCAL): no setting, but the log's newest event does not tell of version 0006 with all its"
+        "healed persistent://acme/orders/one (LOCAL): no setting, but the log's newest event does not name version 0006 with all its"
         " requests; because of persistent://acme/orders/one (LOCAL), 0007 of a broker (standalone-0-23) at 2023-11-14T22:13:20.123+00:00"
     )
 

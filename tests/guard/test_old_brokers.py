@@ -21,7 +21,7 @@ ROUNDS = 10
 REMOVALS = 0.25
 """The share of calls that remove a setting; some that is unset."""
 SEQUENCES = 40
-VERSION_ALONE = "no setting, but the log's newest event does not tell of version"
+VERSION_ALONE = "no setting, but the log's newest event does not name version"
 """Told of a healing that another change overtook, so that it has to be restated."""
 
 

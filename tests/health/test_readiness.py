@@ -9,7 +9,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.health import Readiness, State, Transition
 from topicpolicies_server.logs.change_log import LogError
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
 UNASKED = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API gives no answer.")
 FULL = LogError(Reason.APPEND_FAILED, "The disk is full.")
 
@@ -20,7 +20,7 @@ class Told:
     def __init__(self, *, known: bool = False) -> None:
         self.readiness = Readiness(3.0, known=known)
         self.transitions: list[Transition] = []
-        self.readiness.tell(self.transitions.append)
+        self.readiness.add_listener(self.transitions.append)
 
     def fail(self, *times: float, error: LogError = GONE) -> None:
         """Questions at these times have no answer, and it takes half a second to know that."""
@@ -106,4 +106,4 @@ def test_a_refusal_says_why_and_what_to_do_and_is_an_error_of_its_own() -> None:
     first, second = told.readiness.refuses_changes(), told.readiness.refuses_changes()
     assert first is not None and first is not second, "an error that is raised anew grows"
     assert (first.kind, first.reason) == (Kind.UNAVAILABLE, Reason.LOG_UNREACHABLE)
-    assert first.message == "The change log can't be reached: No broker is reached. Nothing was done: try again later."
+    assert first.message == "The change log can't be reached: No broker can be reached. Nothing was done: try again later."

@@ -436,7 +436,7 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
     for told in (True, False):
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert (f"was brought from format {former} to 5" in caplog.text) is told
+        assert (f"was converted from format {former} to 5" in caplog.text) is told
         after = await history.page(Query(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps

@@ -16,7 +16,6 @@ _APART = "of rooms that do not know each other"
 _BOTH = "the same thing of two logs, or of two files: each has its own, and nobody has both"
 
 ALLOWED = {
-    "Beginning": "where a log is read from, and how a namespace's opening begins: the latter hands the former on and never sees it",
     "Certificates": "of clients: those that are read, and the files that this server shows",
     "Check": _APART,
     "Compaction": _BOTH,
@@ -27,7 +26,6 @@ ALLOWED = {
     "Field": _APART,
     "Figures": "what operators are shown of a room: each room has its own",
     "Follower": "of a view; the other one, of a log in memory, is what a log calls whoever has it open",
-    "Following": "the readers of a log, and what metrics tell of them",
     "Form": "a field's shape, and a text's normal form, in modules of the core that do not know each other",
     "Freshness": "how old facts may be, and how fresh a log is known to be",
     "Kind": "what kind of error is the core's; the others are of an option, an entry and a completion, and stay in their rooms",

@@ -70,7 +70,7 @@ def test_who_tells_a_line_does_not_wait_for_whoever_reads_and_what_is_lost_is_co
     handler.flush()
     logger.info("the end")
     reading.join(PATIENCE)
-    lost = sum(int(line.split()[0]) for line in read if line.endswith(b"than they were taken"))
+    lost = sum(int(line.split()[0]) for line in read if line.endswith(b"than they could be written"))
     assert lost == handler.lost
     assert len([line for line in read if line.endswith(b"x")]) + lost == 3_000
 

@@ -64,8 +64,8 @@ LINKED = a_record("Linked", ["null", "Linked"])
 @pytest.mark.parametrize(
     "odd",
     [
-        pytest.param(["null", LINKED], id="a record that holds itself"),
-        pytest.param(a_record("Linked", "Linked"), id="a record that always holds itself"),
+        pytest.param(["null", LINKED], id="a record that contains itself"),
+        pytest.param(a_record("Linked", "Linked"), id="a record that always contains itself"),
         pytest.param(a_record("Linked", {"type": "map", "values": an_array("Linked")}), id="a record that holds many of itself"),
         pytest.param(a_record("One", ["null", a_record("Two", ["null", "One"])]), id="two records that hold each other"),
         pytest.param(an_array("null"), id="an array of nulls"),

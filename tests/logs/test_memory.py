@@ -190,7 +190,7 @@ async def test_close_is_bounded_and_reports_what_it_could_not_finish() -> None:
 async def test_a_namespace_is_opened_once_at_a_time() -> None:
     owner = MemoryLog()
     log, _ = await opened(owner)
-    with pytest.raises(LogError, match="open already"):
+    with pytest.raises(LogError, match="already open"):
         await opened(owner)
     await log.close()
     await opened(owner)

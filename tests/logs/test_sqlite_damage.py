@@ -227,7 +227,7 @@ async def test_a_file_of_the_former_format_is_brought_to_the_present_one_and_kee
     assert migrated == identity
     assert recorder.ids() == ["b2", "c", "d"]
     assert rows(recorder) == [5]
-    assert "was brought from format 1 to 3" in caplog.text
+    assert "was converted from format 1 to 3" in caplog.text
     caplog.clear()
     assert (await life(path))[1].ids() == ["b2", "c", "d"]
     assert caplog.text == ""

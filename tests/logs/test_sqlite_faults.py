@@ -282,9 +282,8 @@ async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_caller
         append_all(log, recorder, "taken")
         await recorder.until_settled(2 * number + 2)
     assert len(recorder.failures) == 4
-    assert {error.message for _, error in recorder.failures} == {
-        "The change log could not be written: a fault. Make room on the server's disk, and send it again: it goes on by itself."
-    }
+    remedy = "Make room on the server's disk, and repeat the change: the server recovers by itself."
+    assert {error.message for _, error in recorder.failures} == {f"The change log could not be written: a fault. {remedy}"}
     assert [record.message for record in caplog.records] == [
         f"the change log {disk.path} can't be written, and updates are refused until it can: a fault"
     ]
@@ -544,7 +543,7 @@ async def test_a_disk_that_is_slow_to_take_the_mark_holds_up_nobody_else(tmp_pat
     monkeypatch.setattr(mark, "FLUSHED", 1)
     turns = 0
     others: list[int] = []
-    """For each time that the mark was brought to the disk: how often the loop went on meanwhile, as far as somebody looked."""
+    """For each time that the mark was written to the disk: how often the loop went on meanwhile, as far as somebody looked."""
     slowly = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock, as the map's own flush does
 
     class Map(mmap.mmap):

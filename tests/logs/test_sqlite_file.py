@@ -242,6 +242,6 @@ async def test_a_closed_log_stays_closed(path: Path) -> None:
 async def test_one_namespace_is_opened_once_at_a_time(path: Path) -> None:
     change_log = SqliteLog(path)
     await change_log.open(NAMESPACE, Recorder())
-    with pytest.raises(LogError, match="open already"):
+    with pytest.raises(LogError, match="already open"):
         await change_log.open(NAMESPACE, Recorder())
     await change_log.close()

@@ -357,7 +357,7 @@ async def test_a_row_that_leans_on_none_or_on_nonsense_is_damage_and_told(tmp_pa
 def test_a_row_that_leans_on_another_keys_is_damage() -> None:
     text = '{"tp-v":"1","tp-since":"1,0,1"}'
     found = (1, 0, 1, events.checksum_of(1, 0, 1, "other", "{}", None), "other", "{}", None)
-    with pytest.raises(Damaged, match="of another key"):
+    with pytest.raises(Damaged, match="has another key"):
         Completing(lambda _row: found, NAMESPACE, 0).completed(2, "key", slim.strings(text))
 
 

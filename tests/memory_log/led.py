@@ -279,5 +279,5 @@ class LedMemoryLog(MemoryLog):
 
 
 def _fenced(what: str, *, outcome_unknown: bool = False) -> LogError:
-    message = f"{what} failed, somebody else holds the exclusive producer."
+    message = f"{what} failed, another client holds the exclusive producer."
     return LogError(Reason.LOG_FENCED, message, kind=Kind.FAILED_PRECONDITION, outcome_unknown=outcome_unknown)

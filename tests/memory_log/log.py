@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.sealing import SealingSink
+from tests.undecoded import UndecodingSink
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import Reason
@@ -63,7 +63,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         if self._stored.seats[sent.partition].holder is not producer:
             sent.error = LogError(
                 Reason.LOG_FENCED,
-                "Opening the change log for writing failed, somebody else holds the exclusive producer.",
+                "Opening the change log for writing failed, another client holds the exclusive producer.",
                 kind=Kind.FAILED_PRECONDITION,
             )
         elif fate.outcome in (Outcome.STORED, Outcome.UNACKNOWLEDGED):
@@ -88,7 +88,7 @@ class MemoryLog(log.MemoryLog):
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
-        opened = await super().open(namespace, SealingSink(sink), start)
+        opened = await super().open(namespace, UndecodingSink(sink), start)
         assert isinstance(opened, MemoryNamespaceLog)
         return opened
 

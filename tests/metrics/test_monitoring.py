@@ -20,7 +20,7 @@ from topicpolicies_server.access.issuers import KeysKnown
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
-from topicpolicies_server.metrics import Beside, CallCounts, ServerCollector
+from topicpolicies_server.metrics import CallCounts, ServerCollector, ServerSources
 from topicpolicies_server.reloading import Reloader
 
 from .scraping import Scrape, showing
@@ -52,16 +52,16 @@ def beside_pulsar() -> Scrape:
         told.asked["namespaces"] = 1
         log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
         registry = CollectorRegistry()
-        beside = Beside(
+        sources = ServerSources(
             reloader=Reloader(),
             limits=bench.limits,
-            kept=[lambda: {"tokens": (1, 2)}],
+            caches=[lambda: {"tokens": (1, 2)}],
             issuers=lambda: KeysKnown(1.0, 0),
             unrecorded=int,
             spans_lost=int,
             certificate_ends=lambda: 1.0,
         )
-        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts(), beside))
+        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts(), sources))
         shown.append(Scrape(generate_latest(registry).decode()))
         bench.registry.common.log = log
 

@@ -25,7 +25,7 @@ from topicpolicies_server.history.entries import Noted, Stream
 from topicpolicies_server.history.waiting import Waiting
 from topicpolicies_server.logs.pulsar import broker_connections
 from topicpolicies_server.metrics import ServerCollector
-from topicpolicies_server.metrics.keeping import of_checkpoints, of_history
+from topicpolicies_server.metrics.storage import of_checkpoints, of_history
 
 from .scraping import PATIENCE, TOPIC, showing
 from .test_metrics import shown

@@ -11,7 +11,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import Reason
 
 from .bench import error_of
-from .test_ends import Pair, pair
+from .test_confirmations import Pair, pair
 
 
 @pytest.mark.parametrize("etag", ["~", "zzzz-of-another-log", "11111111111111111111"])

@@ -149,7 +149,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_told_and_the_rest_of_its
         assert (await bench.set(3)).version
 
     simulate(scenario, sole_writer=False)
-    assert "skipped an unreadable entry at 12: it can't be folded (ZeroDivisionError)" in caplog.text
+    assert "skipped an unreadable entry at 12: it can't be applied (ZeroDivisionError)" in caplog.text
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (WatchHub, "moved"), (Activity, "folded")])

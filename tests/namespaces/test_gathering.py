@@ -112,7 +112,7 @@ def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tri
             assert door.gathering.state is State.BUSY
             await asyncio.gather(*door.requests(WORTHWHILE - 1, first=100 * chance))
         since = door.loop.time()
-        assert [door.gathering.state] == [State.VAIN]
+        assert [door.gathering.state] == [State.SKIPPING]
         await asyncio.gather(*door.requests(3, first=1000))
         assert {at for _, at in door.entered[-3:]} == {since}, "straight in"
         await asyncio.sleep(PAUSE_SECONDS)

@@ -92,7 +92,8 @@ def test_the_table_of_the_first_page_is_the_one_that_holds() -> None:
         one, two = _opening(), _opening()
         states: list[State] = [Loading(mine), Serving(one, HUB), Failed(LOST), Failed(LOST, mine)]
         happenings: list[Happening] = [
-            Opened(two), Served(two, HUB), Missed(GONE), Lost(GONE, fresh), Asked(fresh), Began(fresh, silent=True), CutOff(GONE, fresh)
+            Opened(two), Served(two, HUB), Missed(GONE), Lost(GONE, fresh), Asked(fresh), Began(fresh, stays_failed=True),
+            CutOff(GONE, fresh),
         ]  # fmt: skip
         assert {type(happening) for happening in happenings} | {Ended} == set(get_args(life_module.Happening))
         holds: dict[tuple[str, str], str] = {("Closed", "all"): "Closed", ("the", "Ended"): "Closed"}
@@ -116,7 +117,7 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
             Missed(GONE),
             Lost(GONE, fresh),
             Asked(fresh),
-            Began(fresh, silent=True),
+            Began(fresh, stays_failed=True),
             CutOff(GONE, fresh),
             Ended(CLOSED),
         ]
@@ -128,8 +129,8 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
             (serving, Lost): Loading(fresh, GONE),
             (failed, Asked): Failed(LOST, fresh),
             (waited, Asked): waited,
-            (failed, Began): Loading(fresh, LOST, silent=True),
-            (waited, Began): Loading(mine, LOST, silent=True),
+            (failed, Began): Loading(fresh, LOST, stays_failed=True),
+            (waited, Began): Loading(mine, LOST, stays_failed=True),
             (loading, CutOff): Loading(fresh),
             (serving, CutOff): serving,
             (failed, CutOff): failed,
@@ -183,7 +184,7 @@ def test_those_who_wait_are_let_in_or_told_whatever_the_way() -> None:
         assert first.exception() is GONE and life.phase.value == "failed" and asked == 0
         second = life.admit()
         assert second is not None and life.admit() is second and asked == 1
-        life.began(silent=True)
+        life.began(stays_failed=True)
         assert life.admit() is second and life.phase.value == "failed", "watchers are not told of each try"
         serving = _opening()
         life.opened(serving)
@@ -331,7 +332,7 @@ def test_a_log_is_opened_anew_when_the_opening_before_is_closed() -> None:
         await asyncio.sleep(0.1)
         follower = bench.namespace._life.served
         assert follower is not None
-        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found out of order."))  # the log itself goes on
+        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found to be inconsistent."))  # the log itself goes on
         assert (await under_way).previous == "11"
         assert bench.registry.activity.loads == {"loaded": 2}, "no try found it open"
 

@@ -16,7 +16,7 @@ from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
-from topicpolicies_server.namespaces.complaints import Complaints
+from topicpolicies_server.namespaces.load_failures import LoadFailures
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
@@ -404,11 +404,11 @@ def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sent
 
 
 def test_of_very_many_namespaces_that_fail_the_last_thousand_are_told_of_once() -> None:
-    complaints = Complaints()
+    failures = LoadFailures()
     names = [f"acme/{number}" for number in range(1_001)]
-    assert all(complaints.is_new(name, "It is away.") for name in names)
-    assert not complaints.is_new(names[1], "It is away.")
-    assert complaints.is_new(names[1], "It is damaged.")
-    complaints.loaded(names[1])
-    assert complaints.is_new(names[1], "It is damaged.")
-    assert complaints.is_new(names[0], "It is away."), "it was forgotten"
+    assert all(failures.is_new(name, "It is away.") for name in names)
+    assert not failures.is_new(names[1], "It is away.")
+    assert failures.is_new(names[1], "It is damaged.")
+    failures.loaded(names[1])
+    assert failures.is_new(names[1], "It is damaged.")
+    assert failures.is_new(names[0], "It is away."), "it was forgotten"

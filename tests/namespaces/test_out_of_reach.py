@@ -11,7 +11,7 @@ from topicpolicies_server.namespaces.life import Phase
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker is reached.")
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
 
 
 def heeded(bench: Bench) -> Readiness:

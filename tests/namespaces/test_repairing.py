@@ -17,7 +17,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.namespaces import repairs
+from topicpolicies_server.namespaces import repair_schedule
 from topicpolicies_server.namespaces.activity import Activity, Repair
 from topicpolicies_server.namespaces.gate import Gate
 from topicpolicies_server.namespaces.namespace import Phase
@@ -421,20 +421,20 @@ def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_c
 def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_calls_tell_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     uvloop = pytest.importorskip("uvloop")
     published: list[PolicyKey] = []
-    monkeypatch.setattr(repairs, "repair_due", lambda state: True)
-    monkeypatch.setattr(repairs, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(repairs, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(repair_schedule, "repair_due", lambda state: True)
+    monkeypatch.setattr(repair_schedule, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(repair_schedule, "MOST_SECONDS", 0.0)
 
     async def scenario() -> None:
         loop, both = asyncio.get_running_loop(), asyncio.Event()
 
-        def publish(key: PolicyKey, cause: Placed | None) -> repairs.RepairOutcome:
+        def publish(key: PolicyKey, cause: Placed | None) -> repair_schedule.RepairOutcome:
             published.append(key)
             if len(published) == 2:
                 both.set()
-            return repairs.RepairOutcome.TAKEN
+            return repair_schedule.RepairOutcome.TAKEN
 
-        due = repairs.Repairs(loop, random.Random(1), Gate(loop, 1_000.0), publish)
+        due = repair_schedule.RepairSchedule(loop, random.Random(1), Gate(loop, 1_000.0), publish)
         for key in (KEY, OTHER):
             due.consider(key, KeyState())
         async with asyncio.timeout(20):

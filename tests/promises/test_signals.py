@@ -69,7 +69,7 @@ async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path
             for count in (1, 2):
                 server.hang_up()
                 async with asyncio.timeout(20):
-                    while output.read_text().count("files are read anew") < count:  # noqa: ASYNC110 (another process)
+                    while output.read_text().count("files are read again") < count:  # noqa: ASYNC110 (another process)
                         await asyncio.sleep(0.01)
             await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
             assert (await watch.read()) is not grpc.aio.EOF
@@ -99,7 +99,7 @@ async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(t
     grant("reader")
     await server.start()
     metadata = (("authorization", f"Bearer {token(SECRET, sub='reader')}"),)
-    read_anew = f"authorization file: read anew from {roles}, and in force"
+    read_anew = f"authorization file: read again from {roles}, and in force"
     try:
         async with server.stub() as stub:
             update = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))

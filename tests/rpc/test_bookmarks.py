@@ -53,23 +53,23 @@ def test_each_is_called_once_at_its_own_time_and_whoever_has_gone_is_not_called(
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     begin = loop.now
     dues = [functools.partial(lambda number: called.append((number, loop.now - begin)), number) for number in range(100)]
-    slots = [bookmarks.expect(due, 1 + number % 10) for number, due in enumerate(dues)]
+    slots = [bookmarks.schedule(due, 1 + number % 10) for number, due in enumerate(dues)]
     for number in range(0, 100, 2):
-        bookmarks.forget(dues[number], slots[number])
+        bookmarks.cancel(dues[number], slots[number])
     assert len(bookmarks) == 50
     loop.pass_to(begin + 20)
     assert sorted(number for number, _ in called) == list(range(1, 100, 2))
     assert all(1 + number % 10 <= at <= 1 + number % 10 + SLOT_SECONDS + 1e-6 for number, at in called)
     assert len(bookmarks) == 0 and not loop.timers
-    bookmarks.forget(dues[1], slots[1])
+    bookmarks.cancel(dues[1], slots[1])
 
 
 def test_a_timer_that_comes_too_early_stops_no_time() -> None:
     loop, called = Loop(), []
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     for tenths in range(1, 30):
-        bookmarks.expect(lambda: called.append(loop.now), tenths / 10)
-        bookmarks.expect(lambda: called.append(loop.now), tenths / 10)
+        bookmarks.schedule(lambda: called.append(loop.now), tenths / 10)
+        bookmarks.schedule(lambda: called.append(loop.now), tenths / 10)
     loop.pass_to(loop.now + 4, early=1e-4)
     assert len(called) == 58
 
@@ -79,14 +79,14 @@ def test_thousands_of_streams_have_one_timer() -> None:
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     dues = [functools.partial(print, number) for number in range(5_000)]
     for due in dues:
-        bookmarks.expect(due, 10.0)
+        bookmarks.schedule(due, 10.0)
     assert len(loop.timers) == 1 == loop.made
 
 
 async def test_a_sooner_one_is_not_made_to_wait_for_a_later_one() -> None:
     bookmarks, sooner, later = Bookmarks(asyncio.get_running_loop()), asyncio.Event(), asyncio.Event()
-    bookmarks.expect(later.set, 60.0)
-    bookmarks.expect(sooner.set, 0.1)
+    bookmarks.schedule(later.set, 60.0)
+    bookmarks.schedule(sooner.set, 0.1)
     async with asyncio.timeout(20):
         await sooner.wait()
     assert not later.is_set()
@@ -102,6 +102,6 @@ def test_a_stream_that_fails_as_it_is_told_keeps_no_other_from_its_bookmarks(cap
 
     dues: list[Callable[[], None]] = [fails, *(functools.partial(called.append, number) for number in range(3))]
     for due, seconds in zip(dues, (1, 1, 1, 2), strict=True):
-        bookmarks.expect(due, seconds)
+        bookmarks.schedule(due, seconds)
     loop.pass_to(loop.now + 5)
     assert called == [0, 1, 2] and "planted" in caplog.text

@@ -198,7 +198,7 @@ async def test_a_key_that_does_not_fit_leaves_the_old_pair_in_force_and_is_told_
         await asyncio.sleep(2.5)  # looked at more than twice
         assert await asyncio.to_thread(shown, server.address, authority.trust) == serial_of(first.certificate)
         (line,) = told()
-        assert f"the key {files.key} does not fit the certificate {files.certificate}" in line and "stays in force" in line
+        assert f"the key {files.key} does not belong to the certificate {files.certificate}" in line and "stays in force" in line
         shutil.copyfile(second.key, files.key)
 
         async def is_shown() -> bool:
@@ -224,13 +224,13 @@ def test_what_is_half_written_is_not_taken(files: Files, authority: Authority, p
 def test_a_chain_that_is_half_written_is_not_taken(files: Files, authority: Authority) -> None:
     files.put(authority.issue("server"))
     files.certificate.write_bytes(files.certificate.read_bytes() + authority.trust.read_bytes()[:-40])
-    with pytest.raises(OSError, match="no certificate and key"):
+    with pytest.raises(OSError, match="not a certificate and key"):
         read_pem(files.tls())
 
 
 async def test_a_server_whose_key_does_not_fit_does_not_start_and_says_so(files: Files, authority: Authority) -> None:
     files.put(authority.issue("server"))
     shutil.copyfile(authority.issue("other").key, files.key)
-    with pytest.raises(OSError, match="does not fit the certificate"):
+    with pytest.raises(OSError, match="does not belong to the certificate"):
         async with Server(config(files.tls())):
             pass

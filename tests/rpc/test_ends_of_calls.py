@@ -12,7 +12,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import errors
 from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.handlers import _tell_end
+from topicpolicies_server.rpc.handlers import _end_cancelled
 
 REFUSED = PolicyError(Kind.INVALID_ARGUMENT, Reason.UNKNOWN_SCOPE, "99 is no scope.")
 LATE = PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, "late")
@@ -45,7 +45,7 @@ async def test_a_call_whose_end_is_being_told_is_told_no_other(refused: bool) ->
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             context.sending.set()
-            await _tell_end(call)
+            await _end_cancelled(call)
 
     async def begin() -> None:
         calls.append(Call("ListHistory", context))

@@ -193,7 +193,7 @@ async def test_callers_are_told_at_once_that_the_log_is_out_of_reach(beside: Ser
             began = asyncio.get_running_loop().time()
             refusal = await refused(call)
             assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
-            assert "No broker is reached" in refusal.message and "try again" in refusal.message
+            assert "No broker can be reached" in refusal.message and "try again" in refusal.message
             assert asyncio.get_running_loop().time() - began < 2.0
         assert await Asked(channel).status("public/default") in (UNKNOWN, NOT_SERVING)
 

@@ -20,9 +20,9 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.health import State
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.lateness import Lateness
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
 
 from .cluster import FakeCluster
 from .conftest import TOPIC, refused
@@ -122,11 +122,11 @@ async def test_why_the_log_does_not_answer_is_told_though_the_patience_is_not_ov
     server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with slow_to_open(monkeypatch):
-        server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), 0.0, 0.0)
+        server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), 0.0, 0.0)
         for call in (stub.UpdatePolicy(UPDATE, timeout=1.0), stub.GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.0)):
             refusal = await refused(call)
             assert refusal.info.reason == "LOG_UNREACHABLE"
-            assert "within the time of this call: No broker is reached. Nothing was done" in refusal.message
+            assert "within the time of this call: No broker can be reached. Nothing was done" in refusal.message
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ async def test_answers_while_the_log_is_out_of_reach_say_since_when_they_are_not
     assert UNCONFIRMED_KEY not in dict(await get.trailing_metadata())
     server.registry.common.context = server.registry.common.context._replace(sole_writer=False)
     asked = asyncio.get_running_loop().time()
-    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), asked, asked + 4.0)
+    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), asked, asked + 4.0)
     assert server.readiness.state is State.CUT_OFF
     get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
     assert (await get).documents

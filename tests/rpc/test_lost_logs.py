@@ -1,21 +1,29 @@
-"""What a watch tells while the log of one of its namespaces can't be followed, on simulated time."""
+"""What a watch tells while the log of one of its namespaces can't be followed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from tests.memory_log import MemoryStorage
+from tests.namespaces.bench import NAMESPACE, Bench, ChosenFaults, CountingLog, simulate
 from topicpolicies.v1 import errors_pb2, service_pb2
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
-from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
 OTHER = "acme/other"
@@ -28,7 +36,7 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        self._stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
         self._told: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
@@ -49,7 +57,7 @@ class Reader:
         async def write(message: bytes) -> None:
             self._told += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
 
-        await self._stream.tell(write)
+        await self._stream.run(write)
 
 
 def test_a_namespace_whose_log_is_lost_falls_silent_and_says_why_and_the_others_do_not() -> None:
@@ -79,3 +87,42 @@ def test_a_namespace_whose_log_is_lost_falls_silent_and_says_why_and_the_others_
             assert not reader.told(NAMESPACE, "reset", 0), "it is the same log"
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("mode", [service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_ENTRIES])
+async def test_in_every_mode_it_is_told_at_once_that_a_log_is_lost_and_that_it_is_there_again(
+    tmp_path: Path, mode: service_pb2.WatchMode.ValueType
+) -> None:
+    loop = asyncio.get_running_loop()
+    log = CountingLog(MemoryStorage(now=lambda: time.time_ns() // 1_000_000), ChosenFaults())
+    history = open_history(tmp_path / "history.db", Bounds(1e9, 1 << 30))
+    registry = Registry(log, Limits(load_retry_seconds=0.5), FoldContext(window_ms=30_000, sole_writer=True), history=history)
+    request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
+    stream = WatchStream(WatchResources(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
+    told: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
+
+    async def write(message: bytes) -> None:
+        for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
+            told.put_nowait(event)
+
+    async def state(wanted: service_pb2.NamespaceState.ValueType) -> None:
+        async with asyncio.timeout(10):
+            while (await told.get()).status.state != wanted:
+                pass
+
+    task = loop.create_task(stream.run(write))
+    try:
+        async with asyncio.timeout(10):
+            while (await told.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
+                pass
+        log.refusals = [UNREACHABLE] * 1_000
+        log.opened(NAMESPACE).lose(UNREACHABLE)
+        await state(service_pb2.NAMESPACE_STATE_FAILED)
+        log.refusals.clear()
+        await state(service_pb2.NAMESPACE_STATE_READY)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await stream.close()
+        await registry.close()
+        await history.close()

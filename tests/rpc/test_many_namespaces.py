@@ -22,12 +22,12 @@ from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
+from topicpolicies_server.rpc.watching.authorizations import Authorizations
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
-from topicpolicies_server.rpc.watching.desk import Desk
 from topicpolicies_server.rpc.watching.part import Part
 from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
-from topicpolicies_server.rpc.watching.warrants import Warrants
 
 ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
@@ -69,14 +69,14 @@ def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypat
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES, end_when_synced=ends)
-        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
         told: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
             told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
             await asyncio.sleep(0.0001 * random.Random(len(told)).random())
 
-        task = bench.loop.create_task(stream.tell(write))
+        task = bench.loop.create_task(stream.run(write))
         try:
             while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in told) < len(NAMES):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -107,7 +107,7 @@ def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_th
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
         sizes: list[int] = []
         marks: Counter[str] = Counter()
 
@@ -117,7 +117,7 @@ def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_th
             marks.update(event.namespace for event in events if event.bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER)
             await asyncio.sleep(0.001)
 
-        task = bench.loop.create_task(stream.tell(write))
+        task = bench.loop.create_task(stream.run(write))
         try:
             await asyncio.sleep(45)
             assert marks == dict.fromkeys(NAMES, 1)
@@ -139,7 +139,7 @@ def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_
     async def scenario(bench: Bench) -> None:
         quiet = "acme/quiet"
         request = service_pb2.WatchPoliciesRequest(namespaces=[quiet], topics=[KEY.topic, ELSEWHERE.topic])
-        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
         ages: list[int] = []
         slow = 0.0
 
@@ -149,7 +149,7 @@ def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_
                     ages.append(bench.loop.milliseconds() - event.bookmark.confirmed_time.ToMilliseconds())
             await asyncio.sleep(slow)
 
-        task = bench.loop.create_task(stream.tell(write))
+        task = bench.loop.create_task(stream.run(write))
         try:
             await asyncio.sleep(27.5)
             slow = 1.5
@@ -170,24 +170,24 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
     looked: Counter[str] = Counter()
     refusal = cast("property", vars(Part)["refusal"]).fget
     assert refusal is not None
-    stir = WatchStream.stir
+    signal_all = WatchStream.signal_all
 
     def refused(part: Part) -> object:
         looked["refusal"] += 1
         return refusal(part)
 
-    def stirred(stream: WatchStream) -> None:
-        looked["stir"] += 1
-        stir(stream)
+    def counted(stream: WatchStream) -> None:
+        looked["signal_all"] += 1
+        signal_all(stream)
 
     monkeypatch.setattr(Part, "refusal", property(refused))
-    monkeypatch.setattr(WatchStream, "stir", stirred)
+    monkeypatch.setattr(WatchStream, "signal_all", counted)
 
     async def scenario(bench: Bench) -> None:
         permitting = Permitting()
-        warrants = Warrants(cast("Any", permitting))
+        authorizations = Authorizations(cast("Any", permitting))
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
         unread_since: list[float] = []
 
         async def write(_: bytes) -> None:
@@ -196,8 +196,8 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
                 await asyncio.Event().wait()
 
         async def tell() -> None:
-            async with warrants.joined(stream.reconsider, NOBODY, NAMES, Permission.WATCH) as found:
-                await stream.tell(write, found, lambda: unread_since[0] if unread_since else None)
+            async with authorizations.joined(stream.reconsider, NOBODY, NAMES, Permission.WATCH) as found:
+                await stream.run(write, found, lambda: unread_since[0] if unread_since else None)
 
         task = bench.loop.create_task(tell())
         try:
@@ -207,7 +207,7 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
             looked.clear()
             await asyncio.sleep(10)
             assert not task.done()
-            assert looked["stir"] <= 11 and looked["refusal"] <= 11 * 5 * len(NAMES)
+            assert looked["signal_all"] <= 11 and looked["refusal"] <= 11 * 5 * len(NAMES)
             permitting.refused = set(NAMES)
             await asyncio.wait({task}, timeout=5)
             assert task.cancelled() is not reads and task.done(), "nothing may be told any more"
@@ -230,7 +230,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
         running(loop)
 
     monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
-    for name in ("begin", "take", "bookmark", "parting", "close"):
+    for name in ("begin", "take", "bookmark", "last_bookmark", "close"):
 
         def count(part: Part, name: str = name, does: Callable[[Part], object] = vars(Part)[name]) -> object:
             done[name, turns] += 1
@@ -240,12 +240,12 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(Desk(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
             """Has room at once."""
 
-        task = bench.loop.create_task(stream.tell(write))
+        task = bench.loop.create_task(stream.run(write))
         await asyncio.sleep(60)
         stream.stop()
         with pytest.raises(PolicyError):
@@ -253,7 +253,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
         await stream.close()
 
     simulate(scenario)
-    assert {name for name, _ in done} == {"begin", "take", "bookmark", "parting", "close"}
+    assert {name for name, _ in done} == {"begin", "take", "bookmark", "last_bookmark", "close"}
     assert max(done.values()) <= streams.TURN
 
 
@@ -313,14 +313,14 @@ def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch
         for number in range(100):
             await bench.set(1, key=PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL))
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
-        desk = Desk(bench.registry, documents.wire, cast("Any", Disabled()))
-        stream = WatchStream(desk, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        resources = WatchResources(bench.registry, documents.wire, cast("Any", Disabled()))
+        stream = WatchStream(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
         told: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
             told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
 
-        await stream.tell(write)
+        await stream.run(write)
         await stream.close()
         assert not any(event.HasField("change") for event in told)
 
@@ -343,12 +343,12 @@ def test_to_learn_which_topics_are_left_out_a_watch_looks_at_names_and_at_no_doc
         monkeypatch.setattr(Cells, "head_of", counted)
         disabled = Disabled()
         watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True), 10, 10.0)
-        stream = WatchStream(Desk(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
+        stream = WatchStream(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
             """Has room at once."""
 
-        await stream.tell(write)
+        await stream.run(write)
         await stream.close()
         assert disabled.asked == {key.topic for key in keys}
         assert len(looked) == len(keys), "once, to be told of"

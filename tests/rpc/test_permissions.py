@@ -231,11 +231,11 @@ async def test_what_does_not_exist_and_what_one_may_not_see_are_told_alike(chann
 
 async def test_the_sentence_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
     told = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
-    assert told.message == '"reader" may not do this in acme/orders: it takes the permission "change" there.'
+    assert told.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
     told = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
-    assert told.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it takes the permission "change" there.'
+    assert told.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it needs the permission "change" there.'
     told = await refused(stub_of.UpdatePolicy(change()))
-    assert told.message.startswith("A caller who has not shown who he is may not")
+    assert told.message.startswith("An unauthenticated caller may not")
 
 
 @pytest.fixture

@@ -188,4 +188,4 @@ async def test_who_has_no_time_left_before_it_is_known_what_he_may_is_told_nothi
         return {(each.code, each.info.reason, each.message.replace(namespace, "NAMESPACE")) for each in refusals}
 
     ((code, reason, sentence),) = set.union(*await asyncio.gather(told("slow/space"), told("slow/other")))
-    assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN") and "may do in NAMESPACE" in sentence
+    assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN") and "permissions in NAMESPACE" in sentence

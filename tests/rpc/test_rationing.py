@@ -328,9 +328,9 @@ async def test_letting_a_message_in_costs_the_same_whatever_stands_in_line(monke
 
     async def one() -> None:
         pace = Pace(ration, asyncio.get_running_loop())
-        await pace.came(batch(0, 1))
+        await pace.arrived(batch(0, 1))
         await asyncio.sleep(0)
-        pace.told(1)
+        pace.answered(1)
 
     monkeypatch.setattr(asyncio, "Event", Event)
     await asyncio.gather(*(one() for _ in range(500)))

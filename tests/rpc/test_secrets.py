@@ -63,7 +63,7 @@ async def test_a_server_shows_them_if_it_is_told_to_and_says_so_in_its_log(caplo
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         said = await everything(async_stub(channel))
-    assert "show_secrets: whoever may read sees" in caplog.text
+    assert "show_secrets: every caller who may read sees" in caplog.text
     assert said.count(b"hush") >= 12
     assert REDACTED.encode() not in said
     assert not replace(config, show_secrets=False).show_secrets

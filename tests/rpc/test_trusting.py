@@ -189,7 +189,7 @@ async def test_a_stream_whose_authority_can_not_be_asked_for_ends_and_those_behi
             await watch.until_synced()
         room.let_in("second")
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
-    assert caplog.text.count("Asking for the authority of an open stream failed: RuntimeError") == 1
+    assert caplog.text.count("Checking the authority of an open stream failed: RuntimeError") == 1
 
 
 async def rest(told: Told) -> None:

@@ -17,8 +17,8 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.shortfalls import UNCONFIRMED_KEY
 
 from .conftest import TOPIC, refused
 
@@ -55,7 +55,7 @@ def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is out of reach, and stays so."""
     monkeypatch.setattr(server.readiness, "answered", lambda _: None)
     now = time.monotonic()
-    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker is reached."), now - AGO, now)
+    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), now - AGO, now)
     assert server.readiness.cut_off
 
 

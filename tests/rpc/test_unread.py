@@ -27,9 +27,9 @@ class Context:
 
 def writing(calls: Calls, seconds: float) -> Call:
     """A watch whose reader has taken nothing for so long."""
-    call = calls.came("WatchPolicies", Context())
+    call = calls.arrived("WatchPolicies", Context())
     call.caller = Caller("alice", Way.TOKEN)
-    calls.begin(call, endless=True)
+    calls.register(call, endless=True)
     call.goes_to(State.WRITING)
     call.since -= seconds
     return call
@@ -46,11 +46,11 @@ async def test_who_reads_nothing_is_named_once_and_so_is_the_end_of_it(caplog: p
     for _ in range(3):
         unread.look()
     named = 'WatchPolicies of "alice" from ipv4:10.0.0.7:4321'
-    assert caplog.messages == [f"{named} has read nothing for {TOLD_SECONDS + 5:.0f} s: it delays nobody else"]
+    assert caplog.messages == [f"{named} has read nothing for {TOLD_SECONDS + 5:.0f} s: it delays no other caller"]
     slow.goes_to(State.WORKING)
     unread.look()
     unread.look()
-    assert caplog.messages[1:] == [f"{named} reads again, or has gone"]
+    assert caplog.messages[1:] == [f"{named} reads again, or has disconnected"]
 
 
 async def test_very_many_who_read_nothing_are_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,10 +25,10 @@ from topicpolicies_server.logs.memory.log import MemoryNamespaceLog
 from topicpolicies_server.rpc import requests, streaming
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.decoding import Batch
-from topicpolicies_server.rpc.elsewhere import MOST_ELSEWHERE
 from topicpolicies_server.rpc.failures import Failures
 from topicpolicies_server.rpc.rationing import Pace
-from topicpolicies_server.rpc.requests import Asker
+from topicpolicies_server.rpc.refused_namespaces import MOST_REFUSED
+from topicpolicies_server.rpc.requests import Author
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.streaming import TURN_SECONDS, UpdateStream
 from topicpolicies_server.rpc.tracing import Tracing
@@ -106,7 +106,7 @@ async def test_a_stream_that_has_to_leave_before_it_has_begun_to_read_ends_at_on
 
     shown: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
     loop = asyncio.get_running_loop()
-    stream = UpdateStream(server.registry, None, shown, Asker(), 1, Failures(), asyncio.Event())
+    stream = UpdateStream(server.registry, None, shown, Author(), 1, Failures(), asyncio.Event())
     told = asyncio.ensure_future(anext(stream.messages(endless())))
     loop.call_soon(stream.leave, expired("token"))  # as a timer does that was due in the same turn of the loop
     with pytest.raises(PolicyError, match="expired"):
@@ -118,12 +118,12 @@ async def test_a_message_of_large_changes_lets_others_have_their_turns(server: S
     loop, read = asyncio.get_running_loop(), requests.read_change
     turns, looked = 0, list[int]()
 
-    def large(change: service_pb2.PolicyChangeRequest, asker: Asker, index: int) -> tuple[str, Request]:
+    def large(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
         over = time.perf_counter() + 2 * TURN_SECONDS
         while time.perf_counter() < over:
             pass
         looked.append(turns)
-        return read(change, asker, index)
+        return read(change, author, index)
 
     def turn() -> None:
         nonlocal turns
@@ -135,7 +135,7 @@ async def test_a_message_of_large_changes_lets_others_have_their_turns(server: S
 
     monkeypatch.setattr(requests, "read_change", large)
     wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
-    stream = UpdateStream(server.registry, None, wire, Asker(), 20, Failures(), asyncio.Event())
+    stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event())
     loop.call_soon(turn)
     told = [
         result.sequence
@@ -159,7 +159,7 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_grant
         yield batch(*(change(FAST, number) for number in range(1, 31)))
 
     wire: Wire = lambda *_: b""  # noqa: E731 (as above)
-    stream = UpdateStream(server.registry, None, wire, Asker(), 20, Failures(), asyncio.Event(), Pace(ration, loop))
+    stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event(), Pace(ration, loop))
     told = asyncio.ensure_future(anext(stream.messages(one())))
     reserved, reserve = list[int](), Bucket.reserve
 
@@ -198,7 +198,7 @@ class Others:
 
 
 async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_has_read_and_ends() -> None:
-    sent, many = 0, 4 * MOST_ELSEWHERE
+    sent, many = 0, 4 * MOST_REFUSED
 
     async def endless() -> AsyncIterator[Batch]:
         nonlocal sent
@@ -210,13 +210,13 @@ async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_ha
 
     registry: Any = Others()
     wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
-    stream = UpdateStream(registry, None, wire, Asker(), 20, Failures(), asyncio.Event())
+    stream = UpdateStream(registry, None, wire, Author(), 20, Failures(), asyncio.Event())
     told: list[service_pb2.PolicyChangeResult] = []
-    with pytest.raises(PolicyError, match="open a new one") as caught:
+    with pytest.raises(PolicyError, match="open a new stream") as caught:
         async for message in stream.messages(endless()):
             told += service_pb2.UpdatePoliciesResponse.FromString(message).results
     assert (caught.value.kind, caught.value.reason) == (Kind.UNAVAILABLE, Reason.NOT_LEADER)
     assert "leader" not in caught.value.metadata, "there may be many"
     assert [each.sequence for each in told] == list(range(1, len(told) + 1)), "what was read has its result"
     assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in told)
-    assert len(told) == 2 * MOST_ELSEWHERE == 2 * len(stream._elsewhere)
+    assert len(told) == 2 * MOST_REFUSED == 2 * len(stream._refused)

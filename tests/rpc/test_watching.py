@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -30,6 +31,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap, GapReason, Stream
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.watching import serializing
 from topicpolicies_server.rpc.watching.part import Part
 
 from .conftest import TOPIC, Refusal
@@ -353,6 +355,61 @@ async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_says_so_and_go
     assert last.state == NAMESPACE_STATE_READY
     assert "LookupError" in caplog.text
     told.cancel()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes_on_where_it_stood(
+    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, mode: service_pb2.WatchMode.ValueType
+) -> None:
+    serialize = serializing.change_pieces
+
+    def fail(name: str, *rest: Any, **more: Any) -> Sequence[bytes]:
+        if name == NAMESPACE:
+            raise LookupError
+        return serialize(name, *rest, **more)
+
+    other = "persistent://public/other/orders"
+    told = Told(stub, namespaces=[NAMESPACE, "public/other"], mode=mode, bookmark_interval=Duration(seconds=1))
+    await told.until_synced()
+    await told.until_synced()
+    await update(stub, 1)
+    await told.change()
+    with monkeypatch.context() as planted:
+        planted.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
+        begun = Told(stub, namespaces=[NAMESPACE, "public/other"], mode=mode)
+        await update(stub, 2)
+        failed = (await told.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1]
+        assert failed.namespace == NAMESPACE
+        await update(stub, 3, other)
+        assert (await told.change()).document.policies.max_producer_per_topic == 3
+        await begun.until(lambda event: event.namespace == NAMESPACE and event.status.state == NAMESPACE_STATE_FAILED)
+    seen = await told.until(lambda event: event.HasField("change"))
+    assert "reset" not in kinds(seen)
+    assert seen[-1].change.document.policies.max_producer_per_topic == 2
+    assert [each.document.policies.max_producer_per_topic for each in changes(await begun.until_synced())][-1] == 2
+    told.cancel()
+    begun.cancel()
+
+
+async def test_a_snapshot_of_which_something_can_not_be_told_is_told_anew(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        await update(stub, number, f"{TOPIC}-{number}")
+    serialize, calls = serializing.change_pieces, 0
+
+    def fail(*some: Any, **more: Any) -> Sequence[bytes]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise LookupError
+        return serialize(*some, **more)
+
+    monkeypatch.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
+    told = Told(stub, namespaces=[NAMESPACE], end_when_synced=True)
+    events = await told.rest()
+    at = kinds(events).index("reset")
+    assert len(changes(events[:at])) == 256
+    assert {change.document.topic for change in changes(events[at:])} == {f"{TOPIC}-{number}" for number in range(300)}
+    assert len(changes(events[at:])) == 300 and events[at].reset.message.endswith("A snapshot follows.")
 
 
 async def test_without_a_history_entries_are_refused(serving: Serving) -> None:

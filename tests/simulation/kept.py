@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 from topicpolicies_server.checkpoints import Keeper, Restored
-from topicpolicies_server.checkpoints.cells import helds_of
+from topicpolicies_server.checkpoints.cells import key_cells_of
 from topicpolicies_server.checkpoints.file import Row
 from topicpolicies_server.checkpoints.header import CheckpointHeader
 from topicpolicies_server.checkpoints.requests import to_bytes
@@ -48,7 +48,7 @@ class SimulatedCheckpoints:
         self._counts["checkpoints restored"] += 1
         rows = sorted(cells.values())
         pages = (rows[at : at + 3] for at in range(0, len(rows), 3))
-        return restore(Stored(header, (helds_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
+        return restore(Stored(header, (key_cells_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
 
     def keeper(self, namespace: str) -> Keeper:
         return Keeper(namespace)

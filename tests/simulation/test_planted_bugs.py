@@ -18,7 +18,7 @@ from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
 from topicpolicies_server.core.chains.chain import Chain
-from topicpolicies_server.core.chains.ground import Ground
+from topicpolicies_server.core.chains.context import ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
@@ -32,9 +32,9 @@ from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
-from topicpolicies_server.namespaces.ends import Ends
+from topicpolicies_server.namespaces.confirmations import Confirmations
 from topicpolicies_server.namespaces.namespace import Namespace
-from topicpolicies_server.namespaces.repairs import Repairs
+from topicpolicies_server.namespaces.repair_schedule import RepairSchedule
 from topicpolicies_server.namespaces.versions import Versions
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
@@ -112,7 +112,7 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
     original = Chain._again
 
     def planted(self: Chain, request: Request, error: PolicyError) -> None:
-        request.followed = False
+        request.overtaken_in_stream = False
         original(self, request, error)
 
     patch.setattr(Chain, "_again", planted)
@@ -132,7 +132,7 @@ def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     """Nobody remembers requests."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
-    patch.setattr(Ground, "known", lambda self, request, state: None)
+    patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def deletions_forget(patch: pytest.MonkeyPatch) -> None:
     """Of a deleted key nobody remembers requests, although the log still tells of them."""
     original = KeyState.remembers
     patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
-    patch.setattr(Ground, "known", lambda self, request, state: None)
+    patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -186,8 +186,8 @@ def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The conditions of a request do not come through."""
     original = requests.read_update
 
-    def planted(message: Any, asker: requests.Asker, index: int | None = None) -> tuple[str, Request]:
-        namespace, request = original(message, asker, index)
+    def planted(message: Any, author: requests.Author, index: int | None = None) -> tuple[str, Request]:
+        namespace, request = original(message, author, index)
         request.etag, request.must_not_exist = "", False
         return namespace, request
 
@@ -233,19 +233,19 @@ def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
 
 def no_repairs(patch: pytest.MonkeyPatch) -> None:
     """Nothing is ever repaired."""
-    patch.setattr(Repairs, "consider", lambda self, key, state: None)
+    patch.setattr(RepairSchedule, "consider", lambda self, key, state: None)
 
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """Whoever was told changes is told once more that he is synced."""
-    original = Part._tell
+    original = Part._add_batch
 
     def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
         original(self, batch, taken)
 
-    patch.setattr(Part, "_tell", planted)
+    patch.setattr(Part, "_add_batch", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
@@ -299,21 +299,21 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
 
 def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
     """What writes nothing is answered from the view as it is, however far it is behind."""
-    patch.setattr(Ground, "doubts", lambda self, request, version: False)
+    patch.setattr(ChainContext, "require_confirmation", lambda self, request, version: False)
 
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes while the log's end is being asked for takes that answer for his own."""
-    original = Ends.ask
+    original = Confirmations.confirm
 
-    def planted(self: Ends, request: Request) -> None:
+    def planted(self: Confirmations, request: Request) -> None:
         asking = self._asking.get(self._log.partition_of(request.key)) if self._log is not None else None
         if asking is not None:
             asking[1].append(request)
         else:
             original(self, request)
 
-    patch.setattr(Ends, "ask", planted)
+    patch.setattr(Confirmations, "confirm", planted)
 
 
 def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
@@ -321,7 +321,7 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
     original = fold.fold
 
     def planted(state: KeyState, placed: Placed, context: FoldContext, computed_on: Settings | None = None) -> Folded:
-        if state.newest is not None and state.sighted(placed.published_at, context.window_ms):
+        if state.newest is not None and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
         return original(state, placed, context, computed_on)
 

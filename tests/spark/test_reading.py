@@ -213,7 +213,7 @@ def test_a_broker_that_keeps_back_what_it_says_it_has_fails_the_task(monkeypatch
     monkeypatch.setattr(library, "create_reader", lambda *_, **__: Endless([_message(4, -1, 2)]))
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.2)
     broker.answers[f"{STATS.removesuffix('internalStats')}stats"] = 403  # the broker does not tell where the reader stands either
-    with pytest.raises(reading.ReadStalled, match=r"up to 7:4; what follows up to 7:9 does not come"):
+    with pytest.raises(reading.ReadStalled, match=r"up to 7:4; what follows up to 7:9 does not arrive"):
         _read(monkeypatch, broker, library, Range(LOG, Place(7, 3), Place(7, 9)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.telemetry.collector import Collector, texts, wait_until
-from topicpolicies_server.core.traces import Trail
+from topicpolicies_server.core.traces import StageTimes
 from topicpolicies_server.histograms import Histogram
 from topicpolicies_server.metrics.families import counters, durations, gauge
 from topicpolicies_server.telemetry import sender as sending
@@ -45,9 +45,9 @@ def away() -> str:
 def test_a_change_is_told_with_its_stages(collector: Collector) -> None:
     now = time.perf_counter()
     span = CallSpan(TRACE, PARENT, "a=1")
-    trail = Trail(now, span)
-    trail.sent, trail.acknowledged, trail.counts = now + 0.2, now + 0.3, now + 0.4
-    told = Ended(span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, trail=trail)
+    times = StageTimes(now, span)
+    times.sent, times.acknowledged, times.folded = now + 0.2, now + 0.3, now + 0.4
+    told = Ended(span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, stage_times=times)
     sent = sender(collector.endpoint)
     sent.ended(told)
     wait_until(lambda: len(collector.spans) == 5)
@@ -65,10 +65,10 @@ def test_a_change_is_told_with_its_stages(collector: Collector) -> None:
 def test_a_change_of_a_stream_is_its_calls_child_and_its_stages_are_its_own(collector: Collector) -> None:
     now = time.perf_counter()
     span = CallSpan("", "", "")
-    trail = Trail(now, span)
-    trail.sent = trail.counts = now
+    times = StageTimes(now, span)
+    times.sent = times.folded = now
     sent = sender(collector.endpoint)
-    sent.ended(Ended(span, CHANGE, now, now, "ABORTED", "VERSION_MISMATCH", handed_on=now, trail=trail))
+    sent.ended(Ended(span, CHANGE, now, now, "ABORTED", "VERSION_MISMATCH", handed_on=now, stage_times=times))
     wait_until(lambda: len(collector.spans) == 4)
     sent.close()
     change, *stages = collector.spans

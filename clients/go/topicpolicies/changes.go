@@ -105,7 +105,7 @@ func updateResultOf(m *pb.UpdatePolicyResponse) UpdateResult {
 // Deletion names one document to delete.
 type Deletion struct {
 	Key
-	// ETag is the version that the document must have; empty: any.
+	// ETag is the version that the document, or its absence, must have; empty: any.
 	ETag string
 	// ValidateOnly checks everything and returns what the result would be, without writing.
 	ValidateOnly bool
@@ -137,7 +137,8 @@ type DeleteResult struct {
 	Replayed bool
 }
 
-// Delete deletes one document. If there is none, that is no error: the outcome is DeleteOutcomeAbsent.
+// Delete deletes one document. If there is none, that is no error (the outcome is DeleteOutcomeAbsent), unless an ETag is given that does
+// not match the version of the absence: that is ErrConflict, as with a document.
 func (c *Client) Delete(ctx context.Context, deletion Deletion) (DeleteResult, error) {
 	answer, err := invoke(ctx, c, deletion.request(), c.stub.DeletePolicy)
 	if err != nil {

@@ -213,6 +213,26 @@ func TestDocumentsAreListedPageByPageAndDeletedOneByOne(t *testing.T) {
 	}
 }
 
+func TestADeletionWithoutADocumentIsAConflictOnlyIfItsETagDoesNotMatch(t *testing.T) {
+	client, key := open(t, sidecar.Address), topicIn(newNamespace())
+	made, err := client.Update(t.Context(), Update{Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := client.Delete(t.Context(), Deletion{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, etag := range []string{"", gone.Version} {
+		if result, err := client.Delete(t.Context(), Deletion{Key: key, ETag: etag}); err != nil || result.Outcome != DeleteOutcomeAbsent {
+			t.Errorf("%q: %+v %v", etag, result, err)
+		}
+	}
+	if _, err := client.Delete(t.Context(), Deletion{Key: key, ETag: made.Version}); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+}
+
 func TestEditsAtOnceAreRepeatedOnConflictAndLoseNothing(t *testing.T) {
 	const editors, edits = 4, 15
 	key := topicIn(newNamespace())
@@ -284,6 +304,28 @@ func TestAnEditSendsOnlyWhatDiffers(t *testing.T) {
 	want := "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg"
 	if mask := second.Origin.GetUpdateMask().GetPaths(); len(mask) != 1 || mask[0] != want {
 		t.Errorf("%q", mask)
+	}
+}
+
+func TestAnEditThatChangesNothingHasThePreviousDocumentIfThatIsRequested(t *testing.T) {
+	client, key := open(t, sidecar.Address), topicIn(newNamespace())
+	change := Update{Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}, IncludePrevious: true}
+	made, err := client.Update(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := client.Update(t.Context(), change) // the service's own answer
+	if err != nil || again.Outcome != UpdateOutcomeUnchanged || again.Previous == nil || again.Previous.Version != made.Version {
+		t.Fatalf("%+v %v", again, err)
+	}
+	nothing := func(*TopicPolicies) error { return nil }
+	edited, err := client.Edit(t.Context(), key, nothing, func(update *Update) { update.IncludePrevious = true })
+	if err != nil || edited.Outcome != again.Outcome || edited.Previous == nil || edited.Previous.Version != made.Version ||
+		!proto.Equal(edited.Previous.Policies, again.Previous.Policies) {
+		t.Errorf("%+v %v", edited, err)
+	}
+	if edited, err = client.Edit(t.Context(), key, nothing); err != nil || edited.Previous != nil {
+		t.Errorf("%+v %v", edited, err)
 	}
 }
 

@@ -53,14 +53,18 @@ func (c *Client) editOnce(
 	if err := change(edited); err != nil {
 		return UpdateResult{}, err
 	}
-	mask := PathsBetween(clone(document.Policies), edited)
-	if len(mask) == 0 {
-		version := document.Version
-		return UpdateResult{Document: document, Version: version, PreviousVersion: version, Outcome: UpdateOutcomeUnchanged}, nil
-	}
 	var update Update
 	for _, option := range options {
 		option(&update)
+	}
+	mask := PathsBetween(clone(document.Policies), edited)
+	if len(mask) == 0 {
+		version := document.Version
+		result := UpdateResult{Document: document, Version: version, PreviousVersion: version, Outcome: UpdateOutcomeUnchanged}
+		if update.IncludePrevious {
+			result.Previous = &document
+		}
+		return result, nil
 	}
 	update.Key, update.Policies, update.Mask, update.ETag = document.Key, edited, mask, document.Version
 	return c.Update(ctx, update)

@@ -139,7 +139,7 @@ func endOf(ctx context.Context, err error) *Error {
 	case errors.Is(err, io.EOF):
 		return broken()
 	case errors.Is(context.Cause(ctx), errSilent):
-		return &Error{Code: codes.DeadlineExceeded, Message: "The service has stopped to answer.", kind: context.DeadlineExceeded, cause: err}
+		return &Error{Code: codes.DeadlineExceeded, Message: "The service has stopped answering.", kind: context.DeadlineExceeded, cause: err}
 	default:
 		return fromError(err)
 	}

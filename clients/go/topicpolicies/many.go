@@ -202,21 +202,31 @@ func (m *many) answered(stream *lane, result *pb.PolicyChangeResult) {
 		return
 	}
 	m.queues[each.namespace].arrived(each)
-	switch what := result.GetResult().(type) {
-	case *pb.PolicyChangeResult_Updated:
-		updated := updateResultOf(what.Updated)
-		m.settle(each, ChangeResult{Updated: &updated})
-	case *pb.PolicyChangeResult_Deleted:
-		deleted := deleteResultOf(what.Deleted)
-		m.settle(each, ChangeResult{Deleted: &deleted})
-	case *pb.PolicyChangeResult_Error:
-		failure := fromStatus(status.FromProto(what.Error), nil)
+	if refused := result.GetError(); refused != nil {
+		failure := fromStatus(status.FromProto(refused), nil)
 		m.failed(each, stream.address, failure, true, refusedWithAllBehind(failure))
-	default:
-		failure := &Error{Code: codes.Unknown, Message: "The service gave a result that this client does not know."}
+	} else if made, failure := successOf(each.change, result); failure != nil {
 		m.failed(each, stream.address, failure, true, false)
+	} else {
+		m.settle(each, made)
 	}
 	m.goOn(each.namespace)
+}
+
+// successOf converts the result of a change that succeeded. The error says that the result is of another kind than the change.
+func successOf(change *pb.PolicyChangeRequest, result *pb.PolicyChangeResult) (ChangeResult, *Error) {
+	switch updated, deleted := result.GetUpdated(), result.GetDeleted(); {
+	case updated != nil && change.GetUpdate() != nil:
+		made := updateResultOf(updated)
+		return ChangeResult{Updated: &made}, nil
+	case deleted != nil && change.GetDelete() != nil:
+		made := deleteResultOf(deleted)
+		return ChangeResult{Deleted: &made}, nil
+	case updated != nil || deleted != nil:
+		return ChangeResult{}, &Error{Code: codes.Internal, Message: "The service gave the result of another kind of change."}
+	default:
+		return ChangeResult{}, &Error{Code: codes.Unknown, Message: "The service gave a result that this client does not know."}
+	}
 }
 
 // broke handles the end of a stream. The changes without a result are sent again, or fail as a call would.

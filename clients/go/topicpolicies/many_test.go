@@ -469,11 +469,29 @@ func TestBatchesAreBoundedInChangesAndBytes(t *testing.T) {
 }
 
 func TestAResultThatThisClientDoesNotKnowIsAnError(t *testing.T) {
+	wrong := func(change *pb.PolicyChangeRequest) *pb.PolicyChangeResult {
+		switch {
+		case change.GetDelete() != nil:
+			return &pb.PolicyChangeResult{Result: &pb.PolicyChangeResult_Updated{Updated: &pb.UpdatePolicyResponse{}}}
+		case change.GetUpdate().GetTopic() == "t/n/y":
+			return &pb.PolicyChangeResult{Result: &pb.PolicyChangeResult_Deleted{Deleted: &pb.DeletePolicyResponse{}}}
+		default:
+			return &pb.PolicyChangeResult{}
+		}
+	}
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
-		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult { return &pb.PolicyChangeResult{} }, nil)(stream)
+		return answering(wrong, nil)(stream)
 	}}
-	found := settledAll(t, open(t, fake.serve(t), quick).UpdateMany(within(t, 20*time.Second), updates("t/n", 1, 1)), 1)
-	if !errors.Is(found[0].Err, ErrOutcomeUnknown) {
-		t.Error(found[0].Err)
+	policies := &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}
+	changes := []ChangeRequest{
+		Update{Key: Key{Topic: "t/n/x"}, Policies: policies},
+		Update{Key: Key{Topic: "t/n/y"}, Policies: policies},
+		Deletion{Key: Key{Topic: "t/n/z"}},
+	}
+	found := settledAll(t, open(t, fake.serve(t), quick).UpdateMany(within(t, 20*time.Second), slices.Values(changes)), 3)
+	for index, result := range found {
+		if !errors.Is(result.Err, ErrOutcomeUnknown) || result.Updated != nil || result.Deleted != nil {
+			t.Errorf("%d: %+v", index, result)
+		}
 	}
 }

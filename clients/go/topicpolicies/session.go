@@ -16,7 +16,7 @@ import (
 // It keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the SYNCED bookmark;
 // from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
 // Before SYNCED, and after a reset, there is no token: a snapshot comes in no order that a position could stand for, so a broken one is
-// started over.
+// started over. In WatchModeEntries, where events come in the log's order and without a snapshot, the token of every bookmark is taken.
 type session struct {
 	request    *pb.WatchPoliciesRequest
 	places     map[string]*place
@@ -29,7 +29,7 @@ type session struct {
 
 // place is one namespace of a watch.
 type place struct {
-	token    *WatchToken // the place of the watch; nil before and within the snapshot
+	token    *WatchToken // the place of the watch; nil before and within the snapshot, in WatchModeEntries before the first bookmark
 	told     bool        // whether the consumer may hold documents of an earlier stream
 	anew     string      // the message of the Reset that is sent if the namespace starts over
 	snapshot bool        // whether the events before SYNCED are a snapshot
@@ -180,7 +180,7 @@ func (p *place) entry(name string, entry *pb.HistoryEntry) Event {
 
 func (s *session) bookmark(name string, place *place, bookmark *pb.Bookmark) Event {
 	synced := bookmark.GetKind() == pb.BookmarkKind_BOOKMARK_KIND_SYNCED
-	if place.token == nil && !synced {
+	if place.token == nil && !synced && s.request.GetMode() != WatchModeEntries {
 		return nil // within a snapshot there is no place to resume from
 	}
 	place.token, place.told = tokenOf(bookmark.GetToken()), true

@@ -241,6 +241,7 @@ func (v repetition) call(t *testing.T) {
 type watched struct {
 	Name       string
 	Namespaces []string
+	Mode       string
 	Steps      []struct {
 		Connect map[string]writtenToken
 		Receive []writtenEvent
@@ -252,6 +253,7 @@ type watched struct {
 type expectation struct {
 	Documents map[string]string
 	Told      [][3]*string
+	Entries   []string
 	Tokens    map[string]writtenToken
 	Synced    []string
 	States    map[string][2]*string
@@ -260,7 +262,7 @@ type expectation struct {
 
 func TestAWatchMeansWhatItMeansInEveryLanguage(t *testing.T) {
 	vectors := readVectors[[]watched](t, "watch.json")
-	if len(vectors) < 38 {
+	if len(vectors) < 45 {
 		t.Fatalf("only %d", len(vectors))
 	}
 	for _, vector := range vectors {
@@ -274,13 +276,14 @@ type follower struct {
 	cache    *PolicyCache
 	listener *listener
 	told     []string
+	entries  []string
 	began    time.Time
 	now      time.Time
 	streams  int
 }
 
 func (v watched) run(t *testing.T) {
-	session, err := newSession(Selection{Namespaces: v.Namespaces}, watchPauses)
+	session, err := newSession(Selection{Namespaces: v.Namespaces, Mode: WatchMode(pb.WatchMode_value[v.Mode])}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,6 +337,9 @@ func (f *follower) receive(events []writtenEvent) {
 
 func (f *follower) apply(events []Event) {
 	for _, event := range events {
+		if entry, told := event.(Entry); told {
+			f.entries = append(f.entries, entry.Position)
+		}
 		f.cache.apply(event, f.now)
 		f.listener.deliverAll()
 	}
@@ -359,6 +365,12 @@ func (f *follower) check(t *testing.T, want *expectation) {
 			t.Errorf("told %q, want %q", f.told, told)
 		}
 		f.told = nil
+	}
+	if want.Entries != nil {
+		if !slices.Equal(f.entries, want.Entries) {
+			t.Errorf("entries %q, want %q", f.entries, want.Entries)
+		}
+		f.entries = nil
 	}
 	if want.Tokens != nil {
 		found := map[string]*pb.WatchToken{}

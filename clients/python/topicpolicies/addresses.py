@@ -43,7 +43,7 @@ def addresses_of(target: str) -> tuple[str, ...]:
         InvalidArgument: the target is not a text, or is a URL, which gRPC would take for a host's name.
     """
     if text(target, "target").startswith(("http://", "https://")):
-        problem = f'The target is an address, host:port, and not a URL: "{target}".'
+        problem = f'The target must be an address, host:port, not a URL: "{target}".'
         raise invalid("MALFORMED_TARGET", Violation("target", "MALFORMED_TARGET", problem))
     if target.startswith(_SCHEMES) or "://" in target:
         return (target,)
@@ -80,16 +80,16 @@ def _place(part: str) -> Place:
         try:
             return Place(str(ipaddress.IPv6Address(part)), _PORT)
         except ValueError:
-            raise ValueError(f'"{part}" is no address: one of IPv6 with a port stands in brackets, such as [::1]:6680') from None
+            raise ValueError(f'"{part}" is not an address: write an IPv6 address with a port in brackets, such as [::1]:6680') from None
     try:
         parts = urlsplit(f"//{part}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = part, 0
     if port == 0 or part.endswith(":"):
-        raise ValueError(f'"{part}" is no address: a port is a number from 1 to 65535')
+        raise ValueError(f'"{part}" is not an address: a port is a number from 1 to 65535')
     if not host:
-        raise ValueError(f'"{part}" names no host')
+        raise ValueError(f'"{part}" has no host')
     return Place(host, _PORT if port is None else port)
 
 

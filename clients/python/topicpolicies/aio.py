@@ -21,7 +21,7 @@ from .channels import Tls, Token, check_token, credentials_for, metadata_for, op
 from .clocks import AsyncClock, SystemClock
 from .connections import AsyncConnections
 from .documents import Document, Scope, known_documents
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
+from .edits import EditAttempts, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError, client_closed, from_rpc_error
 from .freshness import unconfirmed_since
@@ -178,8 +178,8 @@ class AsyncClient:
         """Reads a document, lets the caller edit a copy, and sends only the difference; nothing is sent if there is none.
 
         The update applies only if the document has not changed since it was read. With a function, ``edit`` handles that: if the document
-        has changed, it calls the function again on a fresh copy, at most 16 times in all. So the function, which may be a coroutine
-        function, must do nothing but edit the copy in place: ``await client.edit(topic, double_the_retention)``.
+        has changed, it calls the function again on a fresh copy, at most 16 times in all, and no longer than ``timeout``. So the function,
+        which may be a coroutine function, must do nothing but edit the copy in place: ``await client.edit(topic, double_the_retention)``.
 
         Without a function the result is a context manager: ``async with client.edit(topic) as policies: ...``. A block can't run again: if
         the document has changed since it was read, leaving the block raises ``Conflict``. A block that raises sends nothing.
@@ -187,16 +187,18 @@ class AsyncClient:
         Args:
             topic: the topic's name.
             change: a function that edits the policies that it is called with.
-            timeout: seconds for each read and each update; see the class.
+            timeout: seconds for all of it; for a block, seconds for the read before it and for the update after it. See the class.
             options: ``scope``, ``actor`` and ``reason`` (``EditOptions``).
 
         Raises:
             Conflict: the document was changed by another writer; with a function, during each attempt.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
-        send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
-        return AsyncEdit(read, send) if change is None else self._edit(read, change, send)
+        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
+        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        if change is None:
+            return AsyncEdit(partial(read, timeout=timeout), partial(send, timeout=timeout))
+        return self._edit(read, change, send, timeout)
 
     def update_many(
         self,
@@ -239,7 +241,7 @@ class AsyncClient:
             options: the options of ``ChangeOptions``, such as ``scope`` and ``etag``.
 
         Raises:
-            Conflict: the document does not have the version ``etag``.
+            Conflict: the document, or its absence, does not have the version ``etag``.
             OutcomeUnknown: the deletion was sent, and no answer came, or the answer says that the outcome is not known.
         """
         request = delete_request(topic, **options)
@@ -392,23 +394,22 @@ class AsyncClient:
         self,
         read: Callable[..., Awaitable[Document]],
         change: Change,
-        send: Callable[[Document, TopicPolicies], Awaitable[UpdateResult]],
+        send: Callable[..., Awaitable[UpdateResult]],
+        timeout: float | None,
     ) -> UpdateResult:
-        at_least = ""
-        for attempt in range(1, EDIT_ATTEMPTS + 1):
-            document = await read(at_least_version=at_least)
+        clock = self._clock
+        attempts = EditAttempts(clock.now() + seconds_of(timeout, self._timeout))
+        while True:
+            document = await read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
             policies = copy_of(document)
             changing = change(policies)
             check_returned(await changing if isawaitable(changing) else changing, policies)
             try:
-                return await send(document, policies)
+                return await send(document, policies, timeout=attempts.left(clock.now()))
             except Conflict as conflict:
-                if attempt == EDIT_ATTEMPTS:
-                    raise
-                at_least = conflict.metadata.get("version", "")
-            if await self._connections.wait(EDIT_PAUSES.delay(attempt, self._clock.random())):
+                pause = attempts.after_conflict(conflict, clock.now(), clock.random())
+            if await self._connections.wait(pause):
                 raise client_closed()
-        raise AssertionError("the last attempt returns or raises")
 
     async def _send_edit(
         self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str

@@ -20,7 +20,7 @@ def text(value: str, field: str) -> str:
         InvalidArgument: it is not.
     """
     if not isinstance(value, str):
-        raise _wrong(f"{field} is a text, not {value!r}.", field)
+        raise _wrong(f"{field} must be a text, not {value!r}.", field)
     return value
 
 
@@ -32,7 +32,7 @@ def member(value: _Member, kind: type[_Member], field: str) -> _Member:
     """
     if not isinstance(value, kind):
         known = ", ".join(f"{kind.__name__}.{each.name}" for each in kind)
-        raise _wrong(f"{field} is one of {known}, not {value!r}.", field)
+        raise _wrong(f"{field} must be one of {known}, not {value!r}.", field)
     return value
 
 
@@ -43,7 +43,7 @@ def several(values: Iterable[_T], field: str) -> list[_T]:
         InvalidArgument: a single value was given; of a text, the characters would be taken for the values.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise _wrong(f"{field} takes several, such as [{values!r}], not {values!r} alone.", field)
+        raise _wrong(f"{field} takes a list, such as [{values!r}], not {values!r} alone.", field)
     return list(values)
 
 
@@ -63,7 +63,7 @@ def moment(value: datetime, field: str) -> datetime:
         InvalidArgument: it is not.
     """
     if not isinstance(value, datetime):
-        raise _wrong(f"{field} is a datetime, not {value!r}.", field)
+        raise _wrong(f"{field} must be a datetime, not {value!r}.", field)
     return value
 
 

@@ -19,7 +19,7 @@ from .channels import Tls, Token, check_token, credentials_for, metadata_for, op
 from .clocks import Clock, SystemClock
 from .connections import Connections
 from .documents import Document, Scope, known_documents
-from .edits import EDIT_ATTEMPTS, EDIT_PAUSES, check_returned, copy_of, edit_request, unchanged
+from .edits import EditAttempts, check_returned, copy_of, edit_request, unchanged
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
 from .freshness import unconfirmed_since
@@ -181,8 +181,8 @@ class Client:
         """Reads a document, lets the caller edit a copy, and sends only the difference; nothing is sent if there is none.
 
         The update applies only if the document has not changed since it was read. With a function, ``edit`` handles that: if the document
-        has changed, it calls the function again on a fresh copy, at most 16 times in all. So the function must do nothing but edit the
-        copy in place: ``client.edit(topic, double_the_retention)``.
+        has changed, it calls the function again on a fresh copy, at most 16 times in all, and no longer than ``timeout``. So the function
+        must do nothing but edit the copy in place: ``client.edit(topic, double_the_retention)``.
 
         Without a function the result is a context manager: ``with client.edit(topic) as policies: policies.max_producer_per_topic += 1``.
         A block can't run again: if the document has changed since it was read, leaving the block raises ``Conflict``. A block that raises
@@ -191,30 +191,28 @@ class Client:
         Args:
             topic: the topic's name.
             change: a function that edits the policies that it is called with.
-            timeout: seconds for each read and each update; see the class.
+            timeout: seconds for all of it; for a block, seconds for the read before it and for the update after it. See the class.
             options: ``scope``, ``actor`` and ``reason`` (``EditOptions``).
 
         Raises:
             Conflict: the document was changed by another writer; with a function, during each attempt.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL), timeout=timeout)
-        send = partial(self._send_edit, timeout=timeout, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
+        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
         if change is None:
-            return Edit(read, send)
-        at_least = ""
-        for attempt in range(1, EDIT_ATTEMPTS + 1):
-            document = read(at_least_version=at_least)
+            return Edit(partial(read, timeout=timeout), partial(send, timeout=timeout))
+        clock = self._clock
+        attempts = EditAttempts(clock.now() + seconds_of(timeout, self._timeout))
+        while True:
+            document = read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
             policies = copy_of(document)
             check_returned(change(policies), policies)
             try:
-                return send(document, policies)
+                return send(document, policies, timeout=attempts.left(clock.now()))
             except Conflict as conflict:
-                if attempt == EDIT_ATTEMPTS:
-                    raise
-                at_least = conflict.metadata.get("version", "")
-            self._connections.wait(EDIT_PAUSES.delay(attempt, self._clock.random()))
-        raise AssertionError("the last attempt returns or raises")
+                pause = attempts.after_conflict(conflict, clock.now(), clock.random())
+            self._connections.wait(pause)
 
     def update_many(
         self, changes: Iterable[Update | Deletion], /, *, max_in_flight: int = 1_000, timeout: float | None = None
@@ -252,7 +250,7 @@ class Client:
             options: the options of ``ChangeOptions``, such as ``scope`` and ``etag``.
 
         Raises:
-            Conflict: the document does not have the version ``etag``.
+            Conflict: the document, or its absence, does not have the version ``etag``.
             OutcomeUnknown: the deletion was sent, and no answer came, or the answer says that the outcome is not known.
         """
         request = delete_request(topic, **options)

@@ -7,7 +7,7 @@ names what differs: leaves of objects that both have, single entries of maps, li
 from __future__ import annotations
 
 from .documents import Document
-from .errors import Violation, invalid
+from .errors import Conflict, Violation, invalid
 from .masks import paths_between
 from .requests import update_request
 from .results import UpdateOutcome, UpdateResult
@@ -15,9 +15,9 @@ from .retries import RetryPolicy
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 
-EDIT_ATTEMPTS = 16
+_MOST_ATTEMPTS = 16
 """How often an edit is attempted at most, when another writer changes the document during each attempt."""
-EDIT_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
+_PAUSES = RetryPolicy(first_delay_seconds=0.01, longest_delay_seconds=0.5)
 """The pauses between these attempts: short at first, because the other writer's change is made already."""
 
 
@@ -40,7 +40,7 @@ def check_returned(returned: object, policies: TopicPolicies) -> None:
         InvalidArgument: the function returned other policies.
     """
     if isinstance(returned, TopicPolicies) and returned is not policies:
-        problem = "An edit changes the policies that it is given; those that it returned instead are not sent."
+        problem = "An edit changes the policies that it receives; the policies that it returned are not sent."
         raise invalid("RETURNED_POLICIES", Violation("change", "RETURNED_POLICIES", problem))
 
 
@@ -50,6 +50,34 @@ def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", 
     if not paths:
         return None
     return update_request(document.topic, edited, mask=paths, scope=document.scope, etag=document.version, actor=actor, reason=reason)
+
+
+class EditAttempts:
+    """Bounds the attempts of one edit, in number and in time."""
+
+    def __init__(self, deadline: float) -> None:
+        """``deadline``: when the edit's time is over, by the clock whose ``now`` the methods take."""
+        self._deadline = deadline
+        self._conflicts = 0
+        self.at_least = ""
+        """The version that the document of the next attempt must have reached; empty: any."""
+
+    def left(self, now: float) -> float:
+        """Returns how long the next call may take, in seconds."""
+        return max(self._deadline - now, 0.0)
+
+    def after_conflict(self, conflict: Conflict, now: float, chance: float) -> float:
+        """Returns how many seconds to wait before the next attempt, because another writer was faster.
+
+        Raises:
+            Conflict: the given one; there is no next attempt.
+        """
+        self._conflicts += 1
+        pause = _PAUSES.delay(self._conflicts, chance)
+        if self._conflicts == _MOST_ATTEMPTS or now + pause >= self._deadline:
+            raise conflict
+        self.at_least = conflict.metadata.get("version", "")
+        return pause
 
 
 def unchanged(document: Document) -> UpdateResult:

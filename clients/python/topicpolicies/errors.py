@@ -232,7 +232,7 @@ def client_closed() -> TopicPoliciesError:
 
 def connection_evicted() -> TopicPoliciesError:
     """Returns the error of a call that ended because the client closed its connection, to make room for another one."""
-    return TopicPoliciesError("The connection was closed, to make room for another leader's.", code=grpc.StatusCode.CANCELLED)
+    return TopicPoliciesError("The connection was closed to make room for a connection to another leader.", code=grpc.StatusCode.CANCELLED)
 
 
 def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:

@@ -61,11 +61,11 @@ def _segments(text: str) -> Iterator[str]:
         quoted, plain = match.groups()
         at = match.end()
         if at < len(text) and text[at] != ".":
-            raise PathError("MALFORMED_PATH", f"a backtick is unpaired or stands inside a segment, at character {at}")
+            raise PathError("MALFORMED_PATH", f"a backtick is unpaired or inside a segment, at character {at}")
         if quoted is not None:
             yield quoted.replace("``", "`")
         elif plain == WILDCARD:
-            raise PathError("WILDCARD_NOT_ALONE", '"*" names the whole document and stands alone; as a map key it needs backticks')
+            raise PathError("WILDCARD_NOT_ALONE", '"*" names the whole document and must stand alone; as a map key it needs backticks')
         elif plain:
             yield plain
         else:

@@ -20,4 +20,4 @@ def errors_as_invalid_argument() -> Iterator[None]:
         raise
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         reason = "WRONG_TYPE" if isinstance(error, (TypeError, AttributeError)) else "WRONG_VALUE"
-        raise invalid(reason, Violation("", reason, f"No message can be made of this: {error}.")) from error
+        raise invalid(reason, Violation("", reason, f"The values do not fit the message: {error}.")) from error

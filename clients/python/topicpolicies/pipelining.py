@@ -74,7 +74,7 @@ class Pipeline:
             InvalidArgument: ``max_in_flight`` is not a whole number from 1.
         """
         if not _is_count(max_in_flight):
-            problem = f"max_in_flight is a whole number from 1, not {max_in_flight!r}."
+            problem = f"max_in_flight must be a whole number from 1, not {max_in_flight!r}."
             raise invalid("OUT_OF_BOUNDS", Violation("max_in_flight", "OUT_OF_BOUNDS", problem))
         self._policy = policy
         self._routes = routes
@@ -158,10 +158,15 @@ class Pipeline:
             return None
         error: TopicPoliciesError | None = None
         made: UpdateResult | DeleteResult | None = None
-        if result.HasField("updated"):
+        kind = result.WhichOneof("result")
+        if kind == "updated" and change.HasField("update"):
             made = UpdateResult.of(result.updated)
-        elif result.HasField("deleted"):
+        elif kind == "deleted" and change.HasField("delete"):
             made = DeleteResult.of(result.deleted)
+        elif kind is None:
+            error = TopicPoliciesError("The service gave a result that this client does not know.", code=StatusCode.UNKNOWN)
+        elif kind != "error":
+            error = TopicPoliciesError("The service gave the result of another kind of change.", code=StatusCode.INTERNAL)
         else:
             error = from_status(result.error.code, result.error.message, result.error.details)
             if error.from_service and error.reason == NOT_LEADER and self._routes.follows_leaders:
@@ -238,7 +243,7 @@ def _request(sequence: int, change: object) -> service_pb2.PolicyChangeRequest:
         return service_pb2.PolicyChangeRequest(sequence=sequence, update=change.request())
     if isinstance(change, Deletion):
         return service_pb2.PolicyChangeRequest(sequence=sequence, delete=change.request())
-    problem = f"A change is an Update or a Deletion, not {change!r:.60}."
+    problem = f"A change must be an Update or a Deletion, not {change!r:.60}."
     raise invalid("WRONG_TYPE", Violation("changes", "WRONG_TYPE", problem))
 
 

@@ -175,7 +175,7 @@ def get_request(
         InvalidArgument: more than one of the last three arguments is given.
     """
     if sum((bool(at_least_version), as_of_time is not None, bool(as_of_version))) > 1:
-        problem = "Give one of at_least_version, as_of_time and as_of_version."
+        problem = "Give only one of at_least_version, as_of_time and as_of_version."
         raise invalid("CONTRADICTION", Violation("read_at", "CONTRADICTION", problem))
     request = service_pb2.GetPolicyRequest(topic=text(topic, "topic"), scopes=[scope.number for scope in members(scopes, Scope, "scope")])
     if at_least_version:

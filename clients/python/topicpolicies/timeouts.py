@@ -27,7 +27,7 @@ def seconds_of(timeout: float | None, default: float, field: str = "timeout") ->
     if timeout is None:
         return default
     if not _is_number(timeout):
-        raise invalid("WRONG_VALUE", Violation(field, "WRONG_VALUE", f"{field} is a number of seconds, not {timeout!r}."))
+        raise invalid("WRONG_VALUE", Violation(field, "WRONG_VALUE", f"{field} must be a number of seconds, not {timeout!r}."))
     return timeout
 
 

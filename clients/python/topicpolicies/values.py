@@ -83,10 +83,10 @@ def locate(descriptor: Descriptor, text: str) -> Target:
     at = 0
     while True:
         if current is None:
-            raise ValueProblem("UNKNOWN_PATH", f'The path "{text}" goes on below "{format_path(path[:at])}", which has no fields.')
+            raise ValueProblem("UNKNOWN_PATH", f'The path "{text}" continues below "{format_path(path[:at])}", which has no fields.')
         field = _named(current, path[at])
         if field is None:
-            raise ValueProblem("UNKNOWN_PATH", f'"{text}" names nothing: {no_field(current, path[at])}')
+            raise ValueProblem("UNKNOWN_PATH", f'"{text}" is not a path: {no_field(current, path[at])}')
         at += 1
         entry = False
         current = field.message_type
@@ -98,7 +98,7 @@ def locate(descriptor: Descriptor, text: str) -> Target:
                 entry = True
         elif field.is_repeated and at < len(path):
             raise ValueProblem(
-                "UNKNOWN_PATH", f'The path "{text}" goes into a list: only "{format_path(path[:at])}" as a whole can be named.'
+                "UNKNOWN_PATH", f'The path "{text}" leads into a list: only "{format_path(path[:at])}" as a whole can be named.'
             )
         if at == len(path):
             return Target(path, field, entry)
@@ -205,7 +205,7 @@ def _set(message: Message, field: FieldDescriptor, value: object, at: str) -> No
 
 def _set_entry(entries: Any, field: FieldDescriptor, key: object, value: object, at: str) -> None:
     if not isinstance(key, str):
-        raise ValueProblem("WRONG_TYPE", f"{at}: the keys of a map are strings, not {_shown(key)}.")
+        raise ValueProblem("WRONG_TYPE", f"{at}: the keys of a map must be strings, not {_shown(key)}.")
     if field.message_type is None:
         entries[key] = scalar(field, value, at)
         return
@@ -231,7 +231,7 @@ def scalar(field: FieldDescriptor, value: object, at: str) -> Any:
     elif kind in _INTEGERS and isinstance(value, int):
         least, most = _INTEGERS[kind]
         if not least <= value <= most:
-            raise ValueProblem("WRONG_VALUE", f"{at} is from {least} to {most}, not {value}.")
+            raise ValueProblem("WRONG_VALUE", f"{at} must be from {least} to {most}, not {value}.")
         return int(value)
     elif kind in _FLOATS and isinstance(value, (int, float)):
         return float(value)

@@ -9,7 +9,8 @@ The caller takes the events with ``next``, one at a time; ``token`` is the place
 The watch keeps one *token* for each namespace: the one that the caller gave, or that of the SYNCED bookmark that ends the snapshot. From
 then on it folds the position of every event into the token, so that a stream that breaks between two bookmarks is resumed where it broke.
 Before SYNCED there is no token: the order of a snapshot is not that of positions. So a snapshot that breaks off begins again, and the watch
-yields ``Reset`` first.
+yields ``Reset`` first. The mode ENTRIES has no snapshot, and its events come in the order of the log: there the watch takes the token of
+every bookmark.
 
 No event is yielded twice. After a resumption, events at or before the token that was sent are dropped; and at any time, a document that is
 not newer than the last one of its policy key since the last bookmark. (Older versions need not be remembered: no stream goes back behind a
@@ -60,7 +61,7 @@ class _NamespaceProgress:
     """The state of one namespace of a watch."""
 
     token: WatchToken | None = None
-    """The place of the watch; None: in or before the snapshot."""
+    """The place of the watch; None: in or before the snapshot, or in the mode ENTRIES before the first bookmark."""
     resumed: WatchToken | None = None
     """The token that the open stream was resumed from, until the stream has caught up."""
     delivered: bool = False
@@ -119,7 +120,7 @@ class WatchSession:
                 for name, progress in self._progress.items():
                     progress.delivered = True
                     progress.token = token.namespaces.get(name)
-                    progress.restart_reason = _NOT_COVERED
+                    progress.restart_reason = _NOT_COVERED if progress.token is None else _BROKEN_SNAPSHOT
         self._from_beginning = from_beginning
         self._policy = policy or WATCH_PAUSES
         self._patience = seconds_of(patience, math.inf, "patience")

@@ -36,7 +36,7 @@ struct Part {
     /// The keys that the current snapshot has sent so far; `None` outside a snapshot.
     fresh: Option<HashSet<Key>>,
     synced: bool,
-    state: Option<(NamespaceState, Option<ErrorReason>)>,
+    state: Option<(NamespaceState, String)>,
     /// When the last bookmark arrived, and how far its confirmed time lay behind the newest one.
     confirmed: Option<(Instant, Duration)>,
 }
@@ -90,8 +90,7 @@ impl Documents {
                 Vec::new()
             }
             Some(Content::Status(status)) => {
-                let reason = (status.reason() != ErrorReason::Unspecified).then(|| status.reason());
-                part.state = Some((status.state(), reason));
+                part.state = Some((status.state(), name_of(status.reason)));
                 Vec::new()
             }
             _ => Vec::new(),
@@ -115,9 +114,10 @@ impl Documents {
         self.parts.iter().filter(|(_, part)| part.synced).map(|(namespace, _)| namespace.as_str())
     }
 
-    /// The state that the service last reported for a namespace, and why. `None` if it reported none, as for a namespace that is ready.
-    pub fn state(&self, namespace: &str) -> Option<(NamespaceState, Option<ErrorReason>)> {
-        self.parts.get(namespace)?.state
+    /// The state that the service last reported for a namespace, and why: the name of a reason as errors have it, empty if there is none,
+    /// the number of one that this client does not know. `None` if it reported no state, as for a namespace that is ready.
+    pub fn state(&self, namespace: &str) -> Option<(NamespaceState, &str)> {
+        self.parts.get(namespace)?.state.as_ref().map(|(state, reason)| (*state, reason.as_str()))
     }
 
     /// How long ago the copy of a namespace was confirmed to be complete. `None` if it never was, or the namespace is not watched.
@@ -161,6 +161,14 @@ fn namespace_of(topic: &str) -> Option<&str> {
     let (_, local) = topic.split_once("://")?;
     let (end, _) = local.match_indices('/').nth(1)?;
     Some(&local[..end])
+}
+
+fn name_of(reason: i32) -> String {
+    match ErrorReason::try_from(reason) {
+        Ok(ErrorReason::Unspecified) => String::new(),
+        Ok(known) => known.as_str_name().trim_start_matches("ERROR_REASON_").into(),
+        Err(_) => reason.to_string(),
+    }
 }
 
 fn told(key: Key, before: Option<PolicyDocument>, after: Option<PolicyDocument>) -> Option<Told> {
@@ -215,7 +223,8 @@ impl Cache {
         self.read(|documents| documents.stalest(Instant::now()))
     }
 
-    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns.
+    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns. A listener that is
+    /// added by another one gets the changes of the next message.
     pub fn listen(&self, listener: impl Fn(&Told) + Send + 'static) {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
@@ -242,15 +251,23 @@ impl Cache {
 }
 
 impl Shared {
+    /// Calls the listeners without a lock, so that they can read the cache and add further listeners.
+    fn tell(&self, all: &[Told]) {
+        let lock = || self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = std::mem::take(&mut *lock());
+        all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+        let mut added = lock();
+        listeners.append(&mut added);
+        *added = listeners;
+    }
+
     async fn follow(self: Arc<Self>, client: Client, request: v1::WatchPoliciesRequest) {
         let mut watch = client.watch(request);
         loop {
             let error = match watch.next().await {
                 Ok(Some(message)) => {
                     let all = self.documents.lock().unwrap_or_else(PoisonError::into_inner).apply(&message, Instant::now());
-                    // Listeners are called without the lock on the documents, so that they can read the cache.
-                    let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+                    self.tell(&all);
                     None
                 }
                 Ok(None) => return,

@@ -14,7 +14,7 @@ use crate::{
     retry::{Attempts, Call, Next, Pauses},
     v1::{
         self, DeletePolicyRequest, DeletePolicyResponse, ErrorReason, PolicyChangeRequest, PolicyDocument, Scope, TopicPolicies,
-        UpdatePolicyRequest, UpdatePolicyResponse, policy_change_request::Change, policy_change_result,
+        UpdatePolicyRequest, UpdatePolicyResponse, get_policy_request::ReadAt, policy_change_request::Change, policy_change_result,
         topic_policies_service_client::TopicPoliciesServiceClient,
     },
 };
@@ -24,6 +24,8 @@ pub(crate) type Stub = TopicPoliciesServiceClient<Channel>;
 
 /// The number of changes in one batch of [`Client::update_many`].
 const BATCH: usize = 100;
+/// How many times the function of [`Client::edit`] runs if other writers are faster each time.
+const MOST_RUNS: usize = 16;
 /// The maximum size of an answer, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -77,19 +79,22 @@ impl Client {
     }
 
     /// Runs a function on a copy of a document, or on an empty one if there is none, and sends the difference. If another writer has
-    /// changed the document meanwhile, the function runs again on the new one. If there is no difference, nothing is sent.
+    /// changed the document meanwhile, the function runs again on the new one, up to 16 times in all; after that the error is
+    /// `ETAG_MISMATCH`. If there is no difference, nothing is sent. All of it takes no longer than one call may.
     pub async fn edit(&self, topic: &str, scope: Scope, edit: impl Fn(&mut TopicPolicies)) -> Result<UpdatePolicyResponse, Error> {
         let deadline = Instant::now() + self.timeout;
+        let in_time = || self.clone().with_timeout(deadline.saturating_duration_since(Instant::now()));
+        let (mut runs, mut pauses, mut read_at) = (0, Pauses::of_an_edit(), None);
         loop {
-            let document = self.get(topic, scope).await?;
+            let document = in_time().get_at(topic, scope, read_at).await?;
             let before = document.policies.clone().unwrap_or_default();
             let mut after = before.clone();
             edit(&mut after);
             let paths = mask::difference(&before, &after);
             if paths.is_empty() {
-                let previous_version = document.version.clone();
+                let (version, previous_version) = (document.version.clone(), document.version.clone());
                 let outcome = v1::UpdateOutcome::Unchanged.into();
-                return Ok(UpdatePolicyResponse { document: Some(document), previous_version, outcome, ..Default::default() });
+                return Ok(UpdatePolicyResponse { document: Some(document), version, previous_version, outcome, ..Default::default() });
             }
             let request = UpdatePolicyRequest {
                 topic: topic.into(),
@@ -99,10 +104,18 @@ impl Client {
                 etag: document.version,
                 ..Default::default()
             };
-            match self.update(request).await {
-                Err(Error::Failed(failure)) if failure.known_reason() == Some(ErrorReason::EtagMismatch) && Instant::now() < deadline => {}
+            let failure = match in_time().update(request).await {
+                Err(Error::Failed(failure)) if failure.known_reason() == Some(ErrorReason::EtagMismatch) => failure,
                 done => return done,
+            };
+            runs += 1;
+            let pause = pauses.after(&failure);
+            if runs == MOST_RUNS || Instant::now() + pause >= deadline {
+                return Err(Error::Failed(failure));
             }
+            // The server that answers reads may not have this version yet.
+            read_at = failure.metadata.get("version").cloned().map(ReadAt::AtLeastVersion);
+            sleep(pause).await;
         }
     }
 
@@ -123,7 +136,7 @@ impl Client {
         }
         let mut results = BTreeMap::new();
         let deadline = Instant::now() + self.timeout;
-        let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::default());
+        let (mut attempts, mut pauses) = (Attempts::new(Call::Change), Pauses::of_a_call());
         let failed = |attempts: Attempts, sequence: u64, failure: Failure| {
             let index = usize::try_from(sequence).unwrap_or(usize::MAX);
             let call = calls.get(index).copied().unwrap_or(Call::Change);
@@ -164,14 +177,8 @@ impl Client {
         let mut answers = self.stub().update_policies(tokio_stream::iter(batches)).await?.into_inner();
         while let Some(batch) = answers.message().await? {
             for one in batch.results {
-                let result = match one.result {
-                    Some(policy_change_result::Result::Updated(done)) => Ok(Changed::Updated(Box::new(done))),
-                    Some(policy_change_result::Result::Deleted(done)) => Ok(Changed::Deleted(Box::new(done))),
-                    Some(policy_change_result::Result::Error(error)) => Err(status_of(&error)),
-                    None => Err(Status::unknown("a result of a kind that this client does not know")),
-                };
-                if unsettled.remove(&one.sequence).is_some() {
-                    settle(one.sequence, result);
+                if let Some(change) = unsettled.remove(&one.sequence) {
+                    settle(one.sequence, result_of(&change, one.result));
                 }
             }
         }
@@ -180,7 +187,11 @@ impl Client {
 
     /// Reads one document. If there is none, `policies` is unset.
     pub async fn get(&self, topic: &str, scope: Scope) -> Result<PolicyDocument, Error> {
-        let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at: None };
+        self.get_at(topic, scope, None).await
+    }
+
+    async fn get_at(&self, topic: &str, scope: Scope, read_at: Option<ReadAt>) -> Result<PolicyDocument, Error> {
+        let request = v1::GetPolicyRequest { topic: topic.into(), scopes: vec![scope.into()], read_at };
         let documents = self.get_policy(request).await?;
         let nothing = || Error::Failed(Box::new(Failure::new(Code::Internal, "the answer has no document")));
         documents.into_iter().next().ok_or_else(nothing)
@@ -247,7 +258,7 @@ impl Client {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let deadline = Instant::now() + self.timeout;
-        let (mut attempts, mut pauses) = (Attempts::new(call), Pauses::default());
+        let (mut attempts, mut pauses) = (Attempts::new(call), Pauses::of_a_call());
         let mut leader = None;
         loop {
             let redirected = leader.is_some();
@@ -309,8 +320,36 @@ fn verdict(next: &Next, failure: Failure, request_id: &str) -> Error {
     }
 }
 
+/// Converts the result of one change of a stream.
+fn result_of(change: &Change, result: Option<policy_change_result::Result>) -> Result<Changed, Status> {
+    use policy_change_result::Result::{Deleted, Error, Updated};
+    match (result, change) {
+        (Some(Updated(done)), Change::Update(_)) => Ok(Changed::Updated(Box::new(done))),
+        (Some(Deleted(done)), Change::Delete(_)) => Ok(Changed::Deleted(Box::new(done))),
+        (Some(Error(error)), _) => Err(status_of(&error)),
+        (Some(Updated(_) | Deleted(_)), _) => Err(Status::internal("the result is that of another kind of change")),
+        (None, _) => Err(Status::unknown("the result is of a kind that this client does not know")),
+    }
+}
+
 /// Converts the error of one change of a stream to a status, with the details in the place where a call's status has them.
 fn status_of(error: &tonic_types::pb::Status) -> Status {
     use prost::Message as _;
     Status::with_details(error.code.into(), &error.message, error.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_of_another_kind_than_its_change_leaves_the_outcome_unknown() {
+        let update = Change::Update(UpdatePolicyRequest::default());
+        let updated = || Some(policy_change_result::Result::Updated(UpdatePolicyResponse::default()));
+        assert!(matches!(result_of(&update, updated()), Ok(Changed::Updated(_))));
+        for (change, result) in [(&Change::Delete(DeletePolicyRequest::default()), updated()), (&update, None)] {
+            let failure = Failure::from(&result_of(change, result).unwrap_err());
+            assert_eq!(Attempts::new(Call::Change).last(&failure), Next::OutcomeUnknown, "{failure}");
+        }
+    }
 }

@@ -120,29 +120,37 @@ fn forbids_watch(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::FailedPrecondition)
 }
 
-/// Growing pauses: the first is 0.1 s, each is twice the one before, at most 10 s; each is multiplied by a random factor from 0.5 to 1.
+/// Growing pauses: each is twice the one before, up to the longest one, and multiplied by a random factor from 0.5 to 1.
 #[derive(Debug)]
 pub struct Pauses {
     next: Duration,
-}
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self { next: Duration::from_millis(100) }
-    }
+    most: Duration,
 }
 
 impl Pauses {
-    const MOST: Duration = Duration::from_secs(10);
+    /// The pauses between the attempts of a call: 0.1 s to 5 s.
+    pub fn of_a_call() -> Self {
+        Self { next: Duration::from_millis(100), most: Duration::from_secs(5) }
+    }
+
+    /// The pauses between the streams of a watch: 0.1 s to 10 s.
+    pub fn of_a_watch() -> Self {
+        Self { most: Duration::from_secs(10), ..Self::of_a_call() }
+    }
+
+    /// The pauses between the runs of an edit: 0.01 s to 0.5 s, because the writer that was faster has already finished.
+    pub fn of_an_edit() -> Self {
+        Self { next: Duration::from_millis(10), most: Duration::from_millis(500) }
+    }
 
     /// The next pause. After a limit was reached it is a long one, unless the service says when to retry: then it is the usual one, added
     /// to that time.
     pub fn after(&mut self, failure: &Failure) -> Duration {
         if failure.code == Code::ResourceExhausted && !failure.passing_limit() {
-            self.next = Self::MOST;
+            self.next = self.most;
         }
         let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
-        self.next = (self.next * 2).min(Self::MOST);
+        self.next = (self.next * 2).min(self.most);
         pause + failure.retry_after.unwrap_or_default()
     }
 }

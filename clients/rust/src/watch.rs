@@ -8,7 +8,7 @@ use crate::{
     Client, Error, Failure,
     client::Stub,
     retry::{Attempts, Call, Next, Pauses},
-    v1::{self, BookmarkKind, WatchToken, watch_event::Content},
+    v1::{self, BookmarkKind, WatchMode, WatchToken, watch_event::Content},
 };
 
 /// The maximum number of positions of a token.
@@ -16,21 +16,30 @@ const MOST_POSITIONS: usize = 1024;
 
 /// The place of a watch, by namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(BTreeMap<String, WatchToken>);
+pub struct Tokens {
+    places: BTreeMap<String, WatchToken>,
+    /// Whether the mode is `ENTRIES`, in which there is no snapshot: every bookmark is a place to resume from.
+    entries: bool,
+}
 
 impl Tokens {
+    /// The places of a watch in this mode that resumes from these tokens.
+    pub fn new(mode: WatchMode, resume: BTreeMap<String, WatchToken>) -> Self {
+        Self { places: resume, entries: mode == WatchMode::Entries }
+    }
+
     /// The tokens to resume from. A namespace without a token starts over.
     pub fn resume(&self) -> &BTreeMap<String, WatchToken> {
-        &self.0
+        &self.places
     }
 
     /// Moves on past an event.
     pub fn fold(&mut self, event: &v1::WatchEvent) {
         let namespace = &event.namespace;
         match &event.content {
-            Some(Content::Reset(_)) => drop(self.0.remove(namespace)),
-            Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced || self.0.contains_key(namespace) => {
-                self.0.insert(namespace.clone(), bookmark.token.clone().unwrap_or_default());
+            Some(Content::Reset(_)) => drop(self.places.remove(namespace)),
+            Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced || self.is_place(namespace) => {
+                self.places.insert(namespace.clone(), bookmark.token.clone().unwrap_or_default());
             }
             Some(Content::Change(change)) => self.advance(namespace, change.partition, &change.position),
             Some(Content::Entry(entry)) => self.advance(namespace, entry.partition, &entry.position),
@@ -38,11 +47,16 @@ impl Tokens {
         }
     }
 
+    /// Whether a bookmark of a kind other than `SYNCED` is a place to resume from: not within a snapshot.
+    fn is_place(&self, namespace: &str) -> bool {
+        self.entries || self.places.contains_key(namespace)
+    }
+
     fn advance(&mut self, namespace: &str, partition: i32, position: &str) {
         let Ok(partition) = usize::try_from(partition) else {
             return;
         };
-        let Some(token) = self.0.get_mut(namespace) else { return };
+        let Some(token) = self.places.get_mut(namespace) else { return };
         if position.is_empty() || partition >= MOST_POSITIONS {
             return;
         }
@@ -80,8 +94,8 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) fn new(client: Client, request: v1::WatchPoliciesRequest) -> Self {
-        let tokens = Tokens(request.resume.clone().into_iter().collect());
-        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::default(), leader: None, ended: false }
+        let tokens = Tokens::new(request.mode(), request.resume.clone().into_iter().collect());
+        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::of_a_watch(), leader: None, ended: false }
     }
 
     /// The place of the watch, after the last message that was returned.
@@ -95,7 +109,7 @@ impl Watch {
             if let Some(event) = self.waiting.pop_front() {
                 self.tokens.fold(&event);
                 if is_synced(&event) {
-                    self.pauses = Pauses::default();
+                    self.pauses = Pauses::of_a_watch();
                 }
                 return Ok(Some(Message::Event(Box::new(event))));
             }
@@ -103,7 +117,7 @@ impl Watch {
                 match self.open().await {
                     Ok(stream) => {
                         self.stream = Some(stream);
-                        return Ok(Some(Message::Connected(self.tokens.0.clone())));
+                        return Ok(Some(Message::Connected(self.tokens.resume().clone())));
                     }
                     Err(status) => self.lost(&status).await?,
                 }
@@ -121,7 +135,7 @@ impl Watch {
 
     async fn open(&mut self) -> Result<Streaming<v1::WatchPoliciesResponse>, Status> {
         let mut request = self.request.clone();
-        request.resume = self.tokens.0.clone().into_iter().collect();
+        request.resume = self.tokens.resume().clone().into_iter().collect();
         let mut stub: Stub = match self.leader.take() {
             Some(leader) => self.client.stub_at(&leader)?,
             None => self.client.stub(),

@@ -2,14 +2,24 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::{cases, message, number, texts, vectors};
 use serde_json::Value;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
-    sync::broadcast,
+    runtime::Handle,
+    sync::{broadcast, mpsc},
+    task::block_in_place,
     time::{sleep, timeout},
 };
 use topicpolicies_client_example::{
@@ -100,6 +110,42 @@ async fn an_edit_runs_again_when_somebody_else_was_faster() {
     assert_eq!(client.get(&topic, Scope::Local).await.unwrap().policies, producers(5));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_is_too_late_every_time_is_a_conflict_after_a_bounded_number_of_pauses() {
+    let (client, topic, runs, begun) = (client(), format!("{}/a", namespace()), AtomicUsize::new(0), Instant::now());
+    let late = |policies: &mut TopicPolicies| {
+        policies.max_consumer_per_topic = Some(1);
+        let faster = update(&topic, runs.fetch_add(1, Ordering::Relaxed) as i32);
+        block_in_place(|| Handle::current().block_on(client.update(faster))).unwrap();
+    };
+    let error = client.edit(&topic, Scope::Local, late).await.unwrap_err();
+    assert_eq!((error.failure().reason.as_str(), runs.into_inner()), ("ETAG_MISMATCH", 16), "{error}");
+    assert!(begun.elapsed() > Duration::from_secs(2), "the pauses between the runs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_takes_no_longer_than_a_call_may() {
+    let (proxy, topic, begun) = (Proxy::start().await, format!("{}/a", namespace()), Instant::now());
+    let client = Client::new(&proxy.address).unwrap().with_timeout(Duration::from_secs(3));
+    let slow = |policies: &mut TopicPolicies| {
+        policies.max_producer_per_topic = Some(1);
+        proxy.stall();
+        block_in_place(|| thread::sleep(Duration::from_secs(2)));
+    };
+    let error = client.edit(&topic, Scope::Local, slow).await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_millis(4500), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn an_edit_that_changes_nothing_has_the_version_of_the_document() {
+    let (client, topic) = (client(), format!("{}/a", namespace()));
+    let made = client.update(update(&topic, 1)).await.unwrap();
+    let unchanged = client.edit(&topic, Scope::Local, |_| {}).await.unwrap();
+    assert_eq!((unchanged.outcome(), &unchanged.version), (UpdateOutcome::Unchanged, &made.version));
+    assert_eq!(unchanged.previous_version, made.version);
+}
+
 #[tokio::test]
 async fn a_document_is_deleted_and_read_as_it_was() {
     let (client, topic) = (client(), format!("{}/a", namespace()));
@@ -109,6 +155,29 @@ async fn a_document_is_deleted_and_read_as_it_was() {
     let scopes = vec![Scope::Local.into()];
     let then = client.get_policy(GetPolicyRequest { topic, scopes, read_at: Some(ReadAt::AsOfVersion(first)) }).await.unwrap();
     assert_eq!(then[0].policies, producers(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_may_add_another_one_which_gets_the_changes_from_then_on() {
+    let (client, topic) = (client(), format!("{}/a", namespace()));
+    let cache = Arc::new(client.cache([topic.rsplit_once('/').unwrap().0]));
+    timeout(PATIENCE, cache.synced()).await.unwrap().unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let weak = Arc::downgrade(&cache);
+    let first = AtomicBool::new(true);
+    cache.listen(move |change| {
+        drop(tell.send(("first", change.after.clone().unwrap().policies)));
+        if first.swap(false, Ordering::Relaxed) {
+            let tell = tell.clone();
+            weak.upgrade().unwrap().listen(move |change| drop(tell.send(("second", change.after.clone().unwrap().policies))));
+        }
+    });
+    for (count, listeners) in [(1, vec!["first"]), (2, vec!["first", "second"])] {
+        client.update(update(&topic, count)).await.unwrap();
+        for listener in listeners {
+            assert_eq!(timeout(PATIENCE, told.recv()).await.unwrap().unwrap(), (listener, producers(count)));
+        }
+    }
 }
 
 #[tokio::test]
@@ -204,10 +273,11 @@ fn field(content: Content) -> Option<Option<i32>> {
     }
 }
 
-/// A proxy between a client and the server that can break their connections.
+/// A proxy between a client and the server that can break their connections, or hold back everything that comes over them.
 struct Proxy {
     address: String,
     cut: broadcast::Sender<()>,
+    stall: broadcast::Sender<()>,
 }
 
 impl Proxy {
@@ -215,23 +285,29 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (cut, _) = broadcast::channel(1);
-        let cuts = cut.clone();
+        let (stall, _) = broadcast::channel(1);
+        let (cuts, stalls) = (cut.clone(), stall.clone());
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
-                let mut cuts = cuts.subscribe();
+                let (mut cuts, mut stalls) = (cuts.subscribe(), stalls.subscribe());
                 tokio::spawn(async move {
                     let mut far = TcpStream::connect(common::address()).await.unwrap();
                     tokio::select! {
                         _ = copy_bidirectional(&mut near, &mut far) => {}
                         _ = cuts.recv() => {}
+                        _ = stalls.recv() => pending().await,
                     }
                 });
             }
         });
-        Self { address, cut }
+        Self { address, cut, stall }
     }
 
     fn cut(&self) {
         drop(self.cut.send(()));
+    }
+
+    fn stall(&self) {
+        drop(self.stall.send(()));
     }
 }

@@ -14,7 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use topicpolicies_client_example::{
     Documents, Failure, Message, Tokens, full_name, mask,
     retry::{Attempts, Call, Next, Pauses},
-    v1::{PolicyDocument, Scope, WatchPoliciesResponse, WatchToken},
+    v1::{PolicyDocument, Scope, WatchMode, WatchPoliciesResponse, WatchToken, watch_event::Content},
 };
 
 #[test]
@@ -109,14 +109,14 @@ fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
     details.set_error_info("PRINCIPAL_LIMIT", "topicpolicies", HashMap::<String, String>::new());
     let passing = refusal(details);
     assert_eq!((passing.retry_after, passing.reason.as_str()), (Some(room), "PRINCIPAL_LIMIT"));
-    let mut pauses = Pauses::default();
+    let mut pauses = Pauses::of_a_call();
     for usual in [100, 200, 400].map(Duration::from_millis) {
         let pause = pauses.after(&passing);
         assert!(pause >= room + usual / 2 && pause <= room + usual, "{pause:?}");
     }
     let lasting = refusal(ErrorDetails::with_error_info("TOO_MANY_UPDATES", "topicpolicies", HashMap::<String, String>::new()));
     assert_eq!(lasting.retry_after, None);
-    assert!(Pauses::default().after(&lasting) >= Duration::from_secs(5));
+    assert!(Pauses::of_a_watch().after(&lasting) >= Duration::from_secs(5));
     for call in [Call::Read, Call::Change] {
         assert_eq!(Attempts::new(call).next(&passing), Next::Repeat);
         assert_eq!(Attempts::new(call).last(&passing), Next::GiveUp, "nothing was done");
@@ -125,9 +125,21 @@ fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
 }
 
 #[test]
+fn pauses_of_calls_and_of_watches_have_the_bounds_that_the_pages_name() {
+    let broken = Failure::new(Code::Unavailable, "broken");
+    for (mut pauses, most) in [(Pauses::of_a_call(), Duration::from_secs(5)), (Pauses::of_a_watch(), Duration::from_secs(10))] {
+        let first = pauses.after(&broken);
+        assert!(first >= Duration::from_millis(50) && first <= Duration::from_millis(100), "{first:?}");
+        let last = (0..20).map(|_| pauses.after(&broken)).last().unwrap();
+        assert!(last >= most / 2 && last <= most, "{last:?} of {most:?}");
+    }
+}
+
+#[test]
 fn watches() {
     for (name, case) in cases(&vectors("watch.json")) {
-        let mut watch = Watching::new(texts(&case["namespaces"]));
+        let mode = case.get("mode").map_or(WatchMode::Latest, |mode| WatchMode::from_str_name(mode.as_str().unwrap()).unwrap());
+        let mut watch = Watching::new(texts(&case["namespaces"]), mode);
         for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
             watch.step(step, &format!("{name}, step {number}"));
         }
@@ -139,14 +151,16 @@ struct Watching {
     tokens: Tokens,
     documents: Documents,
     told: Vec<Value>,
+    entries: Vec<String>,
     begin: Instant,
     now: Instant,
 }
 
 impl Watching {
-    fn new(namespaces: Vec<String>) -> Self {
+    fn new(namespaces: Vec<String>, mode: WatchMode) -> Self {
         let begin = Instant::now();
-        Self { tokens: Tokens::default(), documents: Documents::new(namespaces), told: Vec::new(), begin, now: begin }
+        let (tokens, documents) = (Tokens::new(mode, BTreeMap::new()), Documents::new(namespaces));
+        Self { tokens, documents, told: Vec::new(), entries: Vec::new(), begin, now: begin }
     }
 
     fn step(&mut self, step: &Value, name: &str) {
@@ -161,6 +175,9 @@ impl Watching {
             let batch: WatchPoliciesResponse = message("WatchPoliciesResponse", &json!({ "events": events }));
             for event in batch.events {
                 self.tokens.fold(&event);
+                if let Some(Content::Entry(entry)) = &event.content {
+                    self.entries.push(entry.position.clone());
+                }
                 self.take(&Message::Event(Box::new(event)));
             }
         }
@@ -184,6 +201,7 @@ impl Watching {
                 assert_eq!(json!(all.collect::<BTreeMap<_, _>>()), *expected, "{name}");
             }
             "told" => assert_eq!(Value::Array(std::mem::take(&mut self.told)), *expected, "{name}"),
+            "entries" => assert_eq!(json!(std::mem::take(&mut self.entries)), *expected, "{name}"),
             "tokens" => assert_eq!(self.tokens.resume(), &tokens(expected), "{name}"),
             "synced" => assert_eq!(json!(self.documents.synced().collect::<Vec<_>>()), *expected, "{name}"),
             "states" => {
@@ -193,7 +211,7 @@ impl Watching {
                         continue;
                     };
                     let state = state.as_str_name().trim_start_matches("NAMESPACE_STATE_");
-                    let reason = reason.map(|reason| reason.as_str_name().trim_start_matches("ERROR_REASON_"));
+                    let reason = Some(reason).filter(|reason| !reason.is_empty());
                     assert_eq!(json!([state, reason]), *expected, "{name}");
                 }
             }

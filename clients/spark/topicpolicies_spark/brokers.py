@@ -193,7 +193,7 @@ class Brokers:
         try:
             return None if answer is None else read(answer)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            problem = f"The admin API of Pulsar answers GET {'/'.join(path)} in a form that is not known: {type(error).__name__} {error}."
+            problem = f"The admin API of Pulsar answers GET {'/'.join(path)} in an unknown form: {type(error).__name__} {error}."
             raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, problem) from error
 
 

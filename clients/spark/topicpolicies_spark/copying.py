@@ -102,7 +102,7 @@ class Copy(Iterator[HistoryEntry]):
                 case Status():
                     self._limit_wait(event)
                 case Reset():
-                    raise OutOfRange(f"The history is another one: {event.message}", code=StatusCode.OUT_OF_RANGE, reason=event.reason)
+                    raise OutOfRange(f"The history was replaced: {event.message}", code=StatusCode.OUT_OF_RANGE, reason=event.reason)
         raise StopIteration
 
     def _is_before_end(self, entry: HistoryEntry) -> bool:

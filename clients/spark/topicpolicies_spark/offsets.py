@@ -17,7 +17,7 @@ class DataLossError(Exception):
         """``names``: the names of the logs, as in offsets."""
         super().__init__(
             f"gone before they were read to where the batch ends: {', '.join(names)}. "
-            "With the option failOnDataLoss=false the query goes on without"
+            "With the option failOnDataLoss=false the query continues without"
         )
 
 

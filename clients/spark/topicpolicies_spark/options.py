@@ -91,32 +91,30 @@ def read_options(given: Mapping[str, str]) -> Options:
         OptionError: options are wrong; the message names everything that is wrong.
     """
     values = {name.lower(): value for name, value in given.items()}
-    problems = [f"there is no option {name}" for name in sorted(values.keys() - _KNOWN)]
+    problems = [f"{name} is not an option" for name in sorted(values.keys() - _KNOWN)]
     address = values.get("address", "")
     if address:
-        problems += ["namespaces is needed, or adminUrl to ask which there are"] * (
-            not values.get("namespaces") and not values.get("adminurl")
-        )
+        problems += ["namespaces is needed, or adminUrl to list them"] * (not values.get("namespaces") and not values.get("adminurl"))
     else:
         problems += [f"{name} is needed" for name in ("serviceUrl", "adminUrl") if not values.get(name.lower())]
     mode, start = values.get("mode", "all"), values.get("startingoffsets", "earliest")
     if mode not in _MODES:
-        problems.append(f"mode is one of {', '.join(_MODES)}, not {mode}")
+        problems.append(f"mode must be one of {', '.join(_MODES)}, not {mode}")
     if start not in _STARTS:
-        problems.append(f"startingOffsets is one of {', '.join(_STARTS)}, not {start}")
+        problems.append(f"startingOffsets must be one of {', '.join(_STARTS)}, not {start}")
     namespaces = _names(values.get("namespaces", ""))
-    problems += [f'"{name}" is no namespace: write tenant/namespace' for name in sorted(namespaces) if name.count("/") != 1]
+    problems += [f'"{name}" is not a namespace: write tenant/namespace' for name in sorted(namespaces) if name.count("/") != 1]
     times: dict[str, int | None] = {}
     for name in ("since", "until"):
         try:
             times[name] = time_of(values[name]) if name in values else None
         except ValueError:
-            problems.append(f"{name} is a time such as 2030-01-31T12:00:00Z, not {values[name]}")
+            problems.append(f"{name} must be a time such as 2030-01-31T12:00:00Z, not {values[name]}")
     rows = values.get("maxrowspertrigger")
     if rows is not None and not (rows.isascii() and rows.isdigit() and int(rows) > 0):
-        problems.append(f"maxRowsPerTrigger is a positive number, not {rows}")
+        problems.append(f"maxRowsPerTrigger must be a positive number, not {rows}")
     flags = {name: values.get(name.lower(), default).lower() for name, default in (("pushFilters", "false"), ("failOnDataLoss", "true"))}
-    problems += [f"{name} is true or false, not {flag}" for name, flag in flags.items() if flag not in ("true", "false")]
+    problems += [f"{name} must be true or false, not {flag}" for name, flag in flags.items() if flag not in ("true", "false")]
     if problems:
         raise OptionError("; ".join(problems))
     return Options(

@@ -154,7 +154,7 @@ def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted
                     since = time.monotonic()
                 quiet += 1
                 if time.monotonic() - since > _PATIENCE_SECONDS:
-                    raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not come")
+                    raise ReadStalled(f"{part.log.topic} was read up to {_entry(last)}; what follows up to {part.end} does not arrive")
                 # One more wait follows: messages may have been on their way while the broker answered.
                 sent = quiet >= _ASK_AFTER and brokers.all_sent(part.log, name, part.end)
                 continue
@@ -204,7 +204,7 @@ def _row(at: MessageId, message: Any, part: Range, codec_of: Any) -> Change | No
         return None
     version = inner.int_schema_version()
     codec = codec_of(version)
-    event, problem = None, f"its schema, version {version}, is none of policy events"
+    event, problem = None, f"its schema, version {version}, is not one of policy events"
     if codec is not None:
         event, problem = codec.read(message.partition_key(), None if inner.has_null_value() else message.data(), properties)
     return change_of(part.log.namespace, part.log.partition, at, message.publish_timestamp(), message.producer_name(), event, problem)

@@ -181,7 +181,7 @@ export class Pipeline {
     } else if (result.case === "deleted") return { kind: "deleted", change, index, result: deleteResult(result.value) };
     const error = result.case === undefined
       ? new TopicPoliciesError("The service gave a result that this client does not know.", { code: Code.UNKNOWN })
-      : new TopicPoliciesError("The service has answered another question.", { code: Code.INTERNAL });
+      : new TopicPoliciesError("The service returned the result of another kind of change.", { code: Code.INTERNAL });
     return { kind: "failed", change, index, requestId, error: outcome(each, error, true) };
   }
 

@@ -9,8 +9,8 @@ import { Freshness } from "./freshness.js";
 import { ErrorReason } from "./generated/topicpolicies/v1/errors_pb.js";
 import type { Scope } from "./generated/topicpolicies/v1/policies_pb.js";
 import {
-  BookmarkKind, NamespaceState, WatchPoliciesRequestSchema,
-  type Bookmark, type HistoryEntry, type NamespaceStatus, type PolicyChange, type WatchEvent as Message, type WatchMode,
+  BookmarkKind, NamespaceState, WatchMode, WatchPoliciesRequestSchema,
+  type Bookmark, type HistoryEntry, type NamespaceStatus, type PolicyChange, type WatchEvent as Message,
   type WatchPoliciesRequest, type WatchPoliciesResponse,
 } from "./generated/topicpolicies/v1/service_pb.js";
 import { dateOf, entryOf, gapOf, originOf } from "./history.js";
@@ -67,7 +67,8 @@ class Part {
   synced = false;
 
   /**
-   * @param token the place of the watch; undefined before `synced`, unless the watch was resumed
+   * @param token the place of the watch; undefined before `synced` (in the mode ENTRIES: before the first bookmark), unless the watch was
+   * resumed
    * @param uncovered whether the watch is resumed from a token that lacks this namespace, and its `reset` was not sent yet
    */
   constructor(public token?: WatchToken, public uncovered = false) {}
@@ -79,7 +80,7 @@ class Part {
  * The session keeps one token per namespace: the place of the watch. It begins as the token that was given, or as that of the SYNCED
  * bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where
  * it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, so a broken one is started over,
- * after a `reset`.
+ * after a `reset`. In the mode ENTRIES, where events come in the log's order and without a snapshot, the token of every bookmark is taken.
  */
 export class WatchSession {
   readonly #request: WatchPoliciesRequest;
@@ -191,7 +192,8 @@ export class WatchSession {
   #bookmark(namespace: string, part: Part, { kind, token: message, confirmedTime }: Bookmark): WatchEvent | undefined {
     const synced = kind === BookmarkKind.SYNCED;
     const lagMs = this.#freshness.lagMs(confirmedTime);
-    if (part.token === undefined && !synced) return undefined; // within a snapshot there is no place to resume from
+    const withinSnapshot = part.token === undefined && !synced && this.#request.mode !== WatchMode.ENTRIES;
+    if (withinSnapshot) return undefined; // within a snapshot there is no place to resume from
     const token = tokenOf(message);
     part.token = token;
     const told = { namespace, token, confirmedTime: dateOf(confirmedTime), lagMs };

@@ -199,6 +199,17 @@ test("edits at once are repeated on conflict and lose nothing", async (t) => {
   t.diagnostic(`${runs - editors * edits} conflicts`);
 });
 
+test("an edit that changes nothing has the previous document if that is requested", async () => {
+  const topic = "persistent://ts/unchanged/x";
+  const update = { includePrevious: true };
+  const { version } = await client.update(topic, { maxProducerPerTopic: 1 }, update);
+  const answered = await client.update(topic, { maxProducerPerTopic: 1 }, update);
+  const edited = await client.edit(topic, () => undefined, update);
+  assert.deepEqual([answered.previous?.version, edited.previous?.version], [version, version]);
+  assert.deepEqual([edited.outcome, edited.previous?.policies], [answered.outcome, answered.previous?.policies]);
+  assert.equal((await client.edit(topic, () => undefined)).previous, undefined);
+});
+
 test("an edit sends only what differs", async (t) => {
   const topic = "persistent://ts/differences/x";
   const unchanged = await client.edit(topic, () => undefined);

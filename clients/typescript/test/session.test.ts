@@ -9,12 +9,13 @@ import { NamespaceState, ResumeToken, Scope, UnavailableError, WatchMode, type W
 import { Copy } from "../src/copy.js";
 import { WatchSession } from "../src/session.js";
 import { tokenOf } from "../src/tokens.js";
-import { HistoryKind, WatchPoliciesResponseSchema, WatchTokenSchema, type WatchEvent as Message } from "../src/v1/index.js";
+import { HistoryKind, WatchPoliciesRequestSchema, WatchPoliciesResponseSchema, WatchTokenSchema, type WatchEvent as Message } from "../src/v1/index.js";
 import { readVectors } from "./sidecar.js";
 
 interface Expected {
   documents?: Record<string, string>;
   told?: [string, string | null, string | null][];
+  entries?: string[];
   tokens?: Record<string, JsonObject>;
   synced?: string[];
   states?: Record<string, [string, string | null] | null>;
@@ -22,7 +23,7 @@ interface Expected {
 }
 interface Step { connect?: Record<string, JsonObject>; receive?: JsonObject[]; at?: number; expect?: Expected }
 
-interface Vector { name: string; namespaces: string[]; steps: Step[] }
+interface Vector { name: string; namespaces: string[]; mode?: string; steps: Step[] }
 
 const vectors = readVectors("watch.json") as Vector[];
 
@@ -35,9 +36,10 @@ class Player {
   now = 0;
   streams = 0;
   told: [string, string | null, string | null][] = [];
+  entries: string[] = [];
 
-  constructor(namespaces: string[]) {
-    this.session = new WatchSession({ namespaces });
+  constructor(namespaces: string[], mode = "WATCH_MODE_LATEST") {
+    this.session = new WatchSession({ namespaces, mode: fromJson(WatchPoliciesRequestSchema, { mode }).mode });
     this.copy = new Copy(namespaces, ({ topic, scope, before, after }) => {
       this.told.push([`${topic} ${Scope[scope]}`, before?.version ?? null, after?.version ?? null]);
     });
@@ -54,12 +56,15 @@ class Player {
     }
     if (receive !== undefined) {
       const response = fromJson(WatchPoliciesResponseSchema, { events: receive });
-      for (const event of this.session.received(response, this.now)) this.copy.apply(event, this.now);
+      for (const event of this.session.received(response, this.now)) {
+        this.copy.apply(event, this.now);
+        if (event.kind === "entry") this.entries.push(event.entry.position);
+      }
     }
     if (expect !== undefined) this.check(expect);
   }
 
-  private check({ documents, told, tokens: places, synced, states, staleness }: Expected): void {
+  private check({ documents, told, entries, tokens: places, synced, states, staleness }: Expected): void {
     if (documents !== undefined) {
       const shown = this.copy.documents().map((each) => [`${each.topic} ${Scope[each.scope]}`, each.version]);
       assert.deepEqual(Object.fromEntries(shown), documents);
@@ -67,6 +72,10 @@ class Player {
     if (told !== undefined) {
       assert.deepEqual(this.told, told);
       this.told = [];
+    }
+    if (entries !== undefined) {
+      assert.deepEqual(this.entries, entries);
+      this.entries = [];
     }
     if (places !== undefined) assert.deepEqual(Object.fromEntries(this.session.token.namespaces), tokens(places));
     if (synced !== undefined) assert.deepEqual(this.copy.synced.sort(), synced);
@@ -86,10 +95,10 @@ function tokens(messages: Record<string, JsonObject>): Record<string, unknown> {
 }
 
 test("a watch is understood as in every language", async (t) => {
-  assert.ok(vectors.length > 35);
-  for (const { name, namespaces, steps } of vectors) {
+  assert.ok(vectors.length > 44);
+  for (const { name, namespaces, mode, steps } of vectors) {
     await t.test(name, () => {
-      const player = new Player(namespaces);
+      const player = new Player(namespaces, mode);
       for (const step of steps) player.play(step);
     });
   }

@@ -146,5 +146,5 @@ class Identification:
 def _bearer(authorization: str) -> str:
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != _SCHEME or not token.strip():
-        raise invalid("The metadata authorization has no token in it: it is Bearer TOKEN.")
+        raise invalid("The metadata authorization has no token: write Bearer TOKEN.")
     return token.strip()

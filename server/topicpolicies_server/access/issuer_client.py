@@ -55,7 +55,7 @@ class IssuerClient:
         except TimeoutError as error:
             raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
         except KeyUnusable as error:
-            raise Unanswered(f"its answer is no set of keys: {error}") from error
+            raise Unanswered(f"its answer is not a set of keys: {error}") from error
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -65,16 +65,16 @@ class IssuerClient:
         told = _object(await self._get(issuer.removesuffix("/") + _DISCOVERY))
         url = told.get("jwks_uri")
         if told.get("issuer") != issuer:
-            raise Unanswered("what it tells of itself names another issuer")
+            raise Unanswered("its discovery document names another issuer")
         if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
-            raise Unanswered("the place of its keys that it tells is not https")
+            raise Unanswered("the URL of its keys is not https")
         return url
 
     async def _get(self, url: str) -> bytes:
         try:
             async with self._http.stream("GET", url, headers={"accept": "application/json"}) as response:
                 if response.status_code != _FINE:
-                    raise Unanswered(f"it answers with the status {response.status_code}")
+                    raise Unanswered(f"it answers with status {response.status_code}")
                 body = bytearray()
                 async for piece in response.aiter_bytes():
                     body += piece
@@ -89,7 +89,7 @@ def _object(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise Unanswered("what it tells of itself is not JSON") from error
+        raise Unanswered("its discovery document is not JSON") from error
     if not isinstance(found, dict):
-        raise Unanswered("what it tells of itself is no object")
+        raise Unanswered("its discovery document is not an object")
     return found

@@ -148,19 +148,19 @@ class _Issuer:
     def refusal(self, moment: float) -> Exception:
         """Returns the error for a token whose key is not there."""
         if self.state(moment) in (State.NONE, State.OUT):
-            return unverifiable(f"The keys of {self.name} are not known ({self._problem or 'it was asked a moment ago'}): try again.")
-        return invalid(f"The token is signed with a key that {self.name} does not name.")
+            return unverifiable(f"The keys of {self.name} are not known ({self._problem or 'requested a moment ago'}): try again.")
+        return invalid(f"The token is signed with a key that {self.name} does not publish.")
 
     async def _ask(self) -> None:
         try:
             keys = await self._fetch(self.name)
         except Unanswered as error:
             if not self._problem:
-                _LOG.warning("the keys of %s can't be had (%s); it is asked again", self.name, error)
+                _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self.name, error)
             self._problem = str(error)
         else:
             if self._problem:
-                _LOG.info("the keys of %s are known again", self.name)
+                _LOG.info("the keys of %s were fetched again", self.name)
             self._problem = ""
             if keys != self._keys:
                 self.cache.clear()
@@ -247,12 +247,12 @@ class Issuers:
         """
         issuer = self._issuers.get(said.issuer)
         if issuer is None:
-            raise invalid("The token is of an issuer that is not taken here.")
+            raise invalid("The token is from an issuer that this server does not accept.")
         state, key = issuer.state(moment), issuer.key(said)
         may_ask = issuer.may_ask(moment)
         if may_ask and (key is None or state in (State.NONE, State.OLD, State.OUT)):
             if issuer.waiting >= MOST_WAITING:
-                raise unverifiable(f"{MOST_WAITING:,} calls wait for the keys of {issuer.name}, which is the most: try again.")
+                raise unverifiable(f"{MOST_WAITING:,} calls wait for the keys of {issuer.name}, which is the limit: try again.")
             return self._asked(issuer, token, said, issuer.ask(moment))
         if may_ask and state is State.AGING:
             issuer.ask(moment)
@@ -275,7 +275,7 @@ class Issuers:
         if expires_at == math.inf:
             raise invalid("The token does not say when it expires (exp).")
         if claims.get("iss") != issuer.name:
-            raise invalid("The token is of an issuer that is not taken here.")
+            raise invalid("The token is from an issuer that this server does not accept.")
         signed.check_audience(claims, "aud", self._rules.audiences)
         role = signed.role(claims, self._rules.role_claim)
         return issuer.cache.put(token, Caller(role, Way.OIDC, expires_at=expires_at, begins_at=begins_at))

@@ -61,7 +61,7 @@ def key_set(content: bytes) -> KeySet:
             else:
                 unnamed.append(key)
     if not named and not unnamed:
-        raise KeyUnusable("it has no public key that signs tokens")
+        raise KeyUnusable("it has no public key for signatures of tokens")
     return KeySet(named, tuple(unnamed))
 
 

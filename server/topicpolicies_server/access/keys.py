@@ -80,7 +80,7 @@ def several(content: bytes, read: Callable[[bytes], Key]) -> tuple[Key, ...]:
     else:
         parts = [content]
     if len(parts) > MOST_KEYS:
-        raise KeyUnusable(f"it has {len(parts)} keys, and {MOST_KEYS} are the most")
+        raise KeyUnusable(f"it has {len(parts)} keys, and at most {MOST_KEYS} are allowed")
     return tuple(map(read, parts))
 
 
@@ -92,12 +92,12 @@ def secret_key(content: bytes) -> Key:
     """
     secret = _unwrapped(content)
     if _MARK in secret:
-        raise KeyUnusable("it has a PEM key in it, which is no secret key")
+        raise KeyUnusable("it has a PEM key, which is not a secret key")
     least = len(secret.rstrip(b"\r\n"))  # the file may end with line ends, or these may be the last bytes of a key
     if _is_public(secret) or any(_is_public(secret[:end]) for end in range(least, min(len(secret), least + _OWN))):
-        raise KeyUnusable("it has a public key or a certificate in it, which is no secret key: whoever has seen it could sign")
+        raise KeyUnusable("it has a public key or a certificate, which is not a secret key: everyone who has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
-        raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key has {LEAST_SECRET_BYTES} at least")
+        raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key needs at least {LEAST_SECRET_BYTES}")
     return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
 
 
@@ -115,7 +115,7 @@ def public_key(content: bytes, algorithm: str) -> Key:
     try:
         loaded = load_pem_public_key(encoded) if _MARK in encoded else load_der_public_key(encoded)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise KeyUnusable("it has no public key in it, neither DER (X.509) nor PEM") from error
+        raise KeyUnusable("it has no public key, neither DER (X.509) nor PEM") from error
     key = of_public(loaded)
     if algorithm not in key.algorithms:
         raise KeyUnusable(f"its key is for {' or '.join(key.algorithms)}, not for {algorithm}")
@@ -130,7 +130,7 @@ def of_public(loaded: object) -> Key:
     """
     if isinstance(loaded, RSAPublicKey):
         if loaded.key_size < LEAST_RSA_BITS:
-            raise KeyUnusable(f"its RSA key has {loaded.key_size} bits, and {LEAST_RSA_BITS} is the least")
+            raise KeyUnusable(f"its RSA key has {loaded.key_size} bits, and at least {LEAST_RSA_BITS} are needed")
         return Key(loaded, _RSA)
     if isinstance(loaded, EllipticCurvePublicKey):
         algorithm = _CURVES.get(loaded.curve.name)
@@ -182,4 +182,4 @@ def _unwrapped(content: bytes) -> bytes:
     try:
         return base64.b64decode(b"".join(data.split()), validate=True)
     except binascii.Error as error:
-        raise KeyUnusable("what stands behind data:;base64, is not base64") from error
+        raise KeyUnusable("the text after data:;base64, is not base64") from error

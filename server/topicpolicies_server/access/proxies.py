@@ -37,15 +37,15 @@ def speaking(caller: Caller, original: str, proxies: frozenset[str]) -> Caller:
             raise PolicyError(
                 Kind.PERMISSION_DENIED,
                 Reason.NOT_A_PROXY,
-                f"{caller.principal} is no proxy, and calls for itself only: leave out the metadata {KEY}.",
+                f"{caller.principal} is not a proxy, so it may call only for itself: leave out the metadata {KEY}.",
             )
         return caller
     if not original:
-        raise _wrong(f"{caller.principal} is a proxy: it says in the metadata {KEY} for whom it calls.")
+        raise _wrong(f"{caller.principal} is a proxy: name the principal for which it calls in the metadata {KEY}.")
     if original in proxies:
-        raise _wrong(f"{caller.principal} is a proxy, and calls for no other proxy.")
+        raise _wrong(f"{caller.principal} is a proxy, and may not call for another proxy.")
     if not is_role(original):
-        raise _wrong(f"The metadata {KEY} names nobody: a principal has {MOST_ROLE} characters at most, all of which can be printed.")
+        raise _wrong(f"The metadata {KEY} is not a principal: write at most {MOST_ROLE} characters, all of them printable.")
     return caller._replace(speaks_for=original)
 
 

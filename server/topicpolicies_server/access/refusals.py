@@ -12,7 +12,7 @@ def missing(wanted: str) -> PolicyError:
     Args:
         wanted: the credentials that may be given.
     """
-    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server asks who calls: give {wanted}.")
+    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {wanted}.")
 
 
 def invalid(why: str) -> PolicyError:

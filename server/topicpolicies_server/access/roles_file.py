@@ -163,10 +163,10 @@ def parse(text: str) -> Contents:
     _known(document, ("superusers", "grants"), "", problems)
     superusers = _texts(document, "superusers", "", problems)
     if _EVERYBODY in superusers:
-        problems.append('superusers has "*", and would let everybody do everything: name the roles')
+        problems.append('superusers has "*", which would let every caller do everything: name the roles')
     grants = document.get("grants", [])
     if not isinstance(grants, list):
-        problems.append("grants is no list of tables: write [[grants]]")
+        problems.append("grants is not a list of tables: write [[grants]]")
         grants = []
     found = tuple(_grant(grant, f"grants[{index}]", problems) for index, grant in enumerate(grants))
     if problems:
@@ -176,7 +176,7 @@ def parse(text: str) -> Contents:
 
 def _grant(grant: object, place: str, problems: list[str]) -> Grant:
     if not isinstance(grant, dict):
-        problems.append(f"{place} is no table: write [[grants]]")
+        problems.append(f"{place} is not a table: write [[grants]]")
         return Grant(frozenset(), (), _NONE)
     _known(grant, Grant._fields, f"{place}.", problems)
     problems += [f"{place} has no {name}" for name in Grant._fields if name not in grant]
@@ -196,17 +196,17 @@ def _grant(grant: object, place: str, problems: list[str]) -> Grant:
 
 
 def _known(table: Mapping[str, Any], names: tuple[str, ...], before: str, problems: list[str]) -> None:
-    problems += [f"{before}{name} means nothing" for name in sorted(set(table) - set(names))]
+    problems += [f"{before}{name} is not a known key" for name in sorted(set(table) - set(names))]
 
 
 def _texts(table: Mapping[str, Any], name: str, before: str, problems: list[str]) -> list[str]:
     """Returns a list of texts of a table, none of them empty."""
     given = table.get(name, [])
     if not isinstance(given, list):
-        problems.append(f"{before}{name} is no list")
+        problems.append(f"{before}{name} is not a list")
         return []
     wrong = [index for index, each in enumerate(given) if not isinstance(each, str) or not each]
-    problems += [f"{before}{name}[{index}] is no text, or an empty one" for index in wrong]
+    problems += [f"{before}{name}[{index}] is not a text, or empty" for index in wrong]
     return [each for each in given if isinstance(each, str) and each]
 
 

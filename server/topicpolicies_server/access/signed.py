@@ -24,7 +24,7 @@ MOST_ROLE = 256
 """The most characters of a role."""
 _PARTS = 3
 _JWS = jwt.PyJWS()
-_UNREADABLE = "The token is no JSON Web Token that is signed."
+_UNREADABLE = "The token is not a signed JSON Web Token."
 
 
 class UnverifiedClaims(NamedTuple):
@@ -50,7 +50,7 @@ def read_unverified(token: str) -> UnverifiedClaims:
         raise invalid(_UNREADABLE)
     header, claims = _read(parts[0]), _read(parts[1])
     if "crit" in header or "b64" in header:
-        raise invalid("The token's header asks for something that is not understood here.")
+        raise invalid("The token's header requires an extension that this server does not know.")
     return UnverifiedClaims(_text(header.get("alg")), _text(header.get("kid")), _text(claims.get("iss")))
 
 
@@ -63,9 +63,9 @@ def verified(token: str, key: Key) -> dict[str, Any]:
     try:
         payload = _JWS.decode_complete(token, key.material, algorithms=list(key.algorithms))["payload"]
     except jwt.InvalidAlgorithmError as error:
-        raise invalid("The token is signed with an algorithm that is not taken here.") from error
+        raise invalid("The token is signed with an algorithm that this server does not accept.") from error
     except jwt.InvalidSignatureError as error:
-        raise invalid("The token's signature does not hold: it was signed with another key, or changed.") from error
+        raise invalid("The token's signature is invalid: the token was signed with another key, or changed.") from error
     except (jwt.PyJWTError, ValueError, TypeError) as error:
         raise invalid(_UNREADABLE) from error
     return _object(payload)
@@ -116,7 +116,7 @@ def check_audience(claims: Mapping[str, Any], claim: str, wanted: frozenset[str]
     said = claims.get(claim)
     audiences = said if isinstance(said, list) else [said]
     if not any(isinstance(each, str) and each in wanted for each in audiences):
-        raise invalid(f"The token was made for another audience: its claim {claim} does not name this service's.")
+        raise invalid(f"The token is for another audience: its claim {claim} does not name this service's.")
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:

@@ -97,7 +97,7 @@ class Checkpoints:
         self.failed = 0
         """How many checkpoints could not be written."""
         self._closed = False
-        self._moving = RestartedTask("moving checkpoints on", self._move_on)
+        self._moving = RestartedTask("writing checkpoints", self._move_on)
         self._moving.start()
 
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
@@ -114,11 +114,11 @@ class Checkpoints:
             async with asyncio.timeout(seconds):
                 return await self._loop.run_in_executor(self._readers, self._restore, namespace, context)
         except TimeoutError:
-            _log.warning("%s: its checkpoint did not come within %g s; its log is read from the beginning", namespace, seconds)
+            _log.warning("%s: its checkpoint could not be read within %g s; its log is read from the beginning", namespace, seconds)
         except ERRORS as error:
-            _log.warning("%s: its checkpoint is of no use, so its log is read from the beginning: %s", namespace, error)
+            _log.warning("%s: its checkpoint can't be used, so its log is read from the beginning: %s", namespace, error)
         except Exception:  # noqa: BLE001 (whatever it is, the log can be read without)
-            _log.exception("%s: its checkpoint is of no use, so its log is read from the beginning", namespace)
+            _log.exception("%s: its checkpoint can't be used, so its log is read from the beginning", namespace)
         return None
 
     def behind_seconds(self) -> float:
@@ -244,7 +244,7 @@ class Checkpoints:
             if self._loop.time() >= until:
                 break
             await asyncio.sleep(self._pace.looks_seconds)
-        raise sqlite3.OperationalError("the log's reader has not come to where the view stands")
+        raise sqlite3.OperationalError("the log's reader is behind the view")
 
     def _tell(self, namespace: str, error: BaseException) -> None:
         self._failures += 1
@@ -264,7 +264,7 @@ class Checkpoints:
         try:
             await self._on_writer(store.make_anew)
         except (*ERRORS, FileError) as failure:
-            _log.log(logging.WARNING if was_open else logging.DEBUG, "the checkpoints can't be made anew: %s", failure)
+            _log.log(logging.WARNING if was_open else logging.DEBUG, "the file of checkpoints can't be created anew: %s", failure)
 
     def _give_up(self) -> None:
         """Has the transaction rolled back behind the present step. Nothing waits for this: a disk may hold up that step for ever."""
@@ -273,7 +273,7 @@ class Checkpoints:
 
     def _tell_giving_up(self, given_up: Future[None]) -> None:
         if (error := given_up.exception()) is not None:
-            _log.error("a checkpoint in %s could not be given up: %s", self._store.path, error, exc_info=error)
+            _log.error("a checkpoint in %s could not be deleted: %s", self._store.path, error, exc_info=error)
 
     async def _on_writer(self, step: Callable[[], _T]) -> _T:
         """Runs a step on the writer's thread, behind those before. A caller that is cancelled does not wait for the step to end."""

@@ -39,7 +39,7 @@ class CheckpointHeader(NamedTuple):
     number: int
     """The number of the last change."""
     times: Mapping[int, int]
-    """The time of each partition by its events, in milliseconds since 1970 (``core/reading/lately``)."""
+    """The time of each partition by its events, in milliseconds since 1970 (``core/reading/recent_cells``)."""
     context: FoldContext
     """What the fold knew besides the log."""
     size: int
@@ -67,7 +67,7 @@ class CheckpointHeader(NamedTuple):
                 found[name] = {int(partition): value for partition, value in found[name].items()}
             return cls(**found, context=context)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Damaged(f"what a checkpoint holds for can't be read ({type(error).__name__})") from error
+            raise Damaged(f"the log and place of a checkpoint can't be read ({type(error).__name__})") from error
 
 
 _SERVER = Path(__file__).parents[1]

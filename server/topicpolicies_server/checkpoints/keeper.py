@@ -63,7 +63,7 @@ class KeptView(Protocol):
         """How many entries could not be read."""
 
     @property
-    def unfolds(self) -> bool:
+    def has_late_entries(self) -> bool:
         """Whether something that was read is not in the view yet."""
 
     @property
@@ -217,7 +217,7 @@ class Keeper:
             self._bound()
 
     def took_late(self, placed: Placed) -> None:
-        """Notes an event that was folded late, perhaps after events behind it in its partition (``core/reading/unfolded``)."""
+        """Notes an event that was folded late, perhaps after events behind it in its partition (``core/reading/lazy_view``)."""
         partition = placed.partition
         last, told = self._last.get(partition), self._events.get(partition, "")
         self.took((placed,))
@@ -245,7 +245,7 @@ class Keeper:
         """
         kept, place = self._kept, self.place
         assert self._copy is None, "resting"
-        if kept is None or place is None or not kept.trusted or kept.unfolds:
+        if kept is None or place is None or not kept.trusted or kept.has_late_entries:
             return None
         view, start, anew = kept.view, place.start, not self._base
         gone, view.gone = view.gone or {}, {}
@@ -319,8 +319,8 @@ class Keeper:
 
     def _take(self, name: str) -> None:
         assert self._kept is not None, "kept"
-        held = self._kept.view.held(name)
-        row = None if held is None else row_of(held)
+        cell = self._kept.view.key_cell(name)
+        row = None if cell is None else row_of(cell)
         self._copied.append((name, row))
         if row is not None:
             self._bytes += len(row.cell)

@@ -56,7 +56,7 @@ def restore(stored: Stored) -> Restored:
     header = stored.header
     try:
         view = View(header.context._replace(joining=False), header.complete)
-        view.go_on(stored.cells, number=header.number, forgotten=header.forgotten, times=header.times)
+        view.restore(stored.cells, number=header.number, forgotten=header.forgotten, times=header.times)
         rows = [(number, _remember(view, some)) for number, some in stored.requests]
     except (ValueError, TypeError, AttributeError) as error:
         raise Damaged(f"a checkpoint can't be read ({error})") from error
@@ -65,5 +65,5 @@ def restore(stored: Stored) -> Restored:
 
 def _remember(view: View, some: bytes) -> int:
     found = requests.from_bytes(some)
-    view.recent.go_on(found)
+    view.recent.restore(found)
     return len(found)

@@ -23,11 +23,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.reading.resumed import Helds
+from ..core.reading.restorable import KeyCells
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
-from .cells import helds_of
+from .cells import key_cells_of
 from .file import Counted, NamespaceRow, Row
 from .header import CheckpointHeader
 from .place import FileOwner, FilePlace
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
     header: CheckpointHeader
-    cells: Iterator[Helds]
+    cells: Iterator[KeyCells]
     """All keys, in the order of their names. Iterating raises ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
     """The numbers and contents of the rows of requests, the oldest first."""
@@ -85,7 +85,7 @@ class Store:
                 self._let_go()
                 if not self._place.is_replaceable:
                     raise
-                _log.warning("%s It is made anew.", error)
+                _log.warning("%s It is created anew.", error)
                 self._place.clear()
                 self._open()
         except BaseException:
@@ -163,7 +163,7 @@ class Store:
             file.forget(connection, name)
         found = file.namespace(connection, name)
         if base and (found is None or CheckpointHeader.from_text(found.about).id != base):
-            raise Overtaken(f"the checkpoint of {name} is another one")
+            raise Overtaken(f"the checkpoint of {name} was replaced")
         self._name = name
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
 
@@ -230,7 +230,7 @@ class Store:
     def _open(self) -> None:
         create_private(self.path)
         if self._place.owner() is FileOwner.FOREIGN:  # a journal that its predecessor left must not be written into it
-            raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is no file of checkpoints: name another file.")
+            raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is not a file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)
             file.prepare(self._connection, self.path)
@@ -256,7 +256,7 @@ class Store:
             self._connection = None
 
 
-def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[Helds]:
+def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[KeyCells]:
     rows = total = 0
     last = ""
     for page in file.cells(connection, row.id, PAGE):
@@ -268,7 +268,7 @@ def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iter
         last = names[-1]
         rows += len(page)
         total += sum(sums)
-        yield helds_of(names, kinds, cells)
+        yield key_cells_of(names, kinds, cells)
     if Counted(rows, total) != row.cells:
         raise Damaged(f"of {name} there are {rows} cells, where {row.cells.rows} others were written")
 

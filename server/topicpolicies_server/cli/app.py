@@ -54,7 +54,7 @@ class Application(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments, once the global options are moved before the command."""
-        rest = super().parse_args(ctx, hoist(args))
+        rest = super().parse_args(ctx, globals_first(args))
         check(ctx)
         return rest
 
@@ -67,7 +67,7 @@ class Application(TyperGroup):
         """Runs a command and exits. With ``--output json`` errors of usage are reported as JSON too."""
         given = sys.argv[1:] if args is None else args
         if not wants_json(given):
-            with writing(Output.TABLE), _telling_the_signal():
+            with writing(Output.TABLE), _exiting_by_signal():
                 return super().main(args, *rest, **extra)
         with writing(Output.JSON):
             try:
@@ -80,7 +80,7 @@ class Application(TyperGroup):
 
 
 @contextmanager
-def _telling_the_signal() -> Iterator[None]:
+def _exiting_by_signal() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
@@ -92,7 +92,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 """The base class of Typer's errors of usage, which Typer does not export."""
 
 
-def hoist(args: Sequence[str]) -> list[str]:
+def globals_first(args: Sequence[str]) -> list[str]:
     """Returns the arguments with the global options first; what follows ``--`` stays. A leading ``--version`` becomes ``version``."""
     first: list[str] = []
     others: list[str] = []
@@ -119,7 +119,7 @@ def hoist(args: Sequence[str]) -> list[str]:
 def wants_json(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the arguments, or else the environment, select JSON. If an argument is repeated, the last one counts."""
     wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
-    for option, value in pairwise([*hoist(args), ""]):
+    for option, value in pairwise([*globals_first(args), ""]):
         if option in ("--output", "-o"):
             wanted = value
         elif option.startswith(("--output=", "-o")):
@@ -151,27 +151,30 @@ def _default_actor() -> str:
 def options(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
     server: Annotated[
-        str, typer.Option("--server", "-s", envvar="TOPICPOLICIES_SERVER", metavar="ADDRESS", help="The server.")
+        str, typer.Option("--server", "-s", envvar="TOPICPOLICIES_SERVER", metavar="ADDRESS", help="The server's address.")
     ] = DEFAULT_TARGET,
     output: Annotated[
-        Output, typer.Option("--output", "-o", envvar="TOPICPOLICIES_OUTPUT", case_sensitive=False, help="For people or for programs.")
+        Output,
+        typer.Option(
+            "--output", "-o", envvar="TOPICPOLICIES_OUTPUT", case_sensitive=False, help="A table for people, or JSON for programs."
+        ),
     ] = Output.TABLE,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, repeats included.")
+        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, retries included.")
     ] = 30.0,
     actor: Annotated[
         str | None,
-        typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who asks for a change, for the log; by default your login name."),
+        typer.Option("--actor", envvar="TOPICPOLICIES_ACTOR", help="Who makes a change, for the log; by default your login name."),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is asked for, for the log.")] = "",
+    reason: Annotated[str, typer.Option("--reason", envvar="TOPICPOLICIES_REASON", help="Why a change is made, for the log.")] = "",
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read anew when it changes."
+            "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read again when it changes."
         ),
     ] = None,
     tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="With or without TLS; by default without on this machine, else with.")
+        bool | None, typer.Option("--tls/--no-tls", help="Use TLS or not; by default only for servers on other machines.")
     ] = None,
     tls_ca: Annotated[Path | None, typer.Option("--tls-ca", help="The authorities that are trusted, PEM.")] = None,
     tls_certificate: Annotated[

@@ -27,7 +27,7 @@ def check(context: Any) -> None:
     """
     for parameter in context.command.params:
         if not all(map(is_unicode, _texts(context.params.get(parameter.name)))):
-            raise typer.BadParameter("It has bytes that are not UTF-8.", ctx=context, param=parameter)
+            raise typer.BadParameter("The value has bytes that are not UTF-8.", ctx=context, param=parameter)
 
 
 def _texts(value: object) -> Iterable[str]:

@@ -83,12 +83,12 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     try:
         yield
     except TopicPoliciesError as error:
-        tell(error, output, server)
+        report(error, output, server)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
         if error.filename is None:  # an error of the output, which ``writing`` reports
             raise
-        tell_other("FILE", f"{error.filename}: {error.strerror}", output)
+        report_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
 
 
@@ -104,7 +104,7 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
     return told
 
 
-def tell(error: TopicPoliciesError, output: Output, server: str = "") -> None:
+def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     unknown = _UNRESOLVED in error.message
     if server and (error.never_sent or unknown):
@@ -125,16 +125,16 @@ def _unreached(told: str, server: str, *, unknown: bool) -> str:
     if _UNTRUSTED in told:
         return f"The server at {server} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."
     if _MISNAMED in told:
-        return f"The certificate of the server at {server} is for another name. Say --tls-server-name NAME where that is right."
+        return f"The certificate of the server at {server} is for another name. Say --tls-server-name NAME if that is intended."
     if _NO_TLS in told:
-        return f"The server at {server} speaks no TLS. Say --no-tls where the way to it is safe."
+        return f"The server at {server} does not use TLS. Say --no-tls if the network to it is safe."
     if any(words in told for words in _BROKEN_OFF):
-        return f"The server at {server} ends the connection before it says a word: it may want TLS (--tls), or it is no server of gRPC."
-    detail = "nobody knows this host" if unknown else told.rpartition("Failed to connect to remote host: ")[2]
+        return f"The server at {server} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
+    detail = "the host name can't be resolved" if unknown else told.rpartition("Failed to connect to remote host: ")[2]
     return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
 
 
-def tell_other(reason: str, message: str, output: Output) -> None:
+def report_other(reason: str, message: str, output: Output) -> None:
     """Reports an error that is not of the service on standard error."""
     if output is Output.JSON:
         typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)

@@ -59,7 +59,7 @@ def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise wrong(reason, Violation(f"{name}:{line}", reason, f"Byte 0x{content[error.start]:02x} here is not UTF-8.")) from None
+        raise wrong(reason, Violation(f"{name}:{line}", reason, f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
     return text
 
 

@@ -61,7 +61,7 @@ def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _heeding(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+def _deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
     """Calls ``first`` at the first interrupt of the body, which goes on. A second interrupt ends the body, in case it is stuck.
 
     Yields a function that returns whether there was an interrupt.
@@ -84,13 +84,13 @@ def _heeding(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def whole() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Defers an interrupt until the body is done. A second interrupt ends the body at once, in case it is stuck.
 
     Raises:
         KeyboardInterrupt: there was an interrupt.
     """
-    with _heeding(lambda: None) as asked:
+    with _deferring(lambda: None) as asked:
         yield
     if asked():
         raise KeyboardInterrupt
@@ -110,7 +110,7 @@ def winding_up() -> Iterator[Callable[[], bool]]:
 
     asked: Callable[[], bool] = lambda: False  # noqa: E731 (until there is one that tells)
     try:
-        with _heeding(limit) as asked:
+        with _deferring(limit) as asked:
             yield asked
     finally:
         if asked():

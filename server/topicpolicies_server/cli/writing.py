@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .exits import ExitCode, tell_other
+from .exits import ExitCode, report_other
 from .settings import Output
 
 
@@ -24,7 +24,7 @@ def writing(output: Output) -> Iterator[None]:
         if error.filename is not None:
             raise
         with suppress(OSError):
-            tell_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", output)
+            report_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", output)
         _give_up()
         sys.exit(ExitCode.ERROR)
 

@@ -56,7 +56,7 @@ class AdminSource:
         except LogError as error:
             if error.reason != Reason.PULSAR_ADMIN_REFUSED:
                 raise
-            problem = f"The brokers' limits and defaults can't be seen: give the sidecar a role that may ({error.message})"
+            problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
             return ClusterFacts(self._name, refused=problem)
         try:
             configuration = Configuration(settings)

@@ -229,7 +229,7 @@ class Admission:
             raise PolicyError(
                 Kind.FAILED_PRECONDITION,
                 Reason.TOPIC_POLICIES_OFF,
-                "The brokers have topic policies off: set topicLevelPoliciesEnabled=true there.",
+                "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
         if self._disabled(namespace, request.key.topic, around, topic):
             raise policies_disabled(request.key.topic)

@@ -261,5 +261,5 @@ class Cache(Generic[_Key, _Value]):
                 self._answers.drop(key)
             unforeseen = error is not None and not isinstance(error, PolicyError)
             if unforeseen and not self._failing:
-                _LOG.error("a question about %s failed (%r); it is asked again", key, error, exc_info=error)
+                _LOG.error("a request about %s failed (%r); it is repeated", key, error, exc_info=error)
             self._failing = unforeseen

@@ -112,7 +112,9 @@ class DisabledTopics:
                 await asyncio.gather(*(some() for _ in unknown[:_AT_ONCE]))
         except TimeoutError:
             late = [topic for topic in unknown if topic not in self._property_of]
-            _LOG.warning("%s: %d topics are told of before it is known whether their policies are disabled", self.namespace, len(late))
+            _LOG.warning(
+                "%s: watches are sent %d topics before it is known whether the topics' policies are disabled", self.namespace, len(late)
+            )
             for topic in late:
                 self._property_of[topic] = None
                 self._queue(self, topic, True)
@@ -136,7 +138,7 @@ class DisabledTopics:
         """Looks up the namespace, like ``look_up``."""
         try:
             self._set_namespace_disabled(
-                await self._attempt(self.namespace, self._admission.namespace_disabled(self.namespace), self._namespace_disabled)
+                await self._attempt(self.namespace, self._admission.newest_namespace_disabled(self.namespace), self._namespace_disabled)
             )
             if self._topics_with_properties is not None and asyncio.get_running_loop().time() >= self._list_at:
                 await self._list()
@@ -152,10 +154,10 @@ class DisabledTopics:
         """
         level = logging.DEBUG if of in self._failing else logging.ERROR
         about = of or "what is watched"
-        _LOG.log(level, "%s: whether policies of %s are disabled can't be told: %r", self.namespace, about, error, exc_info=error)
+        _LOG.log(level, "%s: it can't be found out whether policies of %s are disabled: %r", self.namespace, about, error, exc_info=error)
         self._failing.add(of)
         if self.problem is None:
-            problem = f"Whether topic policies of {self.namespace} are disabled can't be told, for a reason that this server's own log has."
+            problem = f"Whether topic policies of {self.namespace} are disabled is not known; this server's log has the reason."
             self.problem = PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
             self._wake()
 
@@ -172,7 +174,7 @@ class DisabledTopics:
         try:
             said = await answer
         except PolicyError as error:
-            _LOG.debug("%s: whether its policies are disabled can't be asked: %s", of, error.message)
+            _LOG.debug("%s: brokers do not answer whether its policies are disabled: %s", of, error.message)
             said = known
         self.succeeded(of)
         return said
@@ -183,7 +185,7 @@ class DisabledTopics:
         try:
             self._topics_with_properties = await self._admission.topics_with_properties(self.namespace)
         except PolicyError as error:
-            _LOG.debug("%s: its partitioned topics can't be asked for: %s", self.namespace, error.message)
+            _LOG.debug("%s: its partitioned topics can't be requested: %s", self.namespace, error.message)
         self._list_at = asyncio.get_running_loop().time() + self._admission.topic_seconds / 2
         if before is not None and self._topics_with_properties is not None:
             for topic in self._topics_with_properties - before:

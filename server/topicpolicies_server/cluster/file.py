@@ -116,10 +116,10 @@ def parse(text: str) -> _Contents:
     document = tomllib.loads(text)
     unknown = sorted(set(document) - {"cluster", "all_topics", *_TABLES})
     if unknown:
-        raise ValueError(f"it names {', '.join(unknown)}, which means nothing")
+        raise ValueError(f"it has unknown keys: {', '.join(unknown)}")
     for name in _TABLES:
         if not isinstance(document.get(name, {}), dict):
-            raise ValueError(f"{name} is no table")
+            raise ValueError(f"{name} is not a table")
     try:
         return _contents(document)
     except (TypeError, AttributeError, KeyError) as error:
@@ -129,7 +129,7 @@ def parse(text: str) -> _Contents:
 def _contents(document: Mapping[str, Any]) -> _Contents:
     name = document.get("cluster", "")
     if not isinstance(name, str):
-        raise ValueError("cluster is no text")
+        raise ValueError("cluster is not a text")
     configuration = Configuration(document["broker"]) if "broker" in document else None
     namespaces = {
         key: NamespaceFacts(namespace_level(policies, name), dict(policies.get("properties", {})))

@@ -128,12 +128,12 @@ class TopicLookups:
         try:
             listed = _Listed(asked, await self._list_all(namespace))
         except PolicyError as error:
-            _LOG.info("%s: its topics can't be listed, and are asked about one by one: %s", namespace, error.message)
+            _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
             listed = _Listed(self._now(), None)
         except (Exception, asyncio.CancelledError) as error:
             if asked_to_end(error):
                 raise
-            _LOG.exception("%s: listing its topics failed; they are asked about one by one", namespace)
+            _LOG.exception("%s: listing its topics failed, so each is requested alone", namespace)
             listed = _Listed(self._now(), None)
         self._listed.pop(namespace, None)
         self._listed[namespace] = listed

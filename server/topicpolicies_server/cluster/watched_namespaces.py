@@ -5,7 +5,7 @@ of the topic's namespace, and a snapshot; and tokens name the set (``DisabledTop
 was valid.
 
 Pulsar does not notify anyone when the property changes, so it is looked up again and again while its namespace is watched: as often as its
-facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together.
+facts are refreshed, but at most ``_PER_SECOND`` topics a second in all namespaces together, and at most as many namespaces, in turn.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class WatchedNamespaces:
         self._soon: deque[tuple[DisabledTopics, str]] = deque()
         self._later: deque[_Due] = deque()
         """Lookups in the order of their times: all wait equally long."""
+        self._next = 0
+        """The index of the namespace whose turn is next."""
         self._looking = RestartedTask("the looking for disabled topics", self._look, failed=self._failed)
 
     def join(self, namespace: str, watcher: object, wake: Callable[[], None]) -> DisabledTopics:
@@ -72,8 +74,10 @@ class WatchedNamespaces:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             watched = list(self._watched.values())
-            turn = [disabled.look_up_namespace() for disabled in watched]
-            most = len(turn) + int(_PER_SECOND * _TICK_SECONDS)
+            most = int(_PER_SECOND * _TICK_SECONDS)
+            first = self._next % len(watched) if watched else 0
+            turn = [disabled.look_up_namespace() for disabled in [*watched[first:], *watched[:first]][:most]]
+            self._next, most = first + most, len(turn) + most
             while len(turn) < most:
                 if self._soon:
                     disabled, topic = self._soon.popleft()

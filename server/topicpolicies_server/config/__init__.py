@@ -9,9 +9,9 @@ server listens on loopback only, and one that other machines can reach needs TLS
 - ``insecure``, ``exposed``: what is allowed but unsafe, and warned of
 - ``table``, ``declared``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: merges what flags, the environment and a file set into the values in force
-- ``settling``: values that follow from others; ``places``: the user's data folder
+- ``deriving``: values that follow from others; ``places``: the user's data folder
 - ``making``: makes the configuration from the values in force
-- ``telling``: shows options to people: values, a sample file, and the reference
+- ``rendering``: shows options to people: values, a sample file, and the reference
 """
 
 from .address import DEFAULT_LISTEN, DEFAULT_PORT, Address, parse_address

@@ -37,7 +37,7 @@ class TokenConfig:
         """Returns what is wrong, a sentence each."""
         found = []
         if (self.secret_key_file is None) is (self.public_key_file is None):
-            found.append("Tokens are verified with one key: say either --token-secret-key FILE or --token-public-key FILE.")
+            found.append("Tokens are verified with one key: give either --token-secret-key FILE or --token-public-key FILE.")
         for what, path in (("token secret key", self.secret_key_file), ("token public key", self.public_key_file)):
             found += [] if path is None else unreadable(what, path)
         if bool(self.audience_claim) is not bool(self.audience):
@@ -68,21 +68,23 @@ class OidcConfig:
         """Returns what is wrong, a sentence each."""
         found = []
         if not self.issuers:
-            found.append("Tokens of OpenID Connect need --oidc-issuers: whose they are.")
+            found.append("Tokens of OpenID Connect need --oidc-issuers: the issuers to accept.")
         if not self.audiences:
-            found.append("Tokens of OpenID Connect need --oidc-audiences: one made for another service must not be taken here.")
+            found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
         if len(self.issuers) > _MOST_ISSUERS:
-            found.append(f"{len(self.issuers)} issuers are too many: {_MOST_ISSUERS} is the most.")
+            found.append(f"{len(self.issuers)} issuers are too many: at most {_MOST_ISSUERS} are allowed.")
         if self.jwks_file is not None and self.jwks_url:
-            found.append("Say where the issuer's keys are: either --oidc-jwks-file or --oidc-jwks-url.")
+            found.append("Give either --oidc-jwks-file or --oidc-jwks-url, not both: one place of the issuer's keys.")
         if (self.jwks_file is not None or self.jwks_url) and len(self.issuers) > 1:
-            found.append("--oidc-jwks-file and --oidc-jwks-url are the keys of one issuer: several tell theirs themselves.")
+            found.append(
+                "--oidc-jwks-file and --oidc-jwks-url are for the keys of one issuer: without these options each issuer publishes its own."
+            )
         if not self.role_claim:
             found.append("--oidc-role-claim names the claim that has the role: it can't be empty.")
         if self.jwks_file is None:
-            found += [f'The issuer "{each}" can\'t be asked for its keys: {_WANTED}' for each in self.issuers if not is_private(each)]
+            found += [f'The issuer "{each}" can\'t be used to request keys: {_WANTED}' for each in self.issuers if not is_private(each)]
             if self.jwks_url and not is_private(self.jwks_url):
-                found.append(f'Keys can\'t be asked for at "{self.jwks_url}" (--oidc-jwks-url): {_WANTED}')
+                found.append(f'Keys can\'t be requested from "{self.jwks_url}" (--oidc-jwks-url): {_WANTED}')
         for what, path in (("OpenID Connect keys", self.jwks_file), ("OpenID Connect trust certificate", self.trust_certs_file)):
             found += [] if path is None else unreadable(what, path)
         return found
@@ -101,7 +103,7 @@ class AuthenticationConfig:
     leeway_seconds: float = 0.0
 
     @property
-    def asks(self) -> bool:
+    def enabled(self) -> bool:
         """Whether callers are authenticated."""
         return self.token is not None or self.oidc is not None or bool(self.certificate)
 
@@ -117,10 +119,10 @@ class AuthenticationConfig:
             found.append(f"A certificate has no {self.certificate}: --certificate-role is {', '.join(CERTIFICATE_ROLES)}.")
         if self.certificate and not mutual:
             found.append(
-                "Client certificates say who calls only where they are asked for: give --tls-client-ca, the authority that signs them."
+                "Client certificates authenticate callers only if they are requested: give --tls-client-ca, the authority that signs them."
             )
-        if self.proxy_roles and not self.asks:
-            found.append("--proxy-roles go with --authentication-providers: who is not asked is no proxy.")
+        if self.proxy_roles and not self.enabled:
+            found.append("--proxy-roles go with --authentication-providers: an unauthenticated caller can't be a proxy.")
         if not 0 <= self.leeway_seconds <= MOST_LEEWAY_SECONDS:
             found.append(f"Clocks may differ by {MOST_LEEWAY_SECONDS:g} s at most, not by {self.leeway_seconds:g} s.")
         return found

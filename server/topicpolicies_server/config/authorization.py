@@ -31,7 +31,7 @@ class AuthorizationConfig:
     """Whether every authenticated caller may do everything."""
 
     @property
-    def decided(self) -> bool:
+    def enabled(self) -> bool:
         """Whether there is authorization: by a file, or by brokers."""
         return self.file is not None or self.brokers
 
@@ -45,22 +45,26 @@ class AuthorizationConfig:
         """
         problems = unreadable("authorization", self.file) if self.file is not None else []
         if self.file is not None and self.brokers:
-            problems.append("Say who decides what callers may do: either --authorization FILE or --authorization-by-brokers, not both.")
-        if self.brokers and not isinstance(log, PulsarLogConfig):
-            problems.append("--authorization-by-brokers goes with --pulsar; beside the embedded log a file decides: --authorization FILE.")
-        if not self.brokers and (self.superuser_roles or self.namespace_roles_may_read):
-            problems.append("--superuser-roles and --namespace-roles-may-read go with --authorization-by-brokers; a file names its own.")
-        if self.decided and self.allow_authenticated:
-            problems.append("--allow-authenticated lets everybody do everything who has shown who he is: drop it where somebody decides.")
-        if self.decided and show_secrets:
             problems.append(
-                "--show-secrets shows them to everybody who may read: drop it where somebody decides, and grant the permission secrets."
+                "Give either --authorization FILE or --authorization-by-brokers, not both: one of them decides what callers may do."
             )
-        if self.decided and not authenticated:
-            problems.append("Somebody decides what callers may do, and nobody asks who they are: say --authentication-providers.")
-        if authenticated and not self.decided and not self.allow_authenticated:
+        if self.brokers and not isinstance(log, PulsarLogConfig):
+            problems.append("--authorization-by-brokers goes with --pulsar; with the embedded log give --authorization FILE.")
+        if not self.brokers and (self.superuser_roles or self.namespace_roles_may_read):
             problems.append(
-                "Callers show who they are, and nobody decides what they may do: say --authorization FILE, --authorization-by-brokers"
+                "--superuser-roles and --namespace-roles-may-read go with --authorization-by-brokers; a file names its own roles."
+            )
+        if self.enabled and self.allow_authenticated:
+            problems.append("--allow-authenticated lets every authenticated caller do everything: remove it, or the authorization.")
+        if self.enabled and show_secrets:
+            problems.append(
+                "--show-secrets shows secrets to every caller who may read: with authorization grant the permission secrets instead."
+            )
+        if self.enabled and not authenticated:
+            problems.append("Authorization needs authenticated callers: give --authentication-providers.")
+        if authenticated and not self.enabled and not self.allow_authenticated:
+            problems.append(
+                "Callers are authenticated, but nothing defines what they may do: give --authorization FILE, --authorization-by-brokers"
                 " beside Pulsar, or --allow-authenticated if each of them may do everything."
             )
         return problems

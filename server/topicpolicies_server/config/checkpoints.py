@@ -14,14 +14,14 @@ class CheckpointsConfig:
 
     path: Path
     """The SQLite file, which is created if there is none. It belongs to one server."""
-    make_folder: bool = False
-    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.make_folder``)."""
-    named_here: bool = False
+    create_parent: bool = False
+    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.create_parent``)."""
+    default_path: bool = False
     """Whether the path was not set, but follows from that of the log: a file that is found there is this server's own."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        return misplaced("checkpoint", self.path, make_folder=self.make_folder)
+        return misplaced("checkpoint", self.path, create_parent=self.create_parent)
 
 
 def checkpoints_beside(log: Path) -> Path:

@@ -29,7 +29,7 @@ def exposed(config: ServerConfig | GuardConfig) -> list[str]:
             continue
         readable, writable = _open_to_others(path)
         if secret and readable:
-            found.append(f'{option}: every user of this machine may read "{path}": whoever does can say that he is somebody else.')
+            found.append(f'{option}: every user of this machine may read "{path}", and impersonate others with it.')
         if writable:
             found.append(f'{option}: every user of this machine may write "{path}", or put another file in its place.')
     return found

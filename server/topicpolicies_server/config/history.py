@@ -18,12 +18,12 @@ class HistoryConfig:
     """The age in seconds beyond which an entry is dropped."""
     max_bytes: int = 1 << 30
     """How many bytes of the file may be in use; beyond them the entries that were recorded first are dropped."""
-    make_folder: bool = False
-    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.make_folder``)."""
+    create_parent: bool = False
+    """Whether the file's directory is made before the server starts (``EmbeddedLogConfig.create_parent``)."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        found = misplaced("history", self.path, make_folder=self.make_folder)
+        found = misplaced("history", self.path, create_parent=self.create_parent)
         if not 60 <= self.max_age_seconds <= 100 * 366 * 86_400:
             found.append(f"The history must keep entries for a minute at least, a hundred years at most, not {self.max_age_seconds:g} s.")
         if not 1 << 20 <= self.max_bytes <= 1 << 44:

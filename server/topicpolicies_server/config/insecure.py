@@ -14,7 +14,7 @@ def insecure(config: ServerConfig | GuardConfig) -> list[str]:
     """Returns a sentence for each such choice, and for each file that other users of the machine should not have access to."""
     found = _of_server(config) if isinstance(config, ServerConfig) else []
     if config.metrics_listen is not None and not config.metrics_listen.loopback:
-        found.append(f"metrics_listen: whoever reaches {config.metrics_listen} sees the metrics, without TLS.")
+        found.append(f"metrics_listen: everyone who can reach {config.metrics_listen} can read the metrics, without TLS.")
     return found + _towards_brokers(config.log) + exposed(config)
 
 
@@ -22,15 +22,17 @@ def _of_server(config: ServerConfig) -> list[str]:
     found = []
     if not config.listen.loopback:
         if config.tls is None:
-            found.append(f"insecure_listen: what is said on {config.listen} is not encrypted, secrets and tokens of callers included.")
-        if not config.authentication.asks and (config.tls is None or config.tls.client_ca_file is None):
-            found.append(f"insecure_listen: whoever reaches {config.listen} may change every policy, as nobody is asked who he is.")
+            found.append(f"insecure_listen: calls on {config.listen} are not encrypted, secrets and tokens of callers included.")
+        if not config.authentication.enabled and (config.tls is None or config.tls.client_ca_file is None):
+            found.append(
+                f"insecure_listen: everyone who can reach {config.listen} may change every policy, because callers are not authenticated."
+            )
     if config.authorization.allow_authenticated:
-        found.append("allow_authenticated: whoever has shown who he is may do everything.")
+        found.append("allow_authenticated: every authenticated caller may do everything.")
     if config.telemetry is not None and config.telemetry.in_the_clear:
         found.append(f"otlp_endpoint: what is sent to {config.telemetry.endpoint} is not encrypted, with names of topics.")
     if config.show_secrets:
-        found.append("show_secrets: whoever may read sees the object storages' credentials in offload policies.")
+        found.append("show_secrets: every caller who may read sees the object storages' credentials in offload policies.")
     return found
 
 
@@ -42,11 +44,11 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
         if _is_plain_to_others(url, plain):
             said = f"{token}policies with the credentials of object storages in them"
-            found.append(f"{option}: what is said with {without_credentials(url)} is not encrypted, for others to read and change: {said}.")
+            found.append(f"{option}: the connection to {without_credentials(url)} is not encrypted, so others can read and change {said}.")
     if log.oauth2 is not None and _is_plain_to_others(log.oauth2.issuer, "http"):
-        found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, for others to read.")
+        found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, so others can read them.")
     if not log.tls_validate_hostname:
-        found.append("pulsar_tls_validate_hostname: whoever has any certificate of a trusted authority can pass for a broker.")
+        found.append("pulsar_tls_validate_hostname: every owner of a certificate of a trusted authority can pass for a broker.")
     return found
 
 

@@ -24,85 +24,85 @@ class Limits:
     """Every limit of a server. The names include the units; ``bounds`` returns the bounds."""
 
     max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20, serving=True)
-    """Largest request that is accepted."""
+    """The largest request that is accepted."""
     max_concurrent_calls: int = _bounded(20_000, 16, 1_000_000, serving=True)
     """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
     max_watches: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
     max_health_watches: int = _bounded(1_000, 1, 1_000_000)
-    """Open watches of the health service; for another one the oldest of whoever has most of them ends with RESOURCE_EXHAUSTED, or it is
-    refused itself."""
+    """Open watches of the health service. Beyond them, the oldest watch of the caller with the most is ended with RESOURCE_EXHAUSTED, or
+    the new one is refused."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_stream: int = _bounded(256, 1, 65_536, serving=True)
-    """Unanswered requests of one UpdatePolicies stream; no more are read until some are answered."""
+    """Unanswered requests of one UpdatePolicies stream; no more are read until one of them is answered."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
-    """Updates of one policy key that are computed on each other before the first has its place in the log; the others wait in line."""
+    """Updates of one policy key that are computed on each other before the first one has its place in the log; further updates wait."""
     max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000, serving=True)
-    """Updates of one policy key that wait in line; beyond them RESOURCE_EXHAUSTED."""
+    """Updates of one policy key that wait for these; beyond them RESOURCE_EXHAUSTED."""
     max_in_flight_per_namespace: int = _bounded(10_000, 16, 1_000_000)
     """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
     max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
     """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
     max_calls_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
-    """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``). 0: no limit. Where nobody
-    is authenticated this and the next four hold for each address that calls come from."""
+    """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``). 0: no limit. If callers
+    are not authenticated, this limit and the next four apply to each address from which calls come."""
     max_streams_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Streams of changes that one principal has open; beyond them as above. 0: no limit."""
     max_watches_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Watches that one principal has open; beyond them as above. 0: no limit."""
     max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
-    """Changes that one principal may make in a second, those of a batch counted each. Beyond them single ones wait up to a second for their
-    turn, one after the other, and are refused as above if it is later; streams are read more slowly. 0: no limit."""
+    """Changes that one principal may make in a second; each change of a batch counts. Beyond them single changes wait for their turn, one
+    after the other, for up to a second; those that would wait longer are refused as above. Streams are read more slowly. 0: no limit."""
     max_in_flight_bytes_per_principal: int = _bounded(0, 0, 1 << 36, serving=True)
-    """Bytes of requests of one principal that were received and not answered; beyond them as above. 0: no limit."""
+    """Bytes of requests of one principal that were received and are not answered yet; beyond them as above. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
-    """How long the embedded log keeps events that newer ones of their keys supersede, so that interrupted watches find every change."""
+    """How long the embedded log keeps events that newer events of their keys supersede, so that interrupted watches miss no change."""
     max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)
-    """Such events of one namespace that the embedded log keeps, however young: all of them are read when it is loaded, which
-    ``load_timeout_seconds`` bounds."""
+    """Such events of one namespace that the embedded log keeps, however new. A load of the namespace reads all of them (see
+    ``load_timeout_seconds``)."""
     max_retained_bytes: int = _bounded(256 << 20, 1 << 20, 1 << 36, serving=True)
-    """Bytes of such events of one namespace, roughly. The newest event of each key is kept beyond these three."""
+    """Bytes of such events of one namespace, roughly. The newest event of each key is always kept, beyond these three limits."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
-    """Namespaces in memory. For another one the idlest is dropped; if all are used: RESOURCE_EXHAUSTED."""
+    """Namespaces in memory. For another one, the namespace that has been idle longest is dropped; if all are in use: RESOURCE_EXHAUSTED."""
     max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)
-    """Policy keys in memory, in all namespaces together, absent documents included. For more of them idle namespaces are dropped; if that
-    is not enough, loads and updates that would make a key are RESOURCE_EXHAUSTED. What others write to loaded namespaces is
-    taken all the same; that it is too much is told in the server's log, and by the metric ``topicpolicies_over_capacity``."""
+    """Policy keys in memory, in all namespaces together, absent documents included. Beyond them idle namespaces are dropped; if that is
+    not enough, loads and updates that would make a key are refused with RESOURCE_EXHAUSTED. What other writers add to loaded namespaces
+    is kept all the same; the server's log and the metric ``topicpolicies_over_capacity`` report it."""
     max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
     """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each key, and three for each byte
     of a serialized document. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
-    """Namespaces that are read at the same time; the others wait."""
+    """Namespaces that are loaded at the same time; the others wait."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
     """Changes that a watch in mode EVERY may fall behind before it is ended."""
     max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)
-    """Repairs that the server publishes in a second, in all namespaces together; the others wait their turn."""
+    """Repairs that the server publishes in a second, in all namespaces together; the others wait."""
     update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0, serving=True)
     """How long an update waits for its place in the log, unless its caller's deadline is sooner."""
     load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
-    """How long nothing may come of a namespace that is being read before that counts as failed and is tried again."""
+    """How long loading a namespace may make no progress before it counts as failed and is tried again."""
     join_patience_seconds: float = _bounded(1.0, 0.0, 120.0)
-    """How long a namespace that was read waits, before it answers and repairs, for those who have seen more of its latest changes than the
-    log still tells. It does not wait if the log tells all of the last half minute."""
+    """How long a namespace that has been read waits, before it answers and repairs, for sidecars that have seen more of its latest changes
+    than the log still has. It does not wait if the log still has every change of the last half minute."""
     load_retry_seconds: float = _bounded(30.0, 0.1, 600.0)
-    """The longest pause between two tries; the first is a hundredth of it."""
+    """The longest pause before loading a namespace is tried again; the first pause is a hundredth of it."""
     namespace_idle_seconds: float = _bounded(600.0, 1.0, 604_800.0)
-    """After this long without watches and requests a namespace is dropped from memory."""
+    """How long a namespace without watches and requests stays in memory."""
     bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0, serving=True)
-    """Time between two bookmarks of a watch that does not ask for another."""
+    """The time between two bookmarks of a watch that does not request another."""
     max_confirmations_per_second: float = _bounded(50.0, 1.0, 10_000.0, serving=True)
-    """Questions to brokers about where watched change logs end, in all namespaces together. Each is asked twice in a
-    ``bookmark_interval_seconds``, or, where that would be more, in turn: its bookmarks then confirm what was so longer ago."""
+    """Requests to brokers for the end of watched change logs, in all namespaces together. Each log is checked twice per
+    ``bookmark_interval_seconds``; if that exceeds this rate, less often, and its bookmarks confirm an older state."""
     log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
     """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``LOG_UNREACHABLE``)
     instead of waiting for it."""
     guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
-    """How often a guard looks for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
+    """The time between two searches of a guard for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
     max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)
-    """Questions of a guard to the brokers' admin API about which namespaces there are, in all tenants together."""
+    """Requests of a guard to the brokers' admin API for the list of namespaces, in all tenants together."""
     keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0, serving=True)
-    """After this long without traffic a connection is probed."""
+    """How long a connection may be without traffic before it is probed."""
     drain_seconds: float = _bounded(10.0, 0.0, 600.0, serving=True)
     """How long calls in progress may take to end when the server stops."""
 

@@ -27,12 +27,12 @@ class EmbeddedLogConfig:
     """The SQLite file, which is created if there is none. None: the log is in memory, and ends with the process."""
     cluster_file: Path | None = None
     """The file of facts about the cluster (``cluster/file``); None: no facts, and only rules that need none are checked."""
-    make_folder: bool = False
+    create_parent: bool = False
     """Whether the file's directory is made before the server starts: it is the user's data folder, because no path was set."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong with the files, a sentence each."""
-        found = [] if self.path is None else misplaced("embedded log", self.path, make_folder=self.make_folder)
+        found = [] if self.path is None else misplaced("embedded log", self.path, create_parent=self.create_parent)
         return found + (unreadable("cluster", self.cluster_file) if self.cluster_file is not None else [])
 
 
@@ -94,7 +94,9 @@ class PulsarLogConfig:
                     "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
                 )
         if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
-            found.append(f"The recalled entries are 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are held in memory.")
+            found.append(
+                f"The recalled entries must be from 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are kept in memory."
+            )
         return found
 
 

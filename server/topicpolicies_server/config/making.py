@@ -10,6 +10,7 @@ from .authentication import ALGORITHMS, PROVIDERS, AuthenticationConfig, OidcCon
 from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
+from .deriving import PULSAR_ACCESS, derive
 from .errors import ConfigError
 from .history import HistoryConfig
 from .limits import Limits
@@ -17,26 +18,25 @@ from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .oauth2 import OAuth2Config
 from .option import Value
 from .server import GuardConfig, LogFormat, LogLevel, ServerConfig, TlsConfig
-from .settling import PULSAR_ACCESS, settle
-from .sources import Gathered
+from .sources import OptionValues
 from .telemetry import TelemetryConfig
 
 _Config = TypeVar("_Config")
 
 
-def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConfig:
-    """Returns the configuration of a server. Completes ``found`` with the values that follow from others (``settling``).
+def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> ServerConfig:
+    """Returns the configuration of a server. Completes ``in_force`` with the values that follow from others (``deriving``).
 
     Raises:
         ConfigError: the configuration is wrong; the error has all problems.
     """
-    settle(found, environment)
-    values = _values(found)
-    log, wrong_log = _log(found, values)
+    derive(in_force, environment)
+    values = _values(in_force)
+    log, wrong_log = _log(in_force, values)
     tls, wrong_tls = _tls(values)
-    authentication, wrong_ways = _authentication(found, values)
+    authentication, wrong_ways = _authentication(in_force, values)
     return _made(
-        [*found.problems, *wrong_log, *wrong_tls, *wrong_ways],
+        [*in_force.problems, *wrong_log, *wrong_tls, *wrong_ways],
         lambda: ServerConfig(
             log=log,
             listen=values["listen"],
@@ -45,8 +45,8 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
             authentication=authentication,
             advertise=values["advertise"],
             limits=_limits(values),
-            history=_history(found, values),
-            checkpoints=_checkpoints(found, values),
+            history=_history(in_force, values),
+            checkpoints=_checkpoints(in_force, values),
             authorization=_authorization(values),
             show_secrets=values["show_secrets"],
             log_level=LogLevel(values["log_level"]),
@@ -63,15 +63,15 @@ def server_config(found: Gathered, environment: Mapping[str, str]) -> ServerConf
     )
 
 
-def guard_config(found: Gathered) -> GuardConfig:
+def guard_config(in_force: OptionValues) -> GuardConfig:
     """Returns the configuration of a guard without a server.
 
     Raises:
         ConfigError: the configuration is wrong; the error has all problems.
     """
-    values = _values(found)
+    values = _values(in_force)
     return _made(
-        found.problems,
+        in_force.problems,
         lambda: GuardConfig(
             log=_pulsar(values, Writer.SHARED),
             patterns=values["guard"],
@@ -95,9 +95,9 @@ def _made(problems: list[str], make: Callable[[], _Config]) -> _Config:
     return made
 
 
-def _values(found: Gathered) -> dict[str, Any]:
+def _values(in_force: OptionValues) -> dict[str, Any]:
     """Returns the values by name, without their types, which the table of options guarantees."""
-    values: dict[str, Value] = {name: setting.value for name, setting in found.settings.items()}
+    values: dict[str, Value] = {name: setting.value for name, setting in in_force.settings.items()}
     return values
 
 
@@ -105,15 +105,21 @@ def _limits(values: Mapping[str, Any]) -> Limits:
     return Limits(**{each.name: values[each.name] for each in dataclasses.fields(Limits)})
 
 
-def _log(found: Gathered, values: Mapping[str, Any]) -> tuple[LogConfig, list[str]]:
+def _log(in_force: OptionValues, values: Mapping[str, Any]) -> tuple[LogConfig, list[str]]:
     """Returns the configuration of the log, and the problems of options that contradict it."""
-    embedded = EmbeddedLogConfig(path=values["data"], cluster_file=values["cluster_file"], make_folder=not found.settings["data"].given)
+    embedded = EmbeddedLogConfig(
+        path=values["data"], cluster_file=values["cluster_file"], create_parent=not in_force.settings["data"].given
+    )
     if values["pulsar"] and values["data"] is not None:
         return EmbeddedLogConfig(path=None), [
-            "Say where the change log is: either --data FILE.db or --pulsar pulsar://HOST:PORT, not both."
+            "Give either --data FILE.db or --pulsar pulsar://HOST:PORT, not both: there is one change log."
         ]
     if values["pulsar"]:
-        wrong = [] if values["cluster_file"] is None else ["--cluster-file goes with --data: with --pulsar the brokers are asked."]
+        wrong = (
+            []
+            if values["cluster_file"] is None
+            else ["--cluster-file goes with --data: with --pulsar the facts about the cluster come from the brokers."]
+        )
         return _pulsar(values, Writer(values["writer"])), wrong
     if any(values[name] for name in PULSAR_ACCESS):
         return embedded, ["--admin-url and the options that begin with --pulsar- go with --pulsar."]
@@ -168,18 +174,18 @@ _OF_WAYS = {
 """The options that go with each provider of ``authentication_providers``."""
 
 
-def _authentication(found: Gathered, values: Mapping[str, Any]) -> tuple[AuthenticationConfig, list[str]]:
+def _authentication(in_force: OptionValues, values: Mapping[str, Any]) -> tuple[AuthenticationConfig, list[str]]:
     """Returns the configuration of authentication, and the problems of options that contradict it."""
     ways = values["authentication_providers"]
     wrong = [
-        f'"{each}" is no way to say who calls: --authentication-providers is {", ".join(PROVIDERS)}.'
+        f'"{each}" is not a way to authenticate callers: --authentication-providers is {", ".join(PROVIDERS)}.'
         for each in ways
         if each not in PROVIDERS
     ]
     for way, names in _OF_WAYS.items():
-        given = [found.settings[name].option.flag for name in names if found.settings[name].given]
+        given = [in_force.settings[name].option.flag for name in names if in_force.settings[name].given]
         if given and way not in ways:
-            wrong.append(f"{', '.join(given)} {'says' if len(given) == 1 else 'say'} nothing without --authentication-providers {way}.")
+            wrong.append(f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect without --authentication-providers {way}.")
     token = TokenConfig(
         secret_key_file=values["token_secret_key"],
         public_key_file=values["token_public_key"],
@@ -218,22 +224,24 @@ def _authorization(values: Mapping[str, Any]) -> AuthorizationConfig:
     )
 
 
-def _history(found: Gathered, values: Mapping[str, Any]) -> HistoryConfig | None:
+def _history(in_force: OptionValues, values: Mapping[str, Any]) -> HistoryConfig | None:
     if values["history"] is None or values["no_history"]:
         return None
     return HistoryConfig(
         path=values["history"],
         max_age_seconds=values["history_days"] * 86_400.0,
         max_bytes=values["history_megabytes"] << 20,
-        make_folder=not (found.settings["history"].given or found.settings["data"].given),
+        create_parent=not (in_force.settings["history"].given or in_force.settings["data"].given),
     )
 
 
-def _checkpoints(found: Gathered, values: Mapping[str, Any]) -> CheckpointsConfig | None:
+def _checkpoints(in_force: OptionValues, values: Mapping[str, Any]) -> CheckpointsConfig | None:
     if values["checkpoints"] is None or values["no_checkpoints"]:
         return None
-    given = found.settings["checkpoints"].given
-    return CheckpointsConfig(path=values["checkpoints"], make_folder=not (given or found.settings["data"].given), named_here=not given)
+    given = in_force.settings["checkpoints"].given
+    return CheckpointsConfig(
+        path=values["checkpoints"], create_parent=not (given or in_force.settings["data"].given), default_path=not given
+    )
 
 
 def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:

@@ -24,7 +24,7 @@ class OAuth2Config:
         """Returns what is wrong, a sentence each."""
         found = []
         if self.credentials_file is None:
-            found.append("Tokens for Pulsar are asked for with credentials: say --pulsar-oauth2-credentials FILE.json.")
+            found.append("Tokens for Pulsar are requested with credentials: give --pulsar-oauth2-credentials FILE.json.")
         else:
             found += unreadable("OAuth 2.0 credentials", self.credentials_file)
         try:

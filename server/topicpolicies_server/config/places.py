@@ -24,12 +24,12 @@ def data_folder(environment: Mapping[str, str], system: str = sys.platform) -> P
         local = environment.get("LOCALAPPDATA", "")
         if PureWindowsPath(local).is_absolute():
             return PureWindowsPath(local) / _NAME
-        raise ConfigError(("There is no LOCALAPPDATA to keep data in: say --data FILE.db.",))
+        raise ConfigError(("There is no LOCALAPPDATA to keep data in: give --data FILE.db.",))
     named = environment.get("XDG_DATA_HOME", "")
     if named.startswith("/"):
         return Path(named) / _NAME
     try:
         home = Path(environment["HOME"]) if environment.get("HOME", "").startswith("/") else Path.home()
     except RuntimeError:
-        raise ConfigError(("There is no home directory to keep data in: say --data FILE.db.",)) from None
+        raise ConfigError(("There is no home directory to keep data in: give --data FILE.db.",)) from None
     return home / ("Library/Application Support" if system == "darwin" else ".local/share") / _NAME

@@ -105,21 +105,21 @@ class ServerConfig:
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
         if self.guard and isinstance(self.log, EmbeddedLogConfig):
-            problems.append("Only namespaces of a Pulsar cluster can be guarded: nobody else writes the embedded log.")
+            problems.append("--guard goes with --pulsar: the embedded log has no other writers whose changes need repairs.")
         elif self.guard and isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE:
-            problems.append("Namespaces are guarded beside brokers that write them: --guard goes with --writer shared.")
+            problems.append("--guard goes with --writer shared: with an exclusive writer brokers write nothing that needs repairs.")
         if self.metrics_listen == self.listen and self.listen.port:
-            problems.append(f"Calls and metrics are both to be taken on {self.listen}: each has an address of its own.")
+            problems.append(f"Calls and metrics are both configured for {self.listen}: give each an address of its own.")
         if self.tls is not None:
             problems += self.tls.problems()
         problems += self._advertise_problems()
         if self.history is not None:
             problems += self.history.problems()
             if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
-                problems.append(f'The change log and the history are both "{self.history.path}": each has a file of its own.')
+                problems.append(f'The change log and the history are both "{self.history.path}": give each a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authentication.asks, show_secrets=self.show_secrets)
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         problems += self._checkpoints_problems() + self.call_record.problems()
         problems += self.telemetry.problems() if self.telemetry is not None else []
         if problems:
@@ -128,12 +128,12 @@ class ServerConfig:
     @property
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
-        return self.authentication.asks
+        return self.authentication.enabled
 
-    def folders_to_make(self) -> list[Path]:
+    def folders_to_create(self) -> list[Path]:
         """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
         places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
-        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.make_folder]
+        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.create_parent]
         return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
 
     def _listen_problems(self) -> list[str]:
@@ -143,14 +143,15 @@ class ServerConfig:
         reached = f"{self.listen} can be reached from other machines"
         if self.tls is None:
             problem = (
-                f"{reached}, and whoever reaches it may change every policy:"
-                " give the server TLS, or say --insecure-listen if something in front of it protects it."
+                f"{reached}, and every caller may change every policy:"
+                " give the server TLS, or give --insecure-listen if something in front of it protects it."
             )
             return [problem]
-        if self.tls.client_ca_file is None and not self.authentication.asks:
+        if self.tls.client_ca_file is None and not self.authentication.enabled:
             problem = (
-                f"{reached}, and nobody is asked who calls, so that everybody may change every policy: say --authentication-providers,"
-                " or --tls-client-ca to let in only clients with a certificate, or --insecure-listen if something in front of it asks."
+                f"{reached}, and callers are not authenticated, so every caller may change every policy: give"
+                " --authentication-providers, or --tls-client-ca to admit only clients with a certificate, or --insecure-listen if"
+                " something in front of it authenticates them."
             )
             return [problem]
         return []
@@ -161,7 +162,7 @@ class ServerConfig:
         path, problems = self.checkpoints.path, self.checkpoints.problems()
         for what, other in (("change log", self.log), ("history", self.history)):
             if isinstance(other, EmbeddedLogConfig | HistoryConfig) and other.path is not None and _same(other.path, path):
-                problems.append(f'The {what} and the checkpoints are both "{path}": each has a file of its own.')
+                problems.append(f'The {what} and the checkpoints are both "{path}": give each a file of its own.')
         return problems
 
     def _advertise_problems(self) -> list[str]:
@@ -172,10 +173,10 @@ class ServerConfig:
                 return list(error.problems)
             if address.path or address.port:
                 return []
-            return [f'"{self.advertise}" is no address for clients: name the port.']
+            return [f'"{self.advertise}" is not an address for clients: name the port.']
         exclusive = isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
         if exclusive and self.listen.unspecified:
-            return [f"Nobody can be told to go to {self.listen}: say --advertise HOST:PORT, where clients reach this server."]
+            return [f"Clients can't be sent to {self.listen}: give --advertise HOST:PORT, the address at which clients reach this server."]
         return []
 
 
@@ -203,7 +204,7 @@ class GuardConfig:
     def __post_init__(self) -> None:
         problems = self.log.problems() + self.limits.problems() + _guard_problems(self.patterns) + _metrics_problems(self.metrics_listen)
         if not self.patterns:
-            problems.append("Say which namespaces are to be guarded: tenant/namespace, with * for any characters.")
+            problems.append("Name the namespaces to guard: tenant/namespace, with * for any characters.")
         if problems:
             raise ConfigError(tuple(problems))
 
@@ -219,4 +220,4 @@ def _guard_problems(patterns: tuple[str, ...]) -> list[str]:
 
 
 def _metrics_problems(address: Address | None) -> list[str]:
-    return ["Metrics are shown over TCP only: write host:port."] if address is not None and address.path else []
+    return ["Metrics are served over TCP only: write host:port."] if address is not None and address.path else []

@@ -8,7 +8,7 @@
 | default | the table of options | |
 
 An unknown key of the file is refused. The environment is shared with others (an orchestrator adds variables of its own), so an unknown
-variable is refused only if its name is similar to an option's; the others are reported (``Gathered.ignored``).
+variable is refused only if its name is similar to an option's; the others are reported (``OptionValues.ignored``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Setting(NamedTuple):
 
 
 @dataclass(slots=True)
-class Gathered:
+class OptionValues:
     """The values in force, and what is wrong with the sources."""
 
     settings: dict[str, Setting] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Gathered:
         return self.settings[name].value
 
 
-def gather(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Gathered:
+def read_options(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> OptionValues:
     """Returns the values in force.
 
     Args:
@@ -88,63 +88,63 @@ def gather(flags: Mapping[str, object], environment: Mapping[str, str], file: Pa
         file: the file of options that a flag names; None: the environment may name one.
     """
     table = options()
-    found = Gathered({option.name: Setting(option, option.default, Source.DEFAULT, "") for option in table.values()})
+    in_force = OptionValues({option.name: Setting(option, option.default, Source.DEFAULT, "") for option in table.values()})
     named = environment.get(FILE_VARIABLE, "")
-    found.file = file or (Path(_placed(named)) if named else None)
-    if found.file is not None:
-        _read_file(found, found.file, table)
-    _read_environment(found, environment, table)
+    in_force.file = file or (Path(_placed(named)) if named else None)
+    if in_force.file is not None:
+        _read_file(in_force, in_force.file, table)
+    _read_environment(in_force, environment, table)
     for name, raw in flags.items():
         if raw is not None and raw not in ([], ()):
-            found.take(table[name], raw, Source.FLAG, "NAMESPACE..." if isinstance(raw, tuple) else table[name].flag)
-    return found
+            in_force.take(table[name], raw, Source.FLAG, "NAMESPACE..." if isinstance(raw, tuple) else table[name].flag)
+    return in_force
 
 
-def _read_file(found: Gathered, path: Path, table: Mapping[str, Option]) -> None:
+def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) -> None:
     try:
         content = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        found.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
+        in_force.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
     except UnicodeDecodeError:
-        found.problems.append(f'The configuration file "{path}" is not UTF-8.')
+        in_force.problems.append(f'The configuration file "{path}" is not UTF-8.')
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        found.problems.append(f'The configuration file "{path}" is not TOML: {str(error).removesuffix(".")}.')
+        in_force.problems.append(f'The configuration file "{path}" is not TOML: {str(error).removesuffix(".")}.')
     else:
         for key, raw in content.items():
-            _read_key(found, path, table, key, raw)
+            _read_key(in_force, path, table, key, raw)
 
 
-def _read_key(found: Gathered, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
+def _read_key(in_force: OptionValues, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
     option = table.get(key)
     if option is None and isinstance(raw, dict):
-        found.problems.append(f"{key!r} in {path} is a table: options stand at the top level of the file.")
+        in_force.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
     elif option is None:
         near = nearest(key, table)
-        hint = f"did you mean {near}?" if near else "topicpolicies config shows them all."
-        found.problems.append(f"{key!r} in {path} is no option: {hint}")
+        hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
+        in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
     elif option.kind is Kind.FILE and isinstance(raw, str) and raw:
-        found.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
+        in_force.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
     else:
-        found.take(option, raw, Source.FILE, str(path))
+        in_force.take(option, raw, Source.FILE, str(path))
 
 
-def _read_environment(found: Gathered, environment: Mapping[str, str], table: Mapping[str, Option]) -> None:
+def _read_environment(in_force: OptionValues, environment: Mapping[str, str], table: Mapping[str, Option]) -> None:
     ours = {option.variable: option for option in table.values()}
     for variable, raw in environment.items():
         if variable.startswith(PREFIX) and raw:
             option = ours.get(variable)
             if option is not None:
-                found.take(option, _placed(raw) if option.kind is Kind.FILE else raw, Source.ENVIRONMENT, variable)
+                in_force.take(option, _placed(raw) if option.kind is Kind.FILE else raw, Source.ENVIRONMENT, variable)
             elif variable not in (FILE_VARIABLE, *CLIENT_VARIABLES):
-                _judge_unknown(found, variable, table)
+                _judge_unknown(in_force, variable, table)
 
 
-def _judge_unknown(found: Gathered, variable: str, names: Iterable[str]) -> None:
+def _judge_unknown(in_force: OptionValues, variable: str, names: Iterable[str]) -> None:
     near = None if _ORCHESTRATORS.search(variable) else nearest(variable.removeprefix(PREFIX), names)
     if near is None:
-        found.ignored.append(variable)
+        in_force.ignored.append(variable)
     else:
-        found.problems.append(f"{variable} is no option: did you mean {PREFIX}{near.upper()}?")
+        in_force.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
 
 
 def _placed(text: str, folder: Path | None = None) -> str:

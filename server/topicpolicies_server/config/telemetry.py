@@ -28,9 +28,9 @@ class TelemetryConfig:
         except ValueError:
             where, wrong = urlsplit(""), True
         if wrong:
-            return [f'The collector is named by a URL, such as http://localhost:4318, not "{self.endpoint}" (--otlp-endpoint).']
+            return [f'The collector must be a URL, such as http://localhost:4318, not "{self.endpoint}" (--otlp-endpoint).']
         if where.username or where.password:
-            return ["The URL of the collector has no credentials in it: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
+            return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
         if not _is_installed():
             return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
         return []

@@ -90,7 +90,7 @@ def _parse_any(text: str, field: str) -> TopicName:
     elif domain not in _DOMAINS:
         problem = f'the domain "{domain}" is neither "persistent" nor "non-persistent"'
     elif len(parts) == 4 and all(parts):
-        problem = "four parts are a name of Pulsar's old form, with a cluster in it, which has no topic policies here"
+        problem = "four parts are a name of Pulsar's old form, with a cluster, which is not supported here"
     elif len(parts) != 3 or not all(parts):
         problem = "three parts are needed"
     elif not (_PART.fullmatch(parts[0]) and _PART.fullmatch(parts[1])):

@@ -49,18 +49,18 @@ def trace_context(parent: str, state: str = "") -> TraceContext:
     return TraceContext(known, valid_state(state) if state else "") if known else NO_TRACE
 
 
-class Trail:
-    """When a traced change reached its stages, in seconds, all by the clock that ``came`` was taken from; 0: not reached."""
+class StageTimes:
+    """When a traced change reached its stages, in seconds, all by the clock that ``began`` was taken from; 0: not reached."""
 
-    __slots__ = ("acknowledged", "came", "counts", "of", "sent")
+    __slots__ = ("acknowledged", "began", "folded", "sent", "span")
 
-    def __init__(self, came: float, of: object) -> None:
-        """``came``: when the change was read; ``of``: the span of its call."""
-        self.came = came
-        self.of = of
+    def __init__(self, began: float, span: object) -> None:
+        """``began``: when the change was read; ``span``: the span of its call."""
+        self.began = began
+        self.span = span
         self.sent = 0.0
         """When its event was handed to the log for the first time."""
         self.acknowledged = 0.0
         """When the log had acknowledged the event."""
-        self.counts = 0.0
+        self.folded = 0.0
         """When the event had been folded."""

@@ -92,7 +92,7 @@ class Discovery:
         except PolicyError as error:
             self._failed(question, error, now())
         except BaseException:
-            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "It was not asked to the end."), now())
+            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The request was not completed."), now())
             raise
         return Changes()
 
@@ -101,10 +101,13 @@ class Discovery:
         if error.reason == Reason.PULSAR_ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
             if not self._refusal_told:
                 self._refusal_told = True
-                _LOG.info("Brokers don't tell what they have loaded, which only superusers may ask, so tenants are: %s", error.message)
+                _LOG.info(
+                    "Brokers show what they have loaded only to superusers, so the guard lists the namespaces of tenants instead: %s",
+                    error.message,
+                )
         elif now - self._told_at >= _TELL_SECONDS:
             self._told_at = now
-            _LOG.warning("it can't be told which namespaces to guard, so the %d stay: %s", len(self._findings.found), error.message)
+            _LOG.warning("the namespaces to guard can't be listed, so the present %d stay: %s", len(self._findings.found), error.message)
 
 
 def discovery(admin: Answers, patterns: tuple[str, ...], limits: Limits) -> Discovery:

@@ -87,7 +87,7 @@ class Findings:
             agenda.put(Question(About.CLUSTER), 0.0, urgent=True)
 
     @property
-    def told(self) -> bool:
+    def knows_loaded(self) -> bool:
         """Whether all brokers answer which namespaces they have loaded."""
         return bool(self._loaded) and None not in self._loaded.values()
 
@@ -129,11 +129,11 @@ class Findings:
         self._again(question, now, RARELY_SECONDS if error.reason == Reason.PULSAR_ADMIN_REFUSED else AGAIN_SECONDS)
         if question.about not in _INTO_LOADED:
             return
-        told = self.told
+        knew_loaded = self.knows_loaded
         if question.about is About.LOADED:
             self._loaded[question.name] = None
             self._agenda.put(Question(About.BROKERS), now + self._soon, urgent=True)  # the broker may be gone
-        if told and not self.told:  # then everything else has to be asked soon again
+        if knew_loaded and not self.knows_loaded:  # then everything else has to be asked soon again
             for other in [other for other in self._agenda if other.about not in _INTO_LOADED]:
                 if not (other.about is About.LOG and other.name in self.found):
                     self._again(other, now, self._soon)
@@ -142,9 +142,9 @@ class Findings:
         """Returns what changed, and the pause before the same question; None: it need not be asked again."""
         match question.about:
             case About.TENANTS:
-                return self._tenants(_names(question, answer), now), self._unless_told
+                return self._tenants(_names(question, answer), now), self._repeat_pause
             case About.NAMESPACES:
-                return self._namespaces(question.name, _names(question, answer), now), self._unless_told
+                return self._namespaces(question.name, _names(question, answer), now), self._repeat_pause
             case About.CLUSTER:
                 self._cluster = _cluster_name(question, answer)
                 self._agenda.put(Question(About.BROKERS), now, urgent=True)
@@ -156,13 +156,13 @@ class Findings:
             case About.LOG:
                 changes = self._has_log(question.name, _exists(question, answer))
                 if question.name not in self.found:
-                    return changes, self._unless_told
+                    return changes, self._repeat_pause
                 return changes, BROKERS_SECONDS if question.name in self._exact else None  # other questions find out when others go
 
     @property
-    def _unless_told(self) -> float:
+    def _repeat_pause(self) -> float:
         """The pause before a question is repeated: a long one if brokers answer anyway which namespaces they have loaded."""
-        return max(RARELY_SECONDS, self._soon) if self.told else self._soon
+        return max(RARELY_SECONDS, self._soon) if self.knows_loaded else self._soon
 
     def _again(self, question: Question, now: float, pause: float) -> None:
         urgent = question.about in _INTO_LOADED or question.name in self._exact
@@ -285,4 +285,4 @@ def _cluster_name(question: Question, answer: object) -> str:
 
 def _not_understood(question: Question) -> LogError:
     asked = f"{question.about.value} {question.name}".strip()
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"What brokers answer to the question for {asked} can't be understood.")
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' answer to the request for {asked} can't be understood.")

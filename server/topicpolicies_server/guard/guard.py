@@ -49,7 +49,7 @@ class Guard:
         self._held: dict[str, Namespace] = {}
         self._waiting: set[str] = set()
         """Namespaces that are to be guarded and are not loaded yet, because the registry is full or closing."""
-        runs = {"finding out which namespaces to guard": self._follow, "guarding what is found": self._insist}
+        runs = {"finding out which namespaces to guard": self._follow, "guarding the namespaces that were found": self._insist}
         self._tasks = [
             RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed)
             for name, run in runs.items()
@@ -96,7 +96,7 @@ class Guard:
 
     def _failed(self, _: BaseException) -> None:
         """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``RestartedTask``."""
-        _LOG.warning("Of the guarded namespaces the %d stay, and it is tried again", len(self._held))
+        _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
     def _keep(self, *, tell: bool) -> None:
         """Loads the namespaces that are to be guarded, as far as there is room."""

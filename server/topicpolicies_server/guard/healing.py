@@ -25,5 +25,5 @@ def tell_of_healing(repair: Repair, published: bool) -> None:
 
 def _healing(repair: Repair) -> str:
     if repair.before == repair.after:
-        return f"no setting, but the log's newest event does not tell of version {repair.version} with all its requests"
+        return f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
     return difference(repair.before, repair.after)

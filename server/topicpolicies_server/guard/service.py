@@ -9,7 +9,7 @@ from functools import partial
 
 from ..config import GuardConfig, insecure
 from ..core.fold.fold import FoldContext
-from ..health import LogWatch, Pulse, report
+from ..health import LogProbe, Pulse, report
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
@@ -56,17 +56,17 @@ class GuardService:
             parts.push_async_callback(log.close)
             registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
             parts.push_async_callback(registry.close)
-            watch = LogWatch(log, config.limits.log_patience_seconds)
-            registry.heed(watch.readiness)
-            parts.push_async_callback(watch.stop)
-            await watch.start()
+            probe = LogProbe(log, config.limits.log_patience_seconds)
+            registry.heed(probe.readiness)
+            parts.push_async_callback(probe.stop)
+            await probe.start()
             registry.activity.on_repair = tell_of_healing
             guard = Guard(registry, discovery(admin, config.patterns, config.limits))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
                 pulse = Pulse()
                 parts.callback(pulse.stop)
-                health = partial(report, watch.readiness, pulse)
+                health = partial(report, probe.readiness, pulse)
                 parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
             guard.start()
             for sentence in insecure(config):

@@ -97,7 +97,7 @@ class Readiness:
         """Whether the log is known to be out of reach."""
         return self.state is State.CUT_OFF
 
-    def tell(self, listener: Callable[[Transition], None]) -> None:
+    def add_listener(self, listener: Callable[[Transition], None]) -> None:
         """Adds a listener for transitions; listeners are called in the order of their addition. It must return soon and must not raise."""
         self._listeners.append(listener)
 

@@ -16,7 +16,7 @@ from ..core.reasons import Reason
 from .entries import Gap
 from .queries import Entry
 
-_MISSING = "an event is missing between those that it knows"
+_MISSING = "an event is missing between those that it has"
 
 
 class Past(NamedTuple):
@@ -44,7 +44,7 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: He
     now = max(now, at + 1)
     # Versions prove that no event stands between two documents. Between absences there may be any number, which compaction forgets.
     if first is not None and not first.timed:
-        raise _uncertain(at, None, "the clock went back since, and nobody knows when exactly the next event happened")
+        raise _uncertain(at, None, "the clock was set back since, so the time of the next event is not exact")
     if last is not None:
         if first is not None and first.before_known:
             proven = last.version == first.previous or (last.after is None and first.before is None)
@@ -88,7 +88,7 @@ def of_version(entry: Entry | None, version: Position, head: Head | None) -> Pas
     raise PolicyError(
         Kind.OUT_OF_RANGE,
         Reason.NOT_IN_HISTORY,
-        "The history knows no such version of this topic and scope: list the history to see which there are.",
+        "The history has no such version of this topic and scope: list the history to see its versions.",
         metadata={"version": version},
     )
 
@@ -109,6 +109,6 @@ def _uncertain(at: int, gap: Gap | None, why: str = "") -> PolicyError:
     return PolicyError(
         Kind.OUT_OF_RANGE,
         Reason.NOT_IN_HISTORY,
-        f"The history does not tell for certain what was there at that time: {why}. List the history to see what is known.",
+        f"The history can't tell for certain what was there at that time: {why}. List the history to see what it has.",
         metadata=metadata,
     )

@@ -84,7 +84,7 @@ def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, mos
     if not place.log:
         return Stretch([], place, more=False, whole=True)
     if place.log not in logs:
-        raise UnknownLog(f"the history knows no such log of {namespace}")
+        raise UnknownLog(f"the history has no such log of {namespace}")
     return _of_log(
         connection, namespace, [stream for stream in streams if stream.log == place.log], _successor(logs, place.log), place, most
     )

@@ -243,4 +243,4 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
 
 
 def _unavailable(why: str) -> PolicyError:
-    return PolicyError(Kind.UNAVAILABLE, Reason.HISTORY_UNAVAILABLE, f"The history can't be asked now: {why}. The server's log says more.")
+    return PolicyError(Kind.UNAVAILABLE, Reason.HISTORY_UNAVAILABLE, f"The history can't be read now: {why}. The server's log says more.")

@@ -137,7 +137,7 @@ class Writer:
         self._wake.set()
         await asyncio.to_thread(self._thread.join, seconds)
         if self._thread.is_alive():
-            _log.warning("the history %s could not be written to its end in %s s", self._path, seconds)
+            _log.warning("the history %s could not be written completely in %s s", self._path, seconds)
 
     # --- on the thread ------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Writer:
                     pass
                 break
             except Exception:  # noqa: BLE001 - whatever it is, what was noted is not given up
-                _log.exception("writing the history %s failed, and is begun anew", self._path)
+                _log.exception("writing the history %s failed, and starts again", self._path)
                 self._hurry.wait(_RETRY_SECONDS)
                 if self._stopping:
                     break

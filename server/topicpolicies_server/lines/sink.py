@@ -128,5 +128,5 @@ class Handler(logging.Handler):
                     each.set()
 
     def _missing(self, count: int) -> str:
-        words = "%d lines are missing here: they came faster than they were taken"
+        words = "%d lines are missing here: they were logged faster than they could be written"
         return self.format(logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (count,), None))

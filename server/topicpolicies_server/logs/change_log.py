@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.unfolded import Sealed
+from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reasons import Reason
 
 
@@ -67,18 +67,18 @@ class NotLeader(LogError):
         """``namespace``: ``tenant/namespace``; ``leadership``: what is known about the writer of its log."""
         leader, problem = leadership.leader, leadership.problem
         if leader:
-            known = f"is written by the sidecar at {leader}: ask that one."
+            known = f"is written by the sidecar at {leader}: send changes there."
         elif problem:
             known = f"has no writer here: {problem} Try again."
         else:
-            known = "is being written by somebody else, who has not said where to be found: try again."
+            known = "is written by another sidecar, whose address is not known: try again."
         super().__init__(Reason.NOT_LEADER, f"The change log of {namespace} {known} Nothing was changed.")
         self.metadata = {"namespace": namespace, **({"leader": leader} if leader else {})}
 
 
 def already_open(namespace: str) -> LogError:
-    """The error (FAILED_PRECONDITION) for opening a log that is open already."""
-    return LogError(Reason.LOG_OPEN, f"The change log of {namespace} is open already.", kind=Kind.FAILED_PRECONDITION)
+    """The error (FAILED_PRECONDITION) for opening a log that is already open."""
+    return LogError(Reason.LOG_OPEN, f"The change log of {namespace} is already open.", kind=Kind.FAILED_PRECONDITION)
 
 
 def closed(namespace: str) -> LogError:
@@ -88,7 +88,7 @@ def closed(namespace: str) -> LogError:
 
 def busy(waiting: int) -> LogError:
     """The error (RESOURCE_EXHAUSTED) for an append while ``waiting`` events, as many as may be in flight, have no outcome yet."""
-    problem = f"{waiting} events wait for the change log already: send fewer at once, or raise max_in_flight_per_namespace."
+    problem = f"{waiting} events already wait for the change log: send fewer at once, or raise max_in_flight_per_namespace."
     return LogError(Reason.LOG_BUSY, problem, kind=Kind.RESOURCE_EXHAUSTED)
 
 
@@ -145,7 +145,7 @@ class LogSink(Protocol):
 class UndecodedSink(LogSink, Protocol):
     """A sink that also accepts entries that are not decoded yet. A log may use this for what it held at opening."""
 
-    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
         """Takes entries of the log, decoded or not, in order within each partition. Called in place of ``read``, before ``caught_up``."""
 
 

@@ -118,7 +118,7 @@ class Candidate(Generic[P]):
         self._leads = False
         self._waiting = False
         self._problem = ""
-        self._standing = RestartedTask(f"Standing for the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
+        self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
         self._came = asyncio.Event()
@@ -166,7 +166,7 @@ class Candidate(Generic[P]):
         self._close_producers()
         if self._leads:
             self._leads = False
-            _log.warning("%s: leads no longer: %s", self._name, error.message)
+            _log.warning("%s: lost the leadership: %s", self._name, error.message)
             self._leadable.deposed(error)
 
     def stop(self) -> None:
@@ -187,7 +187,7 @@ class Candidate(Generic[P]):
             self._close_producers()
             if failure is not None:
                 self._problem = self._told(failure)
-                _log.warning("%s: can't be led: %s", self._name, self._problem)
+                _log.warning("%s: the leadership can't be acquired: %s", self._name, self._problem)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE) if failure is not None else _FIRST_PAUSE
 
@@ -247,7 +247,7 @@ class Candidate(Generic[P]):
 
     def _told(self, failure: BaseException) -> str:
         if not isinstance(failure, LogError):
-            _log.error("%s: standing for leadership failed", self._name, exc_info=failure)
+            _log.error("%s: requesting the leadership failed", self._name, exc_info=failure)
         return str(failure)
 
 

@@ -233,7 +233,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if version != FORMAT:
         raise MalformedStamp(f"its format is {version[:20]!r}, not {FORMAT!r}")
     if sum(map(len, properties.values())) > 2 * MAX_BYTES:
-        raise MalformedStamp("its properties are larger than any sidecar writes")
+        raise MalformedStamp("its properties are larger than those of any sidecar")
     event_id = properties.get(_ID)
     if not event_id:
         raise MalformedStamp("it has no event id")
@@ -282,7 +282,7 @@ def _operand(setting: str, text: str) -> bytes:
     """
     value = base64.b64decode(text, validate=True)
     if split(TopicPolicies.FromString(value)) != {setting: value}:
-        raise MalformedStamp(f"the operand of {setting[:80]!r} is not made of its elements")
+        raise MalformedStamp(f"the operand of {setting[:80]!r} does not have its elements")
     return value
 
 
@@ -327,6 +327,6 @@ def _count_rows(name: str, parts: int, columns: int, most: int | None = None) ->
         MalformedStamp: they don't.
     """
     if parts % columns:
-        raise MalformedStamp(f"{name} has {parts} parts, which are no rows of {columns}")
+        raise MalformedStamp(f"{name} has {parts} parts, which do not make rows of {columns}")
     if most is not None and parts > most * columns:
         raise MalformedStamp(f"{name} has {parts // columns} rows")

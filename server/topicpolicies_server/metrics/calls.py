@@ -82,7 +82,9 @@ class CallCounts:
             "calls", "Calls that ended, by method, gRPC's code and the reason of the error.", ("method", "code", "reason"), self._ended
         )
         yield gauges("calls_in_progress", "Calls in progress, by method.", "method", in_progress)
-        yield durations("call_seconds", "How long calls took, by method; streams and watches: until they ended.", "method", self._durations)
+        yield durations(
+            "call_seconds", "How long calls took, by method; for streams and watches: how long they were open.", "method", self._durations
+        )
         waiting = self._watches()
         yield gauge("watches", "Open watches.", len(waiting))
         yield gauge("watch_records_waiting", "Records that wait until the readers of watches take more.", sum(waiting))

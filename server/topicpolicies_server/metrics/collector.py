@@ -9,11 +9,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ..namespaces.registry import Registry
-from .beside import Beside
 from .calls import CallCounts
+from .change_logs import ChangeLogMetrics
 from .families import counter, counters, gauge, several
-from .following import Following
-from .keeping import of_checkpoints, of_history, of_process
+from .process import of_process
+from .server import ServerSources
+from .storage import of_checkpoints, of_history
 
 
 class Guarding(Protocol):
@@ -35,7 +36,7 @@ class ServerCollector(Collector):
     """
 
     def __init__(
-        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, beside: Beside | None = None
+        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
         """Creates the collector.
 
@@ -43,13 +44,13 @@ class ServerCollector(Collector):
             registry: the namespaces.
             guard: the guard, if there is one.
             calls: the counts of calls, if calls are taken.
-            beside: the other sources of a server; None: there is only a guard.
+            sources: the other sources of a server; None: there is only a guard.
         """
         self._registry = registry
         self._guard = guard
         self._calls = calls
-        self._beside = beside
-        self._following = Following(registry)
+        self._sources = sources
+        self._change_logs = ChangeLogMetrics(registry)
 
     def describe(self) -> Iterator[Metric]:
         """Yields nothing, so that registering the collector reads no numbers."""
@@ -59,41 +60,43 @@ class ServerCollector(Collector):
         """Yields all metrics as they are now."""
         if self._calls is not None:
             yield from self._calls.families()
-        yield from self._following.families()
+        yield from self._change_logs.families()
         yield from self._namespaces()
         if self._registry.history is not None:
             yield from of_history(self._registry.history)
         if self._registry.common.checkpoints is not None:
             yield from of_checkpoints(self._registry.common.checkpoints)
-        if self._beside is not None:
-            yield from self._beside.families()
+        if self._sources is not None:
+            yield from self._sources.families()
         yield from of_process()
 
     def _namespaces(self) -> Iterator[Metric]:
         activity, gate = self._registry.activity, self._registry.gate
         yield counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
-        confirmations = "Updates without anything to write, after the log's end was asked for: held, overtaken (written after all), failed."
+        confirmations = "Updates with nothing to write, after the log's end was requested: held, overtaken (written after all), failed."
         yield counters("confirmations", confirmations, "outcome", activity.confirmations)
-        yield several("events", "Events read after loading, by writer and what became of them.", ("writer", "status"), activity.events)
+        yield several(
+            "events", "Events that were read after loading, by writer and by what became of them.", ("writer", "status"), activity.events
+        )
         yield counters("conflicts", "Events that were computed from an old document, by writer.", "writer", activity.conflicts)
         yield counter("ambiguous_events", "Events of brokers that can be explained in two ways.", activity.ambiguous)
         yield counter("unexplained_events", "Events of brokers that no recent document explains.", activity.unexplained)
         yield counter("unreadable_entries", "Entries of change logs that can't be read.", activity.unreadable)
         yield counters("repairs", "Repairs: published, cancelled, withheld (read-only) or refused by the log.", "outcome", activity.repairs)
-        yield counters("loads", "Namespaces that were loaded, or failed to be.", "outcome", activity.loads)
+        yield counters("loads", "Loads of namespaces, by outcome.", "outcome", activity.loads)
         namespaces = self._registry.namespaces()
         yield gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
         capacity = self._registry.capacity
         yield gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
-        over = "Whether more policy keys or bytes of documents are in memory than may be, because of what others write."
+        over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
         yield gauge("over_capacity", over, int(capacity.is_over()))
-        yield gauge("watchers", "Watchers of namespaces.", sum(each.watchers for each in namespaces))
+        yield gauge("watchers", "Namespaces of watches, counted for each watch.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
-        yield gauge("repairs_due", "Policy keys of which brokers show something else than the head.", due)
+        yield gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
         yield gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", gate.waiting)
         yield gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
         if self._guard is not None:
             yield gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
             asked = self._guard.asked
-            yield counters("guard_questions", "Questions of the guard to brokers about which namespaces there are.", "about", asked)
+            yield counters("guard_questions", "Requests of the guard to brokers for the list of namespaces.", "about", asked)

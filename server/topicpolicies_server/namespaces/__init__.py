@@ -7,12 +7,12 @@
 - ``namespace``: one namespace: wires its parts, and is what callers use
 - ``life``: its state machine
 - ``loading``: how its log is opened and read
-- ``beginning``: where an opening begins to read
+- ``starting_point``: where an opening begins to read
 - ``retrying``: when a failed attempt to load is repeated
-- ``complaints``: failures to load, each logged once
+- ``load_failures``: failures to load, each logged once
 - ``follower``: one opening of its log, folded into a view
 - ``listeners``: the interfaces to which a follower reports
-- ``unfolding``: entries that are folded while the view answers already
+- ``late_folding``: entries that are folded while the view answers already
 - ``reports``: passes what the log reports on to the other parts
 - ``serving``: what watchers get when another view begins to answer
 - ``updates``: requests, from their arrival to their answers
@@ -20,12 +20,12 @@
 - ``refusing``: why all changes are refused at once
 - ``deadlines``: when requests expire
 - ``stages``: how long changes take
-- ``ends``: asks where the log ends, for answers that write nothing
+- ``confirmations``: asks where the log ends, for answers that write nothing
 - ``waiting``: waits until the view has come to a position
 - ``versions``: waits until the view has come to a version
 - ``freshness``: as of when the view is known to be complete
-- ``restating``: publishes the repairs, which make brokers show the heads
-- ``repairs``: when a repair is published
+- ``repair_publisher``: publishes the repairs, which make brokers show the heads
+- ``repair_schedule``: when a repair is published
 - ``gate``: bounds the rate of all repairs
 - ``rate``: a rate limit that all namespaces share
 - ``shrinking``: freezes what is not used

@@ -116,8 +116,9 @@ class Capacity:
         if self._state is State.ROOM:
             self._state = State.OVER
             _LOG.warning(
-                "more is in memory than may be, and nothing of it is idle: %s. %s has grown last. What is loaded is served on, with what"
-                " others write; other namespaces, and updates that would make a policy key, are refused until there is room",
+                "more is in memory than the limits allow, and nothing of it is idle: %s. %s has grown last. Loaded namespaces are still"
+                " served, with what others write; other namespaces, and updates that would make a policy key, are refused until"
+                " there is room",
                 self._told(),
                 name,
             )
@@ -142,7 +143,7 @@ class Capacity:
                 f"keys and documents take {self.bytes:,} bytes of memory of at most {self._most_bytes:,}",
                 "max_loaded_document_bytes",
             )
-        sentence = f"There is no room for {what}: {full}. Ask another server, or raise {option} of this one."
+        sentence = f"There is no room for {what}: {full}. Use another server, or raise {option} of this one."
         return LogError(Reason.TOO_MANY_NAMESPACES, sentence, kind=Kind.RESOURCE_EXHAUSTED)
 
     def _is_worth_a_try(self) -> bool:

@@ -15,9 +15,9 @@ from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
-from .complaints import Complaints
 from .gate import Gate
 from .listeners import Record
+from .load_failures import LoadFailures
 from .rate import Turns
 
 
@@ -45,7 +45,7 @@ class Common:
     """Bounds how often the ends of watched logs are asked for (``freshness``)."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, and repairs only reported."""
-    complaints: Complaints = field(default_factory=Complaints)
+    load_failures: LoadFailures = field(default_factory=LoadFailures)
     """Failures to load that have been logged."""
     record: Record | None = None
     """Makes the recorder of one opening; None: nothing is recorded."""

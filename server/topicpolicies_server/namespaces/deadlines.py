@@ -64,6 +64,6 @@ class Deadlines:
                     try:
                         self._expire(request)
                     except Exception:  # noqa: BLE001 (the others' time goes on)
-                        _LOG.exception("a request whose time is over could not be answered")
+                        _LOG.exception("a request whose time was over could not be answered")
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

@@ -17,19 +17,19 @@ from ..checkpoints import Keeper, Restored
 from ..core.fold.fold import FoldContext
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
+from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.unfolded import Sealed
 from ..core.reading.view import Head, View
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity, Share
+from .late_folding import LateEntries, LateFolding, Step, complete_after
 from .listeners import Owner, Recorder, Taken
-from .unfolding import Keeping, Step, Unfolding, complete_after
 
 _LOG = logging.getLogger(__name__)
 
 
-class Follower(Keeping):
+class Follower(LateFolding):
     """A ``LogSink`` that keeps a view."""
 
     def __init__(
@@ -111,12 +111,13 @@ class Follower(Keeping):
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
-            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log was changed while it was opened anew. Try again.")
+            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
             if self._first and self._context.joined_at is not None:
-                self._unfolding = Unfolding(self._context, complete, self._fold_late, self._tell_late, records=self._recorder is not None)
-            self.view = View(self._context, complete) if self._unfolding is None else self._unfolding.view
+                records = self._recorder is not None
+                self._late_entries = LateEntries(self._context, complete, self._fold_one_late, self._tell_late, records=records)
+            self.view = View(self._context, complete) if self._late_entries is None else self._late_entries.view
             self.readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
@@ -149,10 +150,10 @@ class Follower(Keeping):
         self.forget()
         if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
             return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        if self._unfolding is not None:
-            self._unfolding.close()
+        if self._late_entries is not None:
+            self._late_entries.close()
         self.view = View(self._context)
-        self.log = self.keeper = self.readback = self._unfolding = self._restored = None
+        self.log = self.keeper = self.readback = self._late_entries = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -167,17 +168,17 @@ class Follower(Keeping):
                 self.view.complete_behind(complete_after(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
 
-    def read_undecoded(self, entries: Sequence[Placed | Sealed]) -> None:
+    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
         """Takes entries that the log's reader delivered, decoded or not."""
         readback, log = self.readback, self.log
         if readback is None or log is None:
             self._wait(self.read_undecoded, entries)
-        elif self._unfolding is None or not readback.undisputed:
-            self.read([entry.opened() if isinstance(entry, Sealed) else entry for entry in entries])
+        elif self._late_entries is None or not readback.undisputed:
+            self.read([entry.decode() if isinstance(entry, UndecodedEntry) else entry for entry in entries])
         else:
-            unfolding = self._unfolding
+            late = self._late_entries
             self.view.complete_behind(complete_after(log))
-            self._report(lambda owner: self._take_undecoded(owner, unfolding, readback.skim(entries)))
+            self._report(lambda owner: self._take_undecoded(owner, late, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""
@@ -228,7 +229,7 @@ class Follower(Keeping):
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Returns whether a new opening of the log may continue this view: nothing that the view has not seen was compacted away."""
-        if not (self.trusted and not self.unfolds and identity == self.identity and len(complete) == len(self.positions)):
+        if not (self.trusted and not self.has_late_entries and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
@@ -245,10 +246,10 @@ class Follower(Keeping):
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        if self._unfolding is None:
+        if self._late_entries is None:
             self._record(lambda recorder: recorder.caught_up())
         else:
-            self._unfold(owner, self._unfolding.in_doubt())
+            self._record_late(owner, self._late_entries.fold_rest_if_crowded())
         owner.loaded(self)
 
     def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
@@ -288,8 +289,8 @@ class Follower(Keeping):
         try:
             folded, change = self.view.take(placed, computed_on)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
-            _LOG.exception("%s: the entry at %s can't be folded", self._namespace, placed.position)
-            placed = placed._replace(event=None, problem=f"it can't be folded ({type(error).__name__})")
+            _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
+            placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")
         if placed.problem:
             self.unreadable += 1
             _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
@@ -305,11 +306,11 @@ class Follower(Keeping):
         try:
             report(owner)
         except Disagreement as error:
-            _LOG.error("%s: the reader contradicts a proof (%s); the log is read anew", self._namespace, error)
-            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found out of order: {error}")
+            _LOG.error("%s: the reader contradicts a proof (%s); the log is read again", self._namespace, error)
+            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found to be inconsistent: {error}")
         except Exception as error:  # noqa: BLE001 (what was not told of is told when the log is read anew)
-            _LOG.exception("%s: what the log reported could not be dealt with; it is read anew", self._namespace)
-            self._give_up(Reason.LOG_BROKEN, f"reported what could not be dealt with ({type(error).__name__})")
+            _LOG.exception("%s: what the log reported could not be processed; it is read again", self._namespace)
+            self._give_up(Reason.LOG_BROKEN, f"reported what could not be processed ({type(error).__name__})")
 
     def _give_up(self, reason: Reason, what: str) -> None:
         self.trusted = False
@@ -318,7 +319,7 @@ class Follower(Keeping):
     def _note(self) -> None:
         """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
-        if folded and not (self._unfolding is not None and self._unfolding.queue(folded)):
+        if folded and not (self._late_entries is not None and self._late_entries.queue(folded)):
             self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
@@ -327,7 +328,7 @@ class Follower(Keeping):
             try:
                 note(self._recorder)
             except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
-                _LOG.exception("%s: recording failed; it goes on when the log is opened anew", self._namespace)
+                _LOG.exception("%s: recording failed; it continues when the log is opened again", self._namespace)
                 self._recorder = None
 
 

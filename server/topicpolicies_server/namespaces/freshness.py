@@ -68,7 +68,9 @@ class Freshness:
         """Begins to ask, if the namespace is watched and a log serves."""
         if self._asking is None and self._log is not None and self._wanted():
             log = self._log
-            self._asking = RestartedTask("asking how fresh a change log is", lambda: self._ask_on(log), longest_seconds=self._seconds)
+            self._asking = RestartedTask(
+                "requesting the ends of watched change logs", lambda: self._ask_on(log), longest_seconds=self._seconds
+            )
             self._asking.start()
 
     def stop(self) -> None:
@@ -100,7 +102,7 @@ class Freshness:
             async with asyncio.timeout(self._seconds):
                 ends = [await log.end(partition) for partition in range(log.partitions)]
         except (TimeoutError, PolicyError) as error:
-            _LOG.debug("where a change log ends can't be asked: %s", error)
+            _LOG.debug("the end of a change log can't be requested: %s", error)
         else:
             # The oldest stays: a view that is always behind comes to it, and might never come to one that moves. But one that is not before
             # the new end goes: the log may have found out that there is nothing left to be read before it.

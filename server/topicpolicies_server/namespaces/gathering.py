@@ -7,17 +7,17 @@ milliseconds wait for each other and go through the same code one right after th
 With few calls it is of no use: they would wait for each other, and then all for the same answer of the log. So it depends on how many are
 inside:
 
-=====  ==================================================  ====================================================================
-state  when                                                a request that comes
-=====  ==================================================  ====================================================================
-CALM   fewer than ``MANY`` are inside, and none waits      goes straight in
-BUSY   ``MANY`` are inside, or a request waits             waits for its group, which goes in together, ``PATIENCE_SECONDS``
-                                                           after its first request came
-VAIN   ``MANY`` are inside, none waits, and lately         goes straight in
-       ``CHANCES`` groups in a row were not worth it
-=====  ==================================================  ====================================================================
+========  ==================================================  =================================================================
+state     when                                                a request that comes
+========  ==================================================  =================================================================
+CALM      fewer than ``MANY`` are inside, and none waits      goes straight in
+BUSY      ``MANY`` are inside, or a request waits             waits for its group, which goes in together,
+                                                              ``PATIENCE_SECONDS`` after its first request came
+SKIPPING  ``MANY`` are inside, none waits, and lately         goes straight in
+          ``CHANCES`` groups in a row were not worth it
+========  ==================================================  =================================================================
 
-VAIN is over after ``PAUSE_SECONDS``; then one group shows whether waiting has become worth it.
+SKIPPING is over after ``PAUSE_SECONDS``; then one group shows whether waiting has become worth it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class State(enum.Enum):
 
     CALM = enum.auto()
     BUSY = enum.auto()
-    VAIN = enum.auto()
+    SKIPPING = enum.auto()
 
 
 class Gathering:
@@ -55,7 +55,7 @@ class Gathering:
         self._loop = loop
         self._inside = 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._vain_until = 0.0
+        self._skipping_until = 0.0
         self._chances = CHANCES
         self.groups = 0
         """How many groups were let in."""
@@ -67,7 +67,7 @@ class Gathering:
             return State.BUSY
         if self._inside < MANY:
             return State.CALM
-        return State.VAIN if self._loop.time() < self._vain_until else State.BUSY
+        return State.SKIPPING if self._loop.time() < self._skipping_until else State.BUSY
 
     def come(self) -> asyncio.Future[None] | None:
         """Lets a request in and returns None; or returns the future of its turn, for which it has to ``wait``."""
@@ -101,7 +101,7 @@ class Gathering:
         group = [turn for turn in group if not turn.done()]
         self._chances = CHANCES if len(group) >= WORTHWHILE else self._chances - 1
         if not self._chances:
-            self._vain_until, self._chances = self._loop.time() + PAUSE_SECONDS, 1
+            self._skipping_until, self._chances = self._loop.time() + PAUSE_SECONDS, 1
         self._inside += len(group)
         self.groups += 1
         for turn in group:

@@ -19,8 +19,8 @@ others
 =======  ===========  =======  ===================================================================================================
 
 An attempt to load opens the log, with a follower for each opening, and reads it until its view may answer (``loading``); from then on the
-log *serves*. Callers wait in Loading and Failed, are answered in Serving, and are refused in Closed (``admit``). Any other event is a bug
-(``Impossible``).
+log *serves*. Callers wait in Loading and Failed, are answered in Serving, and are refused in Closed (``admit``).
+Any event that is not in the table is a bug (``Impossible``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .follower import Follower
 
-Waiters: TypeAlias = "asyncio.Future[None]"
+ReadyFuture: TypeAlias = "asyncio.Future[None]"
 """The future that callers await while the namespace can't answer: it ends when the view answers, or with the error that they get."""
 
 
@@ -55,17 +55,17 @@ class Phase(enum.Enum):
 class Loading:
     """The log is being read, or an attempt to read it is about to begin."""
 
-    waiters: Waiters
+    ready: ReadyFuture
     error: LogError | None = None
     """Why the log is read anew: the last attempt failed, or the log was lost; None: it is read for the first time."""
-    silent: bool = False
+    stays_failed: bool = False
     """Whether the phase stays FAILED during this attempt, so that watchers see no change before it has ended."""
     follower: Follower | None = None
     """The follower of the opening that is being read; None: none is open yet."""
 
-    def admit(self) -> Waiters | None:
+    def admit(self) -> ReadyFuture | None:
         """Returns the future to await: it ends with this attempt to load."""
-        return self.waiters
+        return self.ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Serving:
     follower: Follower
     hub: WatchHub
 
-    def admit(self) -> Waiters | None:
+    def admit(self) -> ReadyFuture | None:
         """Returns None: the caller is answered at once."""
         return None
 
@@ -85,13 +85,13 @@ class Failed:
     """The last attempt to read the log failed. Another one follows."""
 
     error: LogError
-    waiters: Waiters | None = None
+    ready: ReadyFuture | None = None
     """The future of the callers that wait for the next attempt; None: no caller waits."""
 
-    def admit(self) -> Waiters | None:
+    def admit(self) -> ReadyFuture | None:
         """Returns the future to await: it ends with the next attempt to load. ``Asked`` has to come first."""
-        assert self.waiters is not None, "asked"
-        return self.waiters
+        assert self.ready is not None, "asked"
+        return self.ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Closed:
 
     error: PolicyError
 
-    def admit(self) -> Waiters | None:
+    def admit(self) -> ReadyFuture | None:
         """Refuses the caller.
 
         Raises:
@@ -135,27 +135,31 @@ class Lost(NamedTuple):
     """The log can't be followed any more."""
 
     error: LogError
-    fresh: Waiters
+    next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Asked(NamedTuple):
     """A caller needs the namespace."""
 
-    fresh: Waiters
+    next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Began(NamedTuple):
     """A new attempt to load begins."""
 
-    fresh: Waiters
-    silent: bool
+    next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
+    stays_failed: bool
 
 
 class CutOff(NamedTuple):
     """The log is known to be out of reach, so no caller should wait for it."""
 
     error: LogError
-    fresh: Waiters
+    next_ready: ReadyFuture
+    """The future of the callers that wait from now on."""
 
 
 class Ended(NamedTuple):
@@ -183,26 +187,26 @@ def after(state: State, event: Happening) -> State:
             pass
         case _, Ended(error):
             then = Closed(error)
-        case Loading(waiters, error, silent), Opened(follower):
-            then = Loading(waiters, error, silent, follower)
+        case Loading(ready, error, stays_failed), Opened(follower):
+            then = Loading(ready, error, stays_failed, follower)
         case Loading(), Served(follower, hub):
             then = Serving(follower, hub)
         case Loading(), Missed(error):
             then = Failed(error)
-        case Loading(waiters), Lost(error):
-            then = Loading(waiters, error)
-        case Serving(), Lost(error, fresh):
-            then = Loading(fresh, error)
-        case Loading(_, error, silent, follower), CutOff(_, fresh):
-            then = Loading(fresh, error, silent, follower)
+        case Loading(ready), Lost(error):
+            then = Loading(ready, error)
+        case Serving(), Lost(error, next_ready):
+            then = Loading(next_ready, error)
+        case Loading(_, error, stays_failed, follower), CutOff(_, next_ready):
+            then = Loading(next_ready, error, stays_failed, follower)
         case Failed(error), CutOff():
             then = Failed(error)
         case Serving(), CutOff():
             pass
-        case Failed(error, waiters), Asked(fresh):
-            then = Failed(error, waiters or fresh)
-        case Failed(error, waiters), Began(fresh, silent):
-            then = Loading(waiters or fresh, error, silent)
+        case Failed(error, ready), Asked(next_ready):
+            then = Failed(error, ready or next_ready)
+        case Failed(error, ready), Began(next_ready, stays_failed):
+            then = Loading(ready or next_ready, error, stays_failed)
         case _:
             raise Impossible(f"{type(event).__name__} in {type(state).__name__}")
     return then
@@ -211,16 +215,17 @@ def after(state: State, event: Happening) -> State:
 class Life:
     """The life of one namespace: its state, and the view that answers."""
 
-    def __init__(self, asked: Callable[[], None]) -> None:
-        """Begins in Loading. ``asked``: called when the first caller waits for the next attempt."""
+    def __init__(self, asked: Callable[[], None], changed: Callable[[], None] = lambda: None) -> None:
+        """Begins in Loading. ``asked``: called when a caller first waits for the next attempt; ``changed``: after a change of state."""
         self._asked = asked
-        self._state: State = Loading(_fresh())
+        self._changed = changed
+        self._state: State = Loading(_new_future())
         self.served: Follower | None = None
         """The follower whose view answers, or answered last; None: none has, or the namespace has ended."""
         self.hub: WatchHub | None = None
         """The watchers of that view."""
-        self._last: View | None = None
-        """The view that answered last, after the namespace has ended (``last``)."""
+        self._last_view: View | None = None
+        """The view that answered last, after the namespace has ended (``detached``)."""
 
     @property
     def state(self) -> State:
@@ -235,7 +240,7 @@ class Life:
                 return Phase.READY
             case Closed():
                 return Phase.CLOSED
-            case Failed() | Loading(silent=True):
+            case Failed() | Loading(stays_failed=True):
                 return Phase.FAILED
             case Loading():
                 return Phase.LOADING
@@ -253,21 +258,21 @@ class Life:
     @property
     def view(self) -> View | None:
         """The view that answers, or answered last; None: none has."""
-        return self.served.view if self.served is not None else self._last
+        return self.served.view if self.served is not None else self._last_view
 
     @property
     def reading(self) -> Follower | None:
         """The follower that is being read; None: the namespace is not loading, or the log is not being opened yet."""
         return self._state.follower if isinstance(self._state, Loading) else None
 
-    def admit(self) -> Waiters | None:
+    def admit(self) -> ReadyFuture | None:
         """Returns the future that a caller has to await before it asks again; None: the caller is answered at once.
 
         Raises:
             PolicyError: the namespace is closed.
         """
-        if isinstance(self._state, Failed) and self._state.waiters is None:
-            self._go(Asked(_fresh()))
+        if isinstance(self._state, Failed) and self._state.ready is None:
+            self._go(Asked(_new_future()))
             self._asked()
         return self._state.admit()
 
@@ -290,32 +295,33 @@ class Life:
 
     def lost(self, error: LogError) -> None:
         """Notes that the log can't be followed any more."""
-        self._go(Lost(error, _fresh()))
+        self._go(Lost(error, _new_future()))
 
-    def began(self, *, silent: bool) -> None:
-        """Notes that a new attempt begins; ``silent``: watchers see no change before it has ended."""
-        self._go(Began(_fresh(), silent))
+    def began(self, *, stays_failed: bool) -> None:
+        """Notes that a new attempt begins; ``stays_failed``: watchers see no change before it has ended."""
+        self._go(Began(_new_future(), stays_failed))
 
     def cut_off(self, error: LogError) -> None:
         """Notes that the log is known to be out of reach: the callers that wait get the error."""
-        self._go(CutOff(error, _fresh()))
+        self._go(CutOff(error, _new_future()))
 
     def end(self, error: PolicyError) -> None:
         """Closes the namespace: every caller gets the error from now on."""
         self._go(Ended(error))
 
-    def last(self) -> Life:
+    def detached(self) -> Life:
         """Returns what replaces this object when the namespace has ended: the last state, hub and view, without reference cycles."""
-        left = Life(self._asked)
-        left._state, left.hub, left._last = self._state, self.hub, self.view
+        left = Life(self._asked, self._changed)
+        left._state, left.hub, left._last_view = self._state, self.hub, self.view
         if self.served is not None:
             self.served.let_go()
         self.served = self.hub = None
         return left
 
     def _go(self, event: Happening) -> None:
-        before, self._state = self._state, after(self._state, event)
-        now = self._state
+        before, now = self._state, after(self._state, event)
+        self._state = now
+        self._changed()
         left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
         if left is not None and left is not self.reading:
             if left.continues:
@@ -324,21 +330,20 @@ class Life:
                     older.let_go()
             else:
                 left.forget()
-        waiters = before.waiters if isinstance(before, Loading | Failed) else None
-        if waiters is None or waiters.done():
+        if not isinstance(before, Loading | Failed) or (ready := before.ready) is None or ready.done():
             return
         if isinstance(now, Serving):
-            waiters.set_result(None)
+            ready.set_result(None)
         elif isinstance(event, CutOff):
-            _refuse(waiters, event.error)
-        elif isinstance(now, Closed) or (isinstance(now, Failed) and now.waiters is not waiters):
-            _refuse(waiters, now.error)
+            _refuse(ready, event.error)
+        elif isinstance(now, Closed) or (isinstance(now, Failed) and now.ready is not ready):
+            _refuse(ready, now.error)
 
 
-def _refuse(waiters: Waiters, error: PolicyError) -> None:
-    waiters.set_exception(error)
-    waiters.exception()  # marks the exception as retrieved: there may be no caller that awaits it
+def _refuse(ready: ReadyFuture, error: PolicyError) -> None:
+    ready.set_exception(error)
+    ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
 
 
-def _fresh() -> Waiters:
+def _new_future() -> ReadyFuture:
     return asyncio.get_running_loop().create_future()

@@ -17,13 +17,13 @@ from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
-from .beginning import Beginning, Beginnings
 from .common import Common, unavailable
 from .follower import Follower
+from .late_folding import LateFolder
 from .life import Closed, Failed, Life, Loading, Serving
 from .listeners import Owner
 from .retrying import Pauses
-from .unfolding import Unfolder
+from .starting_point import StartingPoint, StartingPoints
 
 _LOG = logging.getLogger(__name__)
 _LOSSES = 5
@@ -80,9 +80,9 @@ class Loader:
         """How often in a row the log was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
-        self.unfolder = Unfolder(name)
+        self.late_folder = LateFolder(name)
         """Folds, while the view answers, what was read and not folded before."""
-        self._beginnings = Beginnings(name, common)
+        self._starting_points = StartingPoints(name, common)
         self._closings = TaskSet(name)
         self._task = RestartedTask(f"namespace {name}", self._live, failed=self._broken)
 
@@ -99,7 +99,7 @@ class Loader:
     async def stop(self) -> None:
         """Ends the attempt that is under way; returns when no log is open but the one that serves."""
         await self._task.stop()
-        await self.unfolder.close()
+        await self.late_folder.close()
         await self._closings.close(cancel=False)
         self._owner, self._dismiss = None, _never
 
@@ -114,16 +114,16 @@ class Loader:
             self._read.set_result(None)
             self._patient_until = self._loop.time() + self._common.limits.join_patience_seconds
         now = self._common.now()
-        sighted_at = follower.view.sight(now)
+        all_seen_at = follower.view.check_all_seen(now)
         patience = self._patient_until - self._loop.time()
-        if sighted_at is not None and patience > 0:
-            self._loop.call_later(min(max(sighted_at - now, 1) / 1000, patience), follower.settled)
+        if all_seen_at is not None and patience > 0:
+            self._loop.call_later(min(max(all_seen_at - now, 1) / 1000, patience), follower.settled)
             return False
         return True
 
     def served(self) -> None:
         """Notes that the view answers."""
-        self._beginnings.served()
+        self._starting_points.served()
         self._served_at = self._loop.time()
         if not self._served.done():
             self._served.set_result(None)
@@ -143,7 +143,7 @@ class Loader:
             _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
-        self._beginnings.lost(error)
+        self._starting_points.lost(error)
         self._life.lost(error)
         self._give_up(follower)
         self._lost.set()
@@ -157,7 +157,7 @@ class Loader:
             if isinstance(state, Serving):
                 self._losses = 0
                 self._pauses.start_over()
-                self._common.complaints.loaded(self._name)
+                self._common.load_failures.loaded(self._name)
                 await self._lost.wait()
                 continue
             if isinstance(state, Failed):
@@ -165,7 +165,7 @@ class Loader:
                 if self._dismiss():
                     return
                 await self._pauses.rest()
-                self._life.began(silent=self._watched())
+                self._life.began(stays_failed=self._watched())
                 continue
             if self._brief >= _LOSSES:
                 await asyncio.sleep(min(_BRIEF_SECONDS * 2 ** (self._brief - _LOSSES), self._common.limits.load_retry_seconds))
@@ -193,7 +193,7 @@ class Loader:
             self._miss(_broken(self._name))
 
     def _miss(self, error: LogError) -> None:
-        level = logging.WARNING if self._common.complaints.is_new(self._name, error.message) else logging.DEBUG
+        level = logging.WARNING if self._common.load_failures.is_new(self._name, error.message) else logging.DEBUG
         _LOG.log(level, "%s can't be loaded: %s", self._name, error.message)
         follower = self._life.reading
         self._life.missed(error)
@@ -225,30 +225,30 @@ class Loader:
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
                 keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
-                begin = await self._beginnings.next(older, recorder)
-                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, begin.restored)
+                starting_point = await self._starting_points.next(older, recorder)
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, starting_point.restored)
                 self._life.opened(follower)
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        await self._open(follower, begin)
+                        await self._open(follower, starting_point)
                     await self._read_on(follower, lost, began)
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
-                    problem = f"nothing of its change log came within {limit:g} s: try again, or raise load_timeout_seconds."
+                    problem = f"nothing of its change log arrived within {limit:g} s: try again, or raise load_timeout_seconds."
                     raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
             if self._read.done():
                 self._read.result()  # raises if there was no room (``refused``)
             await _first_of(lost, self._served)  # the view does not answer at once if events may be missing
         except BaseException as failure:
-            self._beginnings.failed(failure, trusted=follower is None or follower.trusted)
+            self._starting_points.failed(failure, trusted=follower is None or follower.trusted)
             if follower is not None and follower is not self._life.served:
                 self._give_up(follower)
             raise
         finally:
             lost.cancel()
         if not self._served.done():
-            self._beginnings.failed(None, trusted=follower.trusted)
+            self._starting_points.failed(None, trusted=follower.trusted)
             self._give_up(follower)
             error = self._life.error
             if error is not None and error.reason in _LASTING:
@@ -256,9 +256,9 @@ class Loader:
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
 
-    async def _open(self, follower: Follower, begin: Beginning) -> None:
-        log = await self._common.log.open(self._name, follower, *begin.place)
-        self._beginnings.opened(log)
+    async def _open(self, follower: Follower, starting_point: StartingPoint) -> None:
+        log = await self._common.log.open(self._name, follower, *starting_point.place)
+        self._starting_points.opened(log)
         follower.opened(log)
 
     async def _read_on(self, follower: Follower, lost: asyncio.Task[Any], began: float) -> None:
@@ -303,7 +303,7 @@ async def close_quietly(name: str, log: NamespaceLog | None) -> None:
 
 
 def _broken(name: str) -> LogError:
-    sentence = f"{name} can't be loaded, for a reason that this server's own log has: look there."
+    sentence = f"{name} can't be loaded; this server's log has the reason."
     return LogError(Reason.LOAD_BROKEN, sentence, kind=Kind.INTERNAL)
 
 

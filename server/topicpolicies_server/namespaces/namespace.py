@@ -1,8 +1,8 @@
 """One namespace: its life, and the service of it.
 
 Its parts are wired here. ``life`` is the state machine, which decides whether a caller is answered, waits, or is refused; ``loading`` opens
-and reads the log; ``updates`` has the requests, ``restating`` the repairs, the hub the watchers; ``reports`` passes on to them what the log
-reports. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
+and reads the log; ``updates`` has the requests, ``repair_publisher`` the repairs, the hub the watchers; ``reports`` passes on to them what
+the log reports. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
 their place, and updates in flight are settled by what is then read from the log.
@@ -28,8 +28,8 @@ from .figures import Figures, figures
 from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
 from .loading import Loader, close_quietly
+from .repair_publisher import RepairPublisher
 from .reports import Reports
-from .restating import Restating
 from .retrying import Pauses
 from .updates import Updates
 from .usage import Usage
@@ -65,9 +65,9 @@ class Namespace:
         limits = common.limits
         self._usage = Usage(loop)
         pauses = Pauses(limits.load_retry_seconds, chance)
-        self._life = Life(pauses.ask)
+        self._life = Life(pauses.ask, self._usage.wake)
         self._updates = Updates(name, common, self._life, self._usage, chance)
-        self._restating = Restating(name, common, self._life, self._updates, chance)
+        self._repair_publisher = RepairPublisher(name, common, self._life, self._updates, chance)
         seconds = limits.bookmark_interval_seconds / 2
         self._freshness = Freshness(common.now, seconds, common.confirmations, self._updates.shared, self._usage.is_watched)
         self._versions = Versions(name, limits.update_timeout_seconds, self._usage)
@@ -80,7 +80,7 @@ class Namespace:
             dismiss=lambda: not self.busy and dismiss(self),
             predecessor=predecessor,
         )
-        parts = self._life, self._loader, self._updates, self._restating, self._freshness, self._versions.waiting
+        parts = self._life, self._loader, self._updates, self._repair_publisher, self._freshness, self._versions.waiting
         self._loader.start(Reports(name, common, *parts))
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
@@ -155,13 +155,13 @@ class Namespace:
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
-        serving = await self._loader.unfolder.folded(self._ready)
+        serving = await self._loader.late_folder.folded(self._ready)
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
         return changes, more, serving.hub.token
 
     async def topics(self) -> set[str]:
-        """The topics that have a document; it fails as ``page`` does."""
-        return (await self._loader.unfolder.folded(self._ready)).follower.view.topics()
+        """Returns the topics that have a document; fails as ``page`` does."""
+        return (await self._loader.late_folder.folded(self._ready)).follower.view.topics()
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
@@ -174,7 +174,7 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        watcher = (await self._loader.unfolder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
+        watcher = (await self._loader.late_folder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
 
@@ -184,14 +184,14 @@ class Namespace:
         if self._life.hub is not None:
             self._life.hub.unsubscribe(watcher)
 
-    def observe(self, observer: object) -> None:
-        """Keeps the namespace loaded, and its freshness confirmed (``freshness``), until ``unobserve``."""
-        self._usage.watching.add(observer)
+    def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
+        """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``wake``: called when the phase may have changed."""
+        self._usage.watching[observer] = wake
         self._freshness.watched()
 
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
-        self._usage.watching.discard(observer)
+        self._usage.watching.pop(observer, None)
         self._usage.used()
 
     def hold(self, holder: object) -> None:
@@ -256,12 +256,12 @@ class Namespace:
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
         reading = self._life.reading if self._loader.is_read else None
-        return self._restating.due + (self._restating.due_also(reading) if reading is not None else 0)
+        return self._repair_publisher.due + (self._repair_publisher.due_also(reading) if reading is not None else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        unsettled = isinstance(self._life.state, Loading) or self._restating.due > 0 or self._loader.unfolder.busy
+        unsettled = isinstance(self._life.state, Loading) or self._repair_publisher.due > 0 or self._loader.late_folder.busy
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:
@@ -303,7 +303,7 @@ class Namespace:
         self._life.end(error)
         self._updates.leads = False  # events that are still read make no repair due
         self._updates.turn_away(error)
-        self._restating.close()
+        self._repair_publisher.close()
         self._freshness.stop()
         try:
             await self._loader.stop()
@@ -317,16 +317,16 @@ class Namespace:
             self._updates.close(error)
             if self._life.hub is not None:
                 self._life.hub.wake_all()
-            self._life = self._life.last()
+            self._life = self._life.detached()
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     async def _ready(self) -> Serving:
-        while (waiters := self._life.admit()) is not None:
+        while (ready := self._life.admit()) is not None:
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
             with self._usage.waiting():
-                await asyncio.shield(waiters)
+                await asyncio.shield(ready)
         self._usage.used()
         assert isinstance(self._life.state, Serving), "admitted"
         return self._life.state

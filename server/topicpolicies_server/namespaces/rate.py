@@ -32,7 +32,7 @@ class Rate:
 
 
 class Turns:
-    """Grants turns in the order of arrival, at a limited rate. A caller that does not need its turn any more uses up nothing of the rate."""
+    """Grants turns in the order of arrival, at a limited rate. A caller that does not need its turn any more uses up none of the rate."""
 
     def __init__(self, per_second: float) -> None:
         """``per_second``: the most actions in a second, on average."""

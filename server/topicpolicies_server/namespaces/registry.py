@@ -101,7 +101,7 @@ class Registry:
     def heed(self, readiness: Readiness) -> None:
         """Has callers refused while this readiness says that the log is out of reach; to be called before anything is loaded."""
         self.common.readiness = readiness
-        readiness.tell(self._reach_changed)
+        readiness.add_listener(self._reach_changed)
 
     def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
         """Has views kept in checkpoints, so that loading need not begin at the log's beginning; to be called before anything is loaded."""
@@ -123,7 +123,7 @@ class Registry:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
                 Reason.TOO_MANY_NAMESPACES,
-                f"{len(self._namespaces)} namespaces are loaded and in use, which is the most: ask another server, or raise"
+                f"{len(self._namespaces)} namespaces are loaded and in use, which is the limit: use another server, or raise"
                 " max_loaded_namespaces of this one.",
             )
         chance = random.Random(self._chance.getrandbits(64))

@@ -17,7 +17,7 @@ from .follower import Follower
 from .freshness import Freshness
 from .life import Life, Serving
 from .loading import Loader
-from .restating import Restating
+from .repair_publisher import RepairPublisher
 from .serving import next_hub
 from .updates import Updates
 from .waiting import Waiting
@@ -33,7 +33,7 @@ class Reports:
         life: Life,
         loader: Loader,
         updates: Updates,
-        restating: Restating,
+        repair_publisher: RepairPublisher,
         freshness: Freshness,
         waiting: Waiting,
     ) -> None:
@@ -43,7 +43,7 @@ class Reports:
         self._life = life
         self._loader = loader
         self._updates = updates
-        self._restating = restating
+        self._repair_publisher = repair_publisher
         self._freshness = freshness
         self._waiting = waiting
 
@@ -78,7 +78,7 @@ class Reports:
             change.before = Before(old) if change.previous else None
             hub.publish(change)
         self._updates.folded(event, folded, old)
-        self._restating.consider(event.key, follower.view.state(event.key), placed)
+        self._repair_publisher.consider(event.key, follower.view.state(event.key), placed)
 
     def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
         """Counts the unreadable entries of a topic that was folded late, and considers its repairs."""
@@ -86,7 +86,7 @@ class Reports:
         if follower is self._life.served:
             for scope in Scope:
                 key = PolicyKey(topic, scope)
-                self._restating.consider(key, follower.view.state(key))
+                self._repair_publisher.consider(key, follower.view.state(key))
 
     def _all_folded(self) -> None:
         if self._life.hub is not None:
@@ -118,12 +118,12 @@ class Reports:
         hub.wake_all()
         self._freshness.serve(follower.log, follower.positions, self._loader.opened_at)
         self._updates.serve(follower)
-        self._restating.serve(follower)
+        self._repair_publisher.serve(follower)
         self._waiting.wake(follower.positions)
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older_keeper)
-        self._loader.unfolder.serve(follower, self._all_folded)
+        self._loader.late_folder.serve(follower, self._all_folded)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()
@@ -133,13 +133,13 @@ class Reports:
         self._common.activity.not_appended(event, error)
         if follower is self._life.served:
             self._updates.append_failed(event, error)
-            self._restating.append_failed(event, self._updates.state(event.key), error)
+            self._repair_publisher.append_failed(event, self._updates.state(event.key), error)
 
     def led(self, follower: Follower) -> None:
         """Passes on that the writer of the log may have changed."""
         if isinstance(self._life.state, Serving) and follower is self._life.state.follower:
             self._updates.led(follower)
-            self._restating.led(follower)
+            self._repair_publisher.led(follower)
 
     def grown(self, follower: Follower) -> None:
         """Makes room for what the view that answers keeps. A view that is read beside it counts in addition until it answers itself."""
@@ -156,7 +156,7 @@ class Reports:
             self._common.activity.losses[error.reason] += 1
             self._updates.pause()
             self._freshness.stop()
-            self._restating.pause()
+            self._repair_publisher.pause()
             self._wake_watchers()
 
     def missed(self, error: LogError) -> None:
@@ -165,7 +165,7 @@ class Reports:
         self._common.activity.load_failures[error.reason] += 1
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
             self._updates.abandon(error)
-            self._restating.close()
+            self._repair_publisher.close()
         self._updates.turn_away(error)
         self._wake_watchers()
 

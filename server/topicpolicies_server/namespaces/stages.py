@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from ..core.chains.sequencer import Request
 from ..core.policies.events import Event, Placed
-from ..core.traces import Trail
+from ..core.traces import StageTimes
 from ..histograms import Histogram
 
 _Noted = TypeVar("_Noted")
@@ -39,8 +39,8 @@ class Stages:
         self.readback = Histogram()
         self._sent: OrderedDict[str, float] = OrderedDict()
         self._acknowledged: OrderedDict[str, float] = OrderedDict()
-        self._trails: OrderedDict[str, Trail] = OrderedDict()
-        """By event id: the trails of events that are traced."""
+        self._stage_times: OrderedDict[str, StageTimes] = OrderedDict()
+        """By event id: the times of the stages of events that are traced."""
 
     def by_name(self) -> dict[str, Histogram]:
         """Returns the histograms, by the name of their stage."""
@@ -58,16 +58,16 @@ class Stages:
             now = perf_counter()
             if request is not None and request.began:
                 self.sequencing.count(now - request.began)
-                if (trail := request.trail) is not None:
-                    trail.sent = now
-                    _keep(self._trails, event.stamp.event_id, trail)
+                if (times := request.stage_times) is not None:
+                    times.sent = now
+                    _keep(self._stage_times, event.stamp.event_id, times)
             _keep(self._sent, event.stamp.event_id, now)
 
     def refused(self, event: Event) -> None:
         """Forgets an event that the log has not acknowledged."""
         if event.stamp is not None:
             self._sent.pop(event.stamp.event_id, None)
-            self._trails.pop(event.stamp.event_id, None)
+            self._stage_times.pop(event.stamp.event_id, None)
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """Notes that the log has acknowledged events; returns them."""
@@ -79,8 +79,8 @@ class Stages:
                 if began is not None:
                     self.log.count(now - began)
                     _keep(self._acknowledged, event_id, now)
-                    if self._trails and (trail := self._trails.get(event_id)) is not None:
-                        trail.acknowledged = now
+                    if self._stage_times and (times := self._stage_times.get(event_id)) is not None:
+                        times.acknowledged = now
         return events
 
     def folded(self, event: Event) -> None:
@@ -88,8 +88,8 @@ class Stages:
         if event.stamp is None:
             return
         event_id = event.stamp.event_id
-        if self._trails and (trail := self._trails.pop(event_id, None)) is not None:
-            trail.counts = perf_counter()
+        if self._stage_times and (times := self._stage_times.pop(event_id, None)) is not None:
+            times.folded = perf_counter()
         acknowledged = self._acknowledged.pop(event_id, None)
         if acknowledged is not None:
             self.readback.count(perf_counter() - acknowledged)

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 
 from ..core.chains.refusals import not_in_time
-from ..core.chains.sequencer import Append, Effect, Request, Result, Sequencer, Settled, Told, outcome_not_known
+from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.names import PolicyKey
@@ -37,8 +37,8 @@ from ..core.policies.events import Event, Remembered
 from ..core.reasons import Reason
 from ..logs.change_log import Leadership, LogError, NotLeader
 from .common import Common
+from .confirmations import Confirmations, not_confirmed
 from .deadlines import Deadlines
-from .ends import Ends, not_confirmed
 from .follower import Follower
 from .life import Closed, Life, Serving
 from .refusing import refusal
@@ -70,7 +70,7 @@ class Updates:
         self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
         self._arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
-        self._told: dict[str, Told] = {}
+        self._found: dict[str, FoundEvent] = {}
         """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
         self.leads = False
         """Whether this process may append to the log that serves."""
@@ -81,7 +81,7 @@ class Updates:
         self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
         self.computed_on: Callable[[Event], Settings | None] = self.sequencer.computed_on
         """The document from which an event was computed, if a request waits for that event (``core/fold/fold``)."""
-        self._ends = Ends(name, limits.update_timeout_seconds / 2, self._confirmed, self._unconfirmed)
+        self._confirmations = Confirmations(name, limits.update_timeout_seconds / 2, self._confirmed, self._confirmation_failed)
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Updates:
         self._usage.pending += len(requests)
         self._stages.handed_on(requests)
         for request in requests:
-            request.tell = tell
+            request.on_answer = tell
         if (refused := refusal(self._name, self._common)) is not None:
             for request in requests:
                 if refused.dry_runs or not request.validate_only:
@@ -132,9 +132,9 @@ class Updates:
         self._usage.used()
         self._common.activity.updated(request, answer)
         try:
-            request.tell(request, answer)
+            request.on_answer(request, answer)
         except Exception:  # noqa: BLE001 (others wait for their answers)
-            _LOG.exception("%s: telling an answer failed", self._name)
+            _LOG.exception("%s: delivering an answer failed", self._name)
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
@@ -161,7 +161,7 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        self._ends.stop()
+        self._confirmations.stop()
         self.leads = False
         left = [request for request in self._deadlines.close() if not request.answered]
         for request in left:
@@ -190,7 +190,7 @@ class Updates:
         """Takes note of an event that was folded into a view that does not answer yet."""
         if self.sequencer.expects(event) and event.stamp is not None:
             state = follower.view.state(event.key)
-            self._told.setdefault(event.stamp.event_id, Told(folded, before, state.document if state is not None else None))
+            self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, state.document if state is not None else None))
 
     def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
         """Settles what an event settles that was folded into the view that answers."""
@@ -200,7 +200,7 @@ class Updates:
 
     def moved(self, follower: Follower) -> None:
         """Notes that the view that answers has moved on."""
-        self._ends.moved(follower.positions)
+        self._confirmations.moved(follower.positions)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
@@ -210,14 +210,14 @@ class Updates:
         """Goes on with a view that answers from now on, and admits the requests that have arrived."""
         assert follower.log is not None, "open"
         self.leads = follower.log.leadership.leads
-        told, self._told = self._told, {}
-        self._ends.serve(follower.log, follower.positions)
-        self._perform(self.sequencer.reopened(told))
+        found, self._found = self._found, {}
+        self._confirmations.serve(follower.log, follower.positions)
+        self._perform(self.sequencer.reopened(found))
         self._admit_arrivals()
 
     def pause(self) -> None:
-        """Stops asking where the log ends: no log serves."""
-        self._ends.stop()
+        """Stops requesting the end of the log: no log serves."""
+        self._confirmations.stop()
 
     def led(self, follower: Follower) -> None:
         """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
@@ -288,7 +288,7 @@ class Updates:
                 self._stages.appended(effect.event, effect.request)
                 self._append(effect.event, effects)
             else:
-                self._ends.ask(effect.request)
+                self._confirmations.confirm(effect.request)
 
     def _append(self, event: Event, effects: list[Effect]) -> None:
         """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""
@@ -309,9 +309,9 @@ class Updates:
         """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
         self._perform(self.sequencer.confirmed(requests))
 
-    def _unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> None:
+    def _confirmation_failed(self, requests: Sequence[Request], error: PolicyError) -> None:
         """Tells the sequencer that it could not be found out where the log ends."""
-        self._perform(self.sequencer.unconfirmed(requests, error))
+        self._perform(self.sequencer.confirmation_failed(requests, error))
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
@@ -331,7 +331,7 @@ class Updates:
         """Answers a request whose time is over."""
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
-        elif request.unsure:
+        elif request.unconfirmed:
             self._settle(request, not_confirmed(self._name, "the log was not read up to its end in time"))
         elif self._serving is not None and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 class Usage:
@@ -13,8 +13,8 @@ class Usage:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begins unused. ``loop``: the event loop, whose clock counts."""
         self._loop = loop
-        self.watching: set[object] = set()
-        """Watchers and observers."""
+        self.watching: dict[object, Callable[[], None] | None] = {}
+        """Watchers and observers, with what wakes those that follow the state of the namespace."""
         self.holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self.pending = 0
@@ -30,6 +30,11 @@ class Usage:
     def is_watched(self) -> bool:
         """Returns whether the namespace is watched."""
         return bool(self.watching)
+
+    def wake(self) -> None:
+        """Wakes the observers that follow the state of the namespace: it may have changed."""
+        for wake in filter(None, self.watching.values()):
+            wake()
 
     def used(self) -> None:
         """Notes that the namespace is used now."""

@@ -50,6 +50,6 @@ def not_reached(name: str, position: Position) -> PolicyError:
     return PolicyError(
         Kind.DEADLINE_EXCEEDED,
         Reason.VERSION_NOT_REACHED,
-        f"The log of {name} has not been read up to version {position}: try again, or ask without at_least.",
+        f"The log of {name} has not been read up to version {position}: try again, or read without at_least.",
         metadata={"at_least_version": position},
     )

@@ -13,7 +13,7 @@ Every call:
 - ``handlers``: the methods as gRPC calls them: bytes in, bytes out
 - ``decoding``: decodes requests
 - ``call``, ``calls``: one call, and all calls in progress: their states, doors and observers
-- ``lateness``, ``shortfalls``: ends calls whose deadlines are near, with an error that says why
+- ``lateness``, ``deadline_errors``: ends calls whose deadlines are near, with an error that says why
 - ``errors``, ``failures``: maps errors to gRPC statuses; logs unforeseen ones
 
 Doors (each may refuse a call), and what ends streams later:
@@ -27,9 +27,9 @@ The methods:
 
 - ``servicer``: the methods of the service
 - ``permitting``: checks permissions
-- ``requests``, ``problems``, ``asking``: reads and validates requests; finds out who makes a change, and why
+- ``requests``, ``problems``, ``authors``: reads and validates requests; finds out who makes a change, and why
 - ``answers``: serializes answers
-- ``streaming``, ``elsewhere``: UpdatePolicies, and the namespaces in which it was refused because another process leads
+- ``streaming``, ``refused_namespaces``: UpdatePolicies, and the namespaces in which it was refused because another process leads
 - ``watching``: WatchPolicies
 - ``listing``, ``page_tokens``: ListPolicies, and the tokens of its pages
 - ``effective``: GetEffectivePolicy
@@ -40,6 +40,6 @@ The methods:
 Observers, and what operators see:
 
 - ``journal``, ``recordfile``: the record of calls, and its file
-- ``tracing``, ``telling``: traces calls; sends spans and metrics to a collector
+- ``tracing``, ``telemetry``: traces calls; sends spans and metrics to a collector
 - ``peers``, ``unread``: keeps the log free of peers that have gone; names peers that do not read
 """

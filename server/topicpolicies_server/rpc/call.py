@@ -30,7 +30,7 @@ class State(enum.Enum):
 
     WORKING = enum.auto()
     WRITING = enum.auto()
-    TOLD = enum.auto()
+    ENDING = enum.auto()
 
 
 class Call:
@@ -192,7 +192,7 @@ class Call:
         the peer has gone, or gRPC has cancelled the call          none
         nobody cancelled this task: something that it awaited was  INTERNAL
         ``expire`` was called                                      the error that it was given
-        the server stops and the call is TOLD                      SHUTTING_DOWN
+        the server stops and the call is ENDING                    SHUTTING_DOWN
         the peer does not read: ``end`` in another state           none
         =========================================================  ==================================================================
         """
@@ -200,7 +200,7 @@ class Call:
         if self.given_up:
             return None
         if not self._task.cancelling():
-            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "What the request waited for was given up by the sidecar.")
-        if self.expired is not None and self.state is not State.TOLD and self._task.uncancel() == 0:
+            return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")
+        if self.expired is not None and self.state is not State.ENDING and self._task.uncancel() == 0:
             return self.expired
-        return stopping() if self.state is State.TOLD and self._task.uncancel() == 0 else None
+        return stopping() if self.state is State.ENDING and self._task.uncancel() == 0 else None

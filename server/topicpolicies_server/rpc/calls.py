@@ -10,7 +10,7 @@ WORKING   makes its answer, or waits for something      goes on; update and watc
           to send                                       by themselves
 WRITING   writes, and waits for its peer to take that   goes on; is ended if the peer takes     is ended without a status
                                                         nothing for ``UNREAD_SECONDS``
-TOLD      was ended, and its status is being sent       is ended if the peer does not take      is ended
+ENDING    was ended, and its status is being sent       is ended if the peer does not take      is ended
                                                         that for ``UNREAD_SECONDS``
 ========  ============================================  ======================================  ======================================
 
@@ -172,8 +172,8 @@ class Calls:
         """Returns the seconds for which a call's peer has left a message unread; meaningless unless the call is WRITING."""
         return self._loop.time() - call.since
 
-    def came(self, method: str, context: Any, size: int = 0) -> Call:
-        """Creates the ``Call`` for a call that has arrived, and notifies observers. ``over`` must be called at its end.
+    def arrived(self, method: str, context: Any, size: int = 0) -> Call:
+        """Creates the ``Call`` for a call that has arrived, and notifies observers. ``finished`` must be called at its end.
 
         Args:
             method: the method's name, as in ``Call``.
@@ -185,7 +185,7 @@ class Calls:
             tell(call)
         return call
 
-    def over(self, call: Call, *, stays: bool) -> None:
+    def finished(self, call: Call, *, stays: bool) -> None:
         """Notifies observers that a call has ended. ``stays``: whether calls of its method may stay open (``leaving.stays``)."""
         for tell in self._tell_ended:
             tell(call)
@@ -196,8 +196,8 @@ class Calls:
             for tell in self._tell_traced:
                 tell(call)
 
-    def begin(self, call: Call, *, endless: bool = False) -> None:
-        """Registers a call as in progress until ``end``. ``endless``: a stopping server does not wait for this call to end by itself.
+    def register(self, call: Call, *, endless: bool = False) -> None:
+        """Registers a call as in progress until ``unregister``. ``endless``: a stopping server does not wait for this call to end.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, the greatest number of calls is in progress; UNAVAILABLE, the server is stopping.
@@ -209,7 +209,7 @@ class Calls:
             raise PolicyError(
                 Kind.RESOURCE_EXHAUSTED,
                 Reason.TOO_MANY_CALLS,
-                f"{self._most:,} calls are in progress, which is the most: try again later, or raise max_concurrent_calls.",
+                f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls.",
             )
         self._calls[call] = None
         self._endless += endless
@@ -225,9 +225,9 @@ class Calls:
                 if (passing := door(call)) is not None:
                     await passing
         except Exception as error:  # noqa: BLE001 (told)
-            self.shut(call, error)
+            self.raise_refusal(call, error)
 
-    def shut(self, call: Call, error: Exception) -> NoReturn:
+    def raise_refusal(self, call: Call, error: Exception) -> NoReturn:
         """Raises what a call ends with after a door has raised an error.
 
         Raises:
@@ -236,11 +236,11 @@ class Calls:
         """
         if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter means that the peer has gone: no status can reach it
             raise error
-        self._failures.tell(f"A door of {call.method}", error)
+        self._failures.log(f"An admission check of {call.method}", error)
         raise internal() from error
 
-    def end(self, call: Call, *, endless: bool = False) -> None:
-        """Removes a call from those in progress. ``endless``: as it was given to ``begin``."""
+    def unregister(self, call: Call, *, endless: bool = False) -> None:
+        """Removes a call from those in progress. ``endless``: as it was given to ``register``."""
         del self._calls[call]
         self._endless -= endless
         if len(self._calls) <= self._endless:
@@ -262,11 +262,11 @@ class Calls:
         """Returns when only endless calls are in progress, or after so many seconds. Calls whose peers do not read are ended meanwhile."""
         await self._wait(seconds, lambda: len(self._calls) > self._endless)
 
-    async def ended(self) -> None:
+    async def end_all(self) -> None:
         """Ends every call in progress; returns when each has sent its status, or after ``LAST_SECONDS``."""
         for call in list(self._calls):
             if call.state is State.WORKING:
-                call.goes_to(State.TOLD)
+                call.goes_to(State.ENDING)
             call.end()
         await self._wait(LAST_SECONDS, lambda: bool(self._calls))
 

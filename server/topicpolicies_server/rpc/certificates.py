@@ -125,15 +125,15 @@ def _check_pair(certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, password=str)  # never asked for at a terminal
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise OSError(f"the key {key} does not fit the certificate {certificate}") from None
-        raise OSError(f"{certificate} and {key} are no certificate and key in PEM without a password ({_reason(error)})") from None
+            raise OSError(f"the key {key} does not belong to the certificate {certificate}") from None
+        raise OSError(f"{certificate} and {key} are not a certificate and key in PEM without a password ({_reason(error)})") from None
 
 
 def _check_authority(path: Path, content: bytes) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
     except (ssl.SSLError, ValueError) as error:
-        raise OSError(f"{path} holds no certificates of an authority in PEM ({_reason(error)})") from None
+        raise OSError(f"{path} has no certificates of an authority in PEM ({_reason(error)})") from None
     from ..access.trust import certificates_of  # noqa: PLC0415 - as in rpc.server: cryptography takes a tenth of a second to import
 
     try:

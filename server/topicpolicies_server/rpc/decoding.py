@@ -64,7 +64,7 @@ def decode(parse: Parse[_T], raw: bytes, most: int) -> _T:
         raise PolicyError(
             Kind.RESOURCE_EXHAUSTED,
             Reason.MESSAGE_TOO_LARGE,
-            f"The request has {len(raw):,} bytes; {most:,} is the most: send less at once, or raise max_message_bytes.",
+            f"The request has {len(raw):,} bytes; at most {most:,} are allowed: send less at once, or raise max_message_bytes.",
             metadata={"most_bytes": str(most)},
         )
     try:
@@ -124,5 +124,5 @@ def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _malformed(what: str) -> PolicyError:
-    problem = f"{what} can't be decoded: it is no message of this kind, or a text in it is not UTF-8."
+    problem = f"{what} can't be decoded: it is not a message of this type, or a text in it is not UTF-8."
     return PolicyError(Kind.INVALID_ARGUMENT, Reason.MALFORMED_MESSAGE, problem)

@@ -45,7 +45,7 @@ def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
     problems = Problems()
     topic = read_topic(message.topic, problems)
     if message.view not in (*_ENFORCED, *_APPLIED):
-        problems.add("view", Reason.UNKNOWN_VIEW, f"{message.view} is no view: say ENFORCED, APPLIED_LOCAL or APPLIED_GLOBAL.")
+        problems.add("view", Reason.UNKNOWN_VIEW, f"{message.view} is not a view: use ENFORCED, APPLIED_LOCAL or APPLIED_GLOBAL.")
     at_least = {
         Scope.LOCAL: problems.version(message.at_least_local_version, "at_least_local_version"),
         Scope.GLOBAL: problems.version(message.at_least_global_version, "at_least_global_version"),
@@ -75,8 +75,8 @@ async def answer(registry: Registry, admission: Admission | None, question: Ques
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
             Reason.LEVELS_UNKNOWN,
-            f"This server does not know what holds in {topic.namespace} and on the brokers: tell it (serve --cluster-file), or read the"
-            " documents.",
+            f"This server does not know the policies of {topic.namespace} and of the brokers: configure them (serve --cluster-file), or"
+            " read the documents.",
         )
     heads: dict[Scope, Head | None] = dict.fromkeys(Scope)
     if not levels.disabled:

@@ -21,7 +21,7 @@ class Failures:
     def __init__(self) -> None:
         self._known: set[_Place] = set()
 
-    def tell(self, what: str, error: BaseException) -> None:
+    def log(self, what: str, error: BaseException) -> None:
         """Logs an error.
 
         Args:
@@ -35,7 +35,7 @@ class Failures:
                 self._known.clear()
             self._known.add(place)
         where = f"{place[1]}:{place[2]}"
-        again = "; its traceback stands in this log already" if known else ""
+        again = "; its traceback is already in this log" if known else ""
         _LOG.error("%s failed: %s, at %s%s", what, repr(error)[:_LONGEST], where, again, exc_info=None if known else error)
 
 

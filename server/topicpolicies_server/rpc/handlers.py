@@ -55,7 +55,7 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(SERVICE, methods_by_name)
 
 
-class Others:
+class LibraryServices:
     """Stands in for the gRPC server when services of libraries (health, reflection) are added to it with their generated code.
 
     It wraps their methods like those of our own service, so that their calls pass the same doors, count as calls in progress and end in the
@@ -116,9 +116,9 @@ class _Methods:
         calls, most, long = self._calls, self._most, stays(name)
 
         async def unary_unary(raw: bytes, context: Any) -> Any:
-            call = calls.came(name, context, len(raw))
+            call = calls.arrived(name, context, len(raw))
             try:
-                calls.begin(call)
+                calls.register(call)
                 calls.lateness.add(call)
                 try:
                     try:
@@ -126,16 +126,16 @@ class _Methods:
                             if (passing := door(call)) is not None:
                                 await passing
                     except Exception as error:  # noqa: BLE001 (told)
-                        calls.shut(call, error)
+                        calls.raise_refusal(call, error)
                     return await method(decode(parse, raw, most), call)
                 except asyncio.CancelledError:
-                    return await _tell_end(call)
+                    return await _end_cancelled(call)
                 finally:
-                    calls.end(call)
+                    calls.unregister(call)
             except Exception as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
-                return await self._tell(call, error)
+                return await self._end_failed(call, error)
             finally:
-                calls.over(call, stays=long)
+                calls.finished(call, stays=long)
 
         return unary_unary
 
@@ -164,23 +164,23 @@ class _Methods:
 
     async def _run(self, name: str, context: Any, size: int, method: Callable[[Call], Awaitable[None]]) -> None:
         calls, endless = self._calls, self._endless
-        call = calls.came(name, context, size)
+        call = calls.arrived(name, context, size)
         try:
-            calls.begin(call, endless=endless)
+            calls.register(call, endless=endless)
             try:
                 if calls.doors:
                     await calls.enter(call)
                 await method(call)
             except asyncio.CancelledError:
-                await _tell_end(call)
+                await _end_cancelled(call)
             finally:
-                calls.end(call, endless=endless)
+                calls.unregister(call, endless=endless)
         except Exception as error:  # noqa: BLE001 (as above)
-            await self._tell(call, error)
+            await self._end_failed(call, error)
         finally:
-            calls.over(call, stays=True)
+            calls.finished(call, stays=True)
 
-    async def _tell(self, call: Call, error: Exception) -> NoReturn:
+    async def _end_failed(self, call: Call, error: Exception) -> NoReturn:
         """Ends a call with an error that its method, a door or ``Calls`` raised.
 
         A ``PolicyError`` becomes the call's status. An ``AbortError`` is raised again, for the status has been sent; so is an
@@ -193,7 +193,7 @@ class _Methods:
         if isinstance(error, grpc.aio.InternalError):  # gRPC could not write: the peer has gone, and no status can reach it
             call.given_up = True
             raise error
-        self._failures.tell(call.method, error)
+        self._failures.log(call.method, error)
         await abort(call, internal())
 
 
@@ -207,7 +207,7 @@ async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Cal
             await call.write(answer)
 
 
-async def _tell_end(call: Call) -> NoReturn:
+async def _end_cancelled(call: Call) -> NoReturn:
     """Ends a cancelled call: with a status that says why, or without one if the caller has gone, does not read, or has its status."""
     why = call.why_cancelled()
     if why is None:

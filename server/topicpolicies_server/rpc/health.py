@@ -77,7 +77,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._of_all = ("", "readiness", service)
         self._watches: dict[Call, _Watch] = {}
         """The open watches by call, the oldest first."""
-        readiness.tell(self._wake)
+        readiness.add_listener(self._wake)
 
     @property
     def watches(self) -> int:
@@ -100,7 +100,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return UNKNOWN
         return ready if namespace.phase is Phase.READY else NOT_SERVING
 
-    async def told(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
+    async def visible_status(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
         """Returns the status of a name as a caller may see it: UNKNOWN for a namespace that it may not read."""
         if self._permitting is not None and _is_namespace(name):
             try:
@@ -111,9 +111,9 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Call) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
         """Sends the present status of a name."""
-        status = await self.told(request.service, context)
+        status = await self.visible_status(request.service, context)
         if status is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: ask for liveness, readiness or tenant/namespace.")
+            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: use liveness, readiness or tenant/namespace.")
         return _Status(status=status)
 
     async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
@@ -131,7 +131,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         try:
             while True:
                 changed.clear()
-                status = await self.told(name, context)
+                status = await self.visible_status(name, context)
                 if status is None:
                     status = SERVICE_UNKNOWN
                 if status != told:
@@ -151,7 +151,9 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         """
         if len(self._watches) < self._most_watches:
             return
-        problem = f"{len(self._watches):,} watches of the health are open, which is the most: close one, or raise max_health_watches."
+        problem = (
+            f"{len(self._watches):,} watches of the health service are open, which is the limit: close one, or raise max_health_watches."
+        )
         error = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_WATCHES, problem)
         counts = Counter(watch.who for watch in self._watches.values())
         fullest, most = counts.most_common(1)[0]

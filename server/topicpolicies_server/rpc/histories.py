@@ -49,7 +49,7 @@ def of(registry: Registry) -> History:
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
             Reason.HISTORY_OFF,
-            "This server keeps no history: start it with --history FILE, or ask one that does.",
+            "This server keeps no history: start it with --history FILE, or use a server that does.",
         )
     return registry.history
 
@@ -71,7 +71,7 @@ def read_query(message: service_pb2.ListHistoryRequest) -> Query:
     end = _milliseconds(message.end_time, "end_time", problems, up=True) if message.HasField("end_time") else LAST[0]
     actor = problems.text(message.actor, "actor", MOST_ACTOR) if message.HasField("actor") else None
     if message.order not in service_pb2.HistoryOrder.values():
-        problems.add("order", Reason.UNKNOWN_ORDER, f"{message.order} is no order: say NEWEST_FIRST or OLDEST_FIRST.")
+        problems.add("order", Reason.UNKNOWN_ORDER, f"{message.order} is not an order: use NEWEST_FIRST or OLDEST_FIRST.")
     most = problems.page_size(message.page_size)
     query = Query(
         topic.namespace if topic is not None else namespace or "",
@@ -99,7 +99,7 @@ def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Mo
         return None
     at = _milliseconds(message.as_of_time, "as_of_time", problems)
     if at > time.time_ns() // 1_000_000 + _FUTURE_MS:
-        problems.add("as_of_time", Reason.IN_THE_FUTURE, "as_of_time is in the future: say a time that is over.")
+        problems.add("as_of_time", Reason.IN_THE_FUTURE, "as_of_time is in the future: use a time in the past.")
     return Moment(at, "")
 
 

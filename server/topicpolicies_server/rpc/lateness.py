@@ -82,7 +82,7 @@ class Lateness(Generic[_Call]):
                 try:
                     self.hurry(call)
                 except Exception as error:  # noqa: BLE001 (told; the others have deadlines, too)
-                    self._failures.tell("Hurrying a call", error)
+                    self._failures.log("Hurrying a call", error)
         self._timer = self._loop.call_later(_YOUNG_SECONDS, self._look) if line or timed else None
 
 

@@ -48,7 +48,7 @@ def read(question: object, token: str, place_of: Callable[[str], _Place], proble
             return place_of(text[_DIGITS:])
     except (ValueError, binascii.Error):
         pass
-    problems.add(_FIELD, Reason.MALFORMED_TOKEN, "The page token is not one of an answer to this question: begin with the first page.")
+    problems.add(_FIELD, Reason.MALFORMED_TOKEN, "The page token does not belong to this request: begin with the first page.")
     return None
 
 

@@ -157,10 +157,10 @@ class Permitted:
 
 def denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:
     """Returns the PERMISSION_DENIED of a permission that a caller lacks."""
-    who = f'"{caller.role}"' if caller.role else "A caller who has not shown who he is"
+    who = f'"{caller.role}"' if caller.role else "An unauthenticated caller"
     through = f', for whom "{caller.principal}" calls,' if caller.speaks_for else ""
     metadata = {"permission": permission.value, "namespace": namespace}
-    sentence = f'{who}{through} may not do this in {namespace}: it takes the permission "{permission.value}" there.'
+    sentence = f'{who}{through} may not do this in {namespace}: it needs the permission "{permission.value}" there.'
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 

@@ -59,7 +59,7 @@ class Problems:
     def text(self, text: str, field: str, most: int) -> str:
         """Returns a text; "" if it has more than ``most`` characters, which is noted."""
         if len(text) > most:
-            self.add(field, Reason.TOO_LONG, f"{field} has {len(text):,} characters; {most:,} is the most.")
+            self.add(field, Reason.TOO_LONG, f"{field} has {len(text):,} characters; at most {most:,} are allowed.")
             return ""
         return text
 
@@ -67,13 +67,13 @@ class Problems:
         """Returns whether a repeated field has at most so many elements; otherwise that is noted."""
         if len(elements) <= most:
             return True
-        self.add(field, Reason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; {most:,} is the most.")
+        self.add(field, Reason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; at most {most:,} are allowed.")
         return False
 
     def version(self, version: str, field: str) -> str:
         """Returns a version; one that can't be a version is noted. "" means that none is named."""
         if len(version) > MOST_VERSION or not version.isascii():
-            self.add(field, Reason.MALFORMED_VERSION, f"{field} is not a version of this service's.")
+            self.add(field, Reason.MALFORMED_VERSION, f"{field} is not a version of this service.")
         return version
 
     def page_size(self, size: int) -> int:
@@ -130,7 +130,7 @@ def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
     try:
         return Scope(number)
     except ValueError:
-        problems.add(field, Reason.UNKNOWN_SCOPE, f"{number} is no scope: say SCOPE_LOCAL or SCOPE_GLOBAL.")
+        problems.add(field, Reason.UNKNOWN_SCOPE, f"{number} is not a scope: use SCOPE_LOCAL or SCOPE_GLOBAL.")
         return Scope.LOCAL
 
 

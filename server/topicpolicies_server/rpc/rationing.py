@@ -140,7 +140,7 @@ class Pace:
         """For each message in flight, oldest first: how many of its results are missing, and its bytes. Results are only counted: whatever
         their order, they are taken to be those of the oldest messages."""
 
-    async def came(self, message: Batch) -> None:
+    async def arrived(self, message: Batch) -> None:
         """Takes a message that was read; returns when there is room for its bytes in flight."""
         changes = message.changes
         if not changes:
@@ -179,7 +179,7 @@ class Pace:
         if self._ration.bucket is not None:
             self._ration.bucket.dequeue(count)
 
-    def told(self, count: int) -> None:
+    def answered(self, count: int) -> None:
         """Notes that so many results were written: the bytes of answered messages are given back."""
         while count and self._messages:
             first = self._messages[0]
@@ -248,11 +248,11 @@ async def _refuse_later(ration: Ration, beyond: Beyond) -> None:
 
 def _refused(beyond: Beyond) -> PolicyError:
     option, problem = {
-        "calls": ("max_calls_per_principal", "calls of yours are in progress, which is the most"),
-        "streams": ("max_streams_per_principal", "streams of changes of yours are open, which is the most: use those you have"),
-        "watches": ("max_watches_per_principal", "watches of yours are open, which is the most: share one"),
+        "calls": ("max_calls_per_principal", "calls of yours are in progress, which is the limit"),
+        "streams": ("max_streams_per_principal", "streams of changes of yours are open, which is the limit: use those"),
+        "watches": ("max_watches_per_principal", "watches of yours are open, which is the limit: share one"),
         "in_flight_bytes": ("max_in_flight_bytes_per_principal", "bytes of requests of yours may be in flight"),
-        "changes_per_second": ("max_changes_per_second_per_principal", "changes are what you may make in a second"),
+        "changes_per_second": ("max_changes_per_second_per_principal", "changes in a second is your limit"),
     }[beyond.limit]
     again = f" Try again in {beyond.seconds:.3g} s, or" if beyond.seconds is not None else " Or"
     return PolicyError(

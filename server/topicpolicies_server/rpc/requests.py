@@ -34,7 +34,7 @@ ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
 """The metadata of a call that names the actor and the reason of its changes."""
 
 
-class Asker(NamedTuple):
+class Author(NamedTuple):
     """Who makes a change, why, and in which trace: of a call, or of one request.
 
     Of a call, ``actor`` and ``reason`` are its metadata, not bounded yet, and the defaults of its requests. Of a request whose caller was
@@ -53,7 +53,7 @@ class Asker(NamedTuple):
     """The trace in which the call is made."""
 
 
-_NOBODY = Asker()
+_NOBODY = Author()
 
 
 def place_of(index: int, field: str) -> str:
@@ -61,12 +61,12 @@ def place_of(index: int, field: str) -> str:
     return f"changes[{index}].{field}"
 
 
-def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
+def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index: int | None = None) -> tuple[str, Request]:
     """Reads an update. Returns its namespace, and the request for the namespace's sequencer.
 
     Args:
         message: the update.
-        asker: the caller, and the actor and reason unless the message names them.
+        author: the caller, and the actor and reason unless the message names them.
         index: the index in its batch, for the names of fields in violations; None: the update is not of a batch.
 
     Raises:
@@ -83,10 +83,10 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
     if must_not_exist:
         for field, other in ((_ETAG, etag), ("skip_if_absent", skip_if_absent)):
             if other:
-                problems.add("must_not_exist", Reason.CONTRADICTION, f"Say either must_not_exist or {field}.")
+                problems.add("must_not_exist", Reason.CONTRADICTION, f"Set either must_not_exist or {field}, not both.")
     named = message.request_id
     request_id = _request_id(named, problems)
-    who = _asker(message, asker, problems) if message.actor or message.reason or asker.actor or asker.reason else None
+    who = _author(message, author, problems) if message.actor or message.reason or author.actor or author.reason else None
     problems.check()
     assert topic is not None and change is not None, "checked"
     request = Request(
@@ -94,21 +94,21 @@ def read_update(message: service_pb2.UpdatePolicyRequest, asker: Asker, index: i
         change,
         request_id,
         _digest(message) if named else "",
-        asker.role if who is None else who.actor,
+        author.role if who is None else who.actor,
         "" if who is None else who.reason,
         etag,
         must_not_exist,
         message.include_previous,
         skip_if_absent,
         message.validate_only,
-        asker.principal,
+        author.principal,
         "" if who is None else who.claimed,
-        asker.trace,
+        author.trace,
     )
     return topic.namespace, request
 
 
-def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: int | None = None) -> tuple[str, Request]:
+def read_delete(message: service_pb2.DeletePolicyRequest, author: Author, index: int | None = None) -> tuple[str, Request]:
     """Reads a deletion. Returns its namespace, and the request for the namespace's sequencer. Arguments are those of ``read_update``.
 
     Raises:
@@ -119,7 +119,7 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
     scope = read_scope(message.scope, problems)
     etag = problems.version(message.etag, _ETAG)
     request_id = _request_id(message.request_id, problems)
-    who = _asker(message, asker, problems)
+    who = _author(message, author, problems)
     problems.check()
     assert topic is not None, "checked"
     request = Request(
@@ -134,17 +134,17 @@ def read_delete(message: service_pb2.DeletePolicyRequest, asker: Asker, index: i
         validate_only=message.validate_only,
         principal=who.principal,
         claimed=who.claimed,
-        trace=asker.trace,
+        trace=author.trace,
     )
     return topic.namespace, request
 
 
-def read_change(change: service_pb2.PolicyChangeRequest, asker: Asker, index: int) -> tuple[str, Request]:
+def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
     """Reads a change of a batch. Returns its namespace, and the request for the namespace's sequencer.
 
     Args:
         change: the change.
-        asker: the caller, and the actor and reason unless the change names them.
+        author: the caller, and the actor and reason unless the change names them.
         index: the index of the change in the batch.
 
     Raises:
@@ -152,11 +152,11 @@ def read_change(change: service_pb2.PolicyChangeRequest, asker: Asker, index: in
     """
     which = change.WhichOneof("change")
     if which == "update":
-        return read_update(change.update, asker, index)
+        return read_update(change.update, author, index)
     if which == "delete":
-        return read_delete(change.delete, asker, index)
+        return read_delete(change.delete, author, index)
     at = place_of(index, "change")
-    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Say what is to be done: update or delete."))
+    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Set what to do: update or delete."))
 
 
 class Target(NamedTuple):
@@ -182,7 +182,7 @@ def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Targe
     at_least = problems.version(message.at_least_version, "at_least_version")
     for field in ("at_least_version", "as_of_version"):
         if message.HasField(field) and len(scopes) != 1:
-            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name that one.")
+            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name one scope.")
     return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
 
 
@@ -236,7 +236,9 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
     policies = message.policies if message.HasField("policies") else None
     if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
-            problems.add("policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; {documents.MOST_BYTES:,} is the most.")
+            problems.add(
+                "policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; at most {documents.MOST_BYTES:,} are allowed."
+            )
             return None
         if not _are_few(policies, problems):
             return None
@@ -250,15 +252,15 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
         return None
 
 
-def _asker(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest, asker: Asker, problems: Problems) -> Asker:
+def _author(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest, author: Author, problems: Problems) -> Author:
     actor, reason = message.actor, message.reason
-    if actor or asker.actor:
-        actor = problems.text(actor, "actor", MOST_ACTOR) if actor else problems.text(asker.actor, ACTOR_KEY, MOST_ACTOR)
-    if reason or asker.reason:
-        reason = problems.text(reason, "reason", MOST_REASON) if reason else problems.text(asker.reason, REASON_KEY, MOST_REASON)
-    if asker.principal:
-        return Asker(asker.role, reason, asker.principal, asker.role, actor if actor != asker.role else "")
-    return Asker(actor, reason) if actor or reason else _NOBODY
+    if actor or author.actor:
+        actor = problems.text(actor, "actor", MOST_ACTOR) if actor else problems.text(author.actor, ACTOR_KEY, MOST_ACTOR)
+    if reason or author.reason:
+        reason = problems.text(reason, "reason", MOST_REASON) if reason else problems.text(author.reason, REASON_KEY, MOST_REASON)
+    if author.principal:
+        return Author(author.role, reason, author.principal, author.role, actor if actor != author.role else "")
+    return Author(actor, reason) if actor or reason else _NOBODY
 
 
 def _request_id(text: str, problems: Problems) -> str:

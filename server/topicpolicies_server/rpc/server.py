@@ -22,15 +22,15 @@ from ..cluster.opening import open_admission
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
-from ..health import LogWatch, Pulse, Readiness, report
+from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, open_history
-from ..metrics import Beside, CallCounts, Endpoint, ServerCollector
-from ..metrics.beside import Kept
+from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
+from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
 from ..reloading import Reloader
 from .calls import Calls
 from .certificates import Certificates
-from .handlers import Others, handlers
+from .handlers import LibraryServices, handlers
 from .health import HealthService
 from .info import info
 from .journal import Journal
@@ -41,9 +41,9 @@ from .permitting import Permitting
 from .rationing import ration
 from .servicer import SERVICE, Servicer
 from .stopping import stop_calls
-from .telling import open_telemetry
+from .telemetry import open_telemetry
 from .unread import Unread
-from .watching.warrants import Warrants
+from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,11 +66,11 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._watch: LogWatch | None = None
+        self._probe: LogProbe | None = None
         self._journal: Journal | None = None
         self._trusted: Callable[[bytes], None] | None = None
         """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
-        self._beside = Beside(reloader=self.reloader, limits=config.limits)
+        self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
     @property
@@ -88,14 +88,14 @@ class Server:
     @property
     def readiness(self) -> Readiness:
         """Whether the server is ready: the change log can be reached, and the server does not stop."""
-        assert self._watch is not None, "started"
-        return self._watch.readiness
+        assert self._probe is not None, "started"
+        return self._probe.readiness
 
     @property
-    def warrants(self) -> Warrants | None:
+    def authorizations(self) -> Authorizations | None:
         """The permissions that open watches depend on; None: no permissions are checked."""
         assert self._servicer is not None, "started"
-        return self._servicer.warrants
+        return self._servicer.authorizations
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -114,17 +114,17 @@ class Server:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self._registry, self._watch = registry, watch = await self._open_namespaces(parts)
+        self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
-        refuses = watch.readiness.refuses_waiting
+        refuses = probe.readiness.refuses_waiting
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
         if admission is not None:
             parts.push_async_callback(admission.close)
-            self._remembers(admission.kept)
+            self._adds_cache(admission.kept)
         authority = await open_authority(config.authorization, config.log, self.reloader)
         if authority is not None:
             parts.push_async_callback(authority.close)
-            self._remembers(authority.kept)
+            self._adds_cache(authority.kept)
         permitting = Permitting(authority) if authority is not None else None
         self._servicer = servicer = Servicer(
             registry,
@@ -140,8 +140,8 @@ class Server:
         parts.push_async_callback(listening.close)
         server = listening.server
         server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
-        others = Others(server, calls, limits.max_message_bytes)
-        health = HealthService(watch.readiness, registry, SERVICE, limits.max_health_watches, permitting)
+        others = LibraryServices(server, calls, limits.max_message_bytes)
+        health = HealthService(probe.readiness, registry, SERVICE, limits.max_health_watches, permitting)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
@@ -149,8 +149,8 @@ class Server:
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
-        parts.push_async_callback(watch.stop)
-        await watch.start()
+        parts.push_async_callback(probe.stop)
+        await probe.start()
         await listening.start()
         unread = Unread(calls)
         parts.push_async_callback(unread.close)
@@ -162,8 +162,8 @@ class Server:
 
         A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
         """
-        if self._watch is not None:
-            self._watch.readiness.drained(time.monotonic())
+        if self._probe is not None:
+            self._probe.readiness.drained(time.monotonic())
         async with self._turn:
             await self._parts.aclose()
 
@@ -174,7 +174,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogWatch]:
+    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogProbe]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         log = await open_log(config.log, limits, lambda: config.advertise or self.address)
@@ -186,14 +186,14 @@ class Server:
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
         pauses = config.pause_repairs
         registry = Registry(log, limits, context, read_only=config.read_only, pause_repairs=pauses, history=history)
-        watch = LogWatch(log, limits.log_patience_seconds)
-        registry.heed(watch.readiness)
+        probe = LogProbe(log, limits.log_patience_seconds)
+        registry.heed(probe.readiness)
         kept = config.checkpoints
-        if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.named_here)) is not None:
+        if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.default_path)) is not None:
             parts.push_async_callback(checkpoints.close)
             registry.keep_checkpoints(checkpoints)
         parts.push_async_callback(registry.close)
-        return registry, watch
+        return registry, probe
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
         """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""
@@ -204,15 +204,15 @@ class Server:
 
             trusting = Trusting()
             calls.doors, calls.observers, self._trusted = (trusting,), (trusting.ends,), trusting.take
-        if config.authentication.asks:
+        if config.authentication.enabled:
             from ..access.opening import Opened  # noqa: PLC0415 - as above
             from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415
 
             opened = Opened(config.authentication)
             parts.push_async_callback(opened.close)
-            self._remembers(opened.identification.kept)
-            self._beside.issuers = opened.identification.keys
+            self._adds_cache(opened.identification.kept)
+            self._sources.issuers = opened.identification.keys
             for source in opened.sources:
                 self.reloader.add(*source)
             expiring = Expiring()
@@ -220,10 +220,10 @@ class Server:
             calls.observers += (expiring,)
         rationing = ration(calls, config.limits)
         if rationing is not None:
-            self._remembers(rationing.kept)
+            self._adds_cache(rationing.kept)
         if config.call_record.which is not Recorded.OFF:
             self._journal = journal = Journal(config.call_record, config.log_format)
-            self._beside.unrecorded = lambda: journal.dropped
+            self._sources.unrecorded = lambda: journal.dropped
             parts.push_async_callback(asyncio.to_thread, journal.close)
             calls.observers += (journal,)
             calls.change_observers += (journal,)
@@ -250,10 +250,10 @@ class Server:
             return
         counts = CallCounts(servicer.watch_records, calls.unread_seconds, calls.methods)
         calls.observers += (counts,)
-        collector = ServerCollector(self.registry, guard, counts, self._beside)
+        collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             sender = open_telemetry(self.config.telemetry, calls, collector)
-            self._beside.spans_lost = lambda: sender.lost
+            self._sources.spans_lost = lambda: sender.lost
             parts.push_async_callback(asyncio.to_thread, sender.close)
         if self.config.metrics_listen is None:
             return
@@ -270,8 +270,8 @@ class Server:
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
             certificates.follow(self.reloader, self._trusted)
-            self._beside.certificate_ends = lambda: certificates.ends_at
+            self._sources.certificate_ends = lambda: certificates.ends_at
 
-    def _remembers(self, kept: Kept) -> None:
-        """Adds the size of one more part's cache to the metrics. ``kept``: returns it."""
-        self._beside.kept = (*self._beside.kept, kept)
+    def _adds_cache(self, sizes: CacheSizes) -> None:
+        """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
+        self._sources.caches = (*self._sources.caches, sizes)

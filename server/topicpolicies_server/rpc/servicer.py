@@ -24,13 +24,13 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
-from ..core.traces import Trail
+from ..core.traces import StageTimes
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import TaskSet
-from . import answers, effective, errors, histories, listing, requests, shortfalls
-from .asking import asker_of
+from . import answers, deadline_errors, effective, errors, histories, listing, requests
+from .authors import author_of
 from .call import Call
 from .calls import Calls, Only, only
 from .decoding import Batch
@@ -38,12 +38,12 @@ from .errors import Context
 from .failures import Failures
 from .permitting import Permitted, Permitting
 from .problems import Problems
-from .streaming import Told, UpdateStream
+from .streaming import ChangeEnded, UpdateStream
+from .watching.authorizations import Authorizations
 from .watching.bookmarks import Bookmarks
-from .watching.desk import Desk
 from .watching.requests import read_watch
+from .watching.resources import WatchResources
 from .watching.stream import WatchStream, Write
-from .watching.warrants import Warrants
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 
@@ -62,10 +62,10 @@ def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Contex
         except PolicyError as error:
             return await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.tell(name, error)
+            self._failures.log(name, error)
             return await errors.abort(context, errors.internal())
         if self._readiness.cut_off and not self._registry.common.context.sole_writer:
-            context.note(shortfalls.UNCONFIRMED_KEY, shortfalls.unconfirmed_since(self._readiness, time.monotonic()))
+            context.note(deadline_errors.UNCONFIRMED_KEY, deadline_errors.unconfirmed_since(self._readiness, time.monotonic()))
         return answer
 
     return answering
@@ -97,9 +97,9 @@ class Servicer:
             show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
         watched_namespaces = WatchedNamespaces(admission) if admission is not None else None
-        self._desk = Desk(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
+        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
         self._permitting = permitting
-        self.warrants = Warrants(permitting) if permitting is not None else None
+        self.authorizations = Authorizations(permitting) if permitting is not None else None
         """The permissions that open watches depend on, rechecked while they are open; None: no permissions are checked."""
         self._registry = registry
         self._stages = registry.activity.stages
@@ -131,7 +131,7 @@ class Servicer:
         except PolicyError as error:
             await errors.abort(context, error)
         except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.tell(name, error)
+            self._failures.log(name, error)
             await errors.abort(context, errors.internal())
 
     @property
@@ -164,12 +164,12 @@ class Servicer:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
         request, where = call.request, self._unpermitted.get(call)
         if where is not None:
-            call.expire(shortfalls.not_permitted_yet(where))
+            call.expire(deadline_errors.not_permitted_yet(where))
         elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
-            call.expire(shortfalls.no_answer(self._registry, target, call.at_least))
+            call.expire(deadline_errors.no_answer(self._registry, target, call.at_least))
         else:
-            namespace.end(request, shortfalls.no_outcome(self._readiness, request))
+            namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
 
     @_answering
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
@@ -179,9 +179,11 @@ class Servicer:
         if (turn := gathering.come()) is not None:
             await gathering.wait(turn)
         try:
-            namespace, request = requests.read_update(message, asker_of(context))
+            namespace, request = requests.read_update(message, author_of(context))
             permitting = self._permitting
-            known = permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._desk.wire
+            known = (
+                permitting.shown_at_once(context.caller, namespace, Permission.CHANGE) if permitting is not None else self._resources.wire
+            )
             wire = known or await self._shown(context, namespace, Permission.CHANGE)
             return answers.update_answer(request, await self._changed(namespace, request, context), wire)
         finally:
@@ -191,7 +193,7 @@ class Servicer:
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
         """Serves DeletePolicy."""
         context.target = message.topic
-        namespace, request = requests.read_delete(message, asker_of(context))
+        namespace, request = requests.read_delete(message, author_of(context))
         wire = await self._shown(context, namespace, Permission.CHANGE)
         return answers.delete_answer(request, await self._changed(namespace, request, context), wire)
 
@@ -203,7 +205,7 @@ class Servicer:
         """
         permitting = self._permitting
         if permitting is None:
-            return self._desk.wire
+            return self._resources.wire
         known = permitting.shown_at_once(context.caller, namespace, permission)
         if known is not None:
             return known
@@ -216,7 +218,7 @@ class Servicer:
     async def _changed(self, name: str, request: Request, context: Context) -> Result:
         context.request = request
         if context.span is not None:
-            request.trail = Trail(context.started, context.span)
+            request.stage_times = StageTimes(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self._registry.get(name)
@@ -234,7 +236,7 @@ class Servicer:
             places = self._limits.max_in_flight_per_stream
             admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
             updates = UpdateStream(
-                self._registry, admission, self._desk.wire, asker_of(context), places, self._failures, self._stopping, context.pace
+                self._registry, admission, self._resources.wire, author_of(context), places, self._failures, self._stopping, context.pace
             )
             updates.span = context.span
             updates.observers = (self._of_change(context),)
@@ -247,7 +249,7 @@ class Servicer:
             finally:
                 self._streams.discard(updates)
 
-    def _of_change(self, context: Context) -> Told:
+    def _of_change(self, context: Context) -> ChangeEnded:
         """Returns a function that reports each change of an UpdatePolicies stream to the change observers."""
         traced, caller = context.span is not None, context.caller
         observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
@@ -326,20 +328,22 @@ class Servicer:
                 raise PolicyError(
                     Kind.RESOURCE_EXHAUSTED,
                     Reason.TOO_MANY_WATCHES,
-                    f"{len(self._watching)} watches are open, which is the most: share one, or raise max_watches.",
+                    f"{len(self._watching)} watches are open, which is the limit: share one, or raise max_watches.",
                 )
             context.target = next(iter((*message.namespaces, *message.topics)), "")
-            stream = WatchStream(self._desk, watch, self._bookmarks)
+            stream = WatchStream(self._resources, watch, self._bookmarks)
             self._watching[stream] = None
             if self._stopping.is_set():
                 stream.stop()
             try:
-                if self.warrants is None:
-                    await stream.tell(write)
+                if self.authorizations is None:
+                    await stream.run(write)
                 else:
-                    async with self.warrants.joined(stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions) as warrants:
-                        await stream.tell(write, warrants, context.unread_since)
+                    async with self.authorizations.joined(
+                        stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions
+                    ) as held:
+                        await stream.run(write, held, context.unread_since)
             finally:
                 self._watching.pop(stream, None)
-                closing = self._closing.begin(stream.close(), "giving back what a stream was told from")
+                closing = self._closing.begin(stream.close(), "releasing the source of a stream")
                 await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release

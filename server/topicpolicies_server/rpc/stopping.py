@@ -31,7 +31,7 @@ async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float
         servicer.give_up()
         await servicer.calls.drained(LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)  # so that health watches can still send NOT_SERVING
-        await servicer.calls.ended()
+        await servicer.calls.end_all()
         await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
     finally:
         await server.stop(None)

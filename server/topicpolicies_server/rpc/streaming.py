@@ -27,10 +27,10 @@ from ..tasks import asked_to_end
 from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
-from .elsewhere import LedElsewhere
 from .failures import Failures
 from .permitting import Permitted
 from .rationing import Pace
+from .refused_namespaces import RefusedNamespaces
 
 MESSAGE_BYTES = 256 * 1024
 """Bytes at which a message is complete; its last result may take it beyond that."""
@@ -38,7 +38,7 @@ TURN_SECONDS = 0.005
 """Seconds for which a stream begins changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 
 
-Told: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
+ChangeEnded: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
 """Called once for each change with the request (None: it is invalid), the outcome (None: its stream ended first), and the seconds taken."""
 
 
@@ -50,7 +50,7 @@ class UpdateStream:
         registry: Registry,
         admission: Admits | None,
         wire: answers.Wire,
-        asker: requests.Asker,
+        author: requests.Author,
         places: int,
         failures: Failures,
         stop: asyncio.Event,
@@ -62,7 +62,7 @@ class UpdateStream:
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             wire: serializes documents, unless ``admission`` decides that (``Permitted``).
-            asker: the actor and the reason of changes that name none.
+            author: the actor and the reason of changes that name none.
             places: how many changes may be in flight or have a result that is not written yet.
             failures: logs unforeseen failures.
             stop: set when the server stops.
@@ -75,12 +75,12 @@ class UpdateStream:
         self._permitted = admission if isinstance(admission, Permitted) else None
         self._wires: dict[Request, answers.Wire] = admission.wires if isinstance(admission, Permitted) else {}
         """What serializes the documents in the answer to a change, where that is not ``wire``."""
-        self._asker = asker
+        self._author = author
         self._free = places
         self._failures = failures
         self._stop = stop
         self._reading: asyncio.Task[None] | None = None
-        self.observers: Sequence[Told] = ()
+        self.observers: Sequence[ChangeEnded] = ()
         """Called for each change that was read."""
         self.span: CallSpan | None = None
         """The span of the stream's call, which selects changes to be traced; None: the call is not traced."""
@@ -88,14 +88,14 @@ class UpdateStream:
         self._freed = asyncio.Event()
         self._results: deque[tuple[int, Request | None, Result | PolicyError]] = deque()
         """Results to be written. They are serialized only then, so that a document which many results share is in memory once."""
-        self._told = asyncio.Event()
+        self._ready = asyncio.Event()
         self._under_way = 0
         self._ended = False
         """Whether reading has ended: the caller sends no more, or ``_failure`` says why."""
         self._failure: BaseException | None = None
         """The error that ended reading; the call ends with it once the changes that were read have their results."""
         self._order: dict[PolicyKey, list[Request]] = {}
-        self._elsewhere = LedElsewhere()
+        self._refused = RefusedNamespaces()
         self._open: dict[Request, Namespace] = {}
         """Changes that were submitted and have no result, with their namespaces."""
         self._waiting: dict[asyncio.Task[None], Request] = {}
@@ -116,7 +116,7 @@ class UpdateStream:
         stop = loop.create_task(self._stop_reading(), name="end of an update stream")
         try:
             while True:
-                self._told.clear()
+                self._ready.clear()
                 while self._results:
                     batch, size = [], 0
                     while self._results and size < MESSAGE_BYTES:
@@ -125,13 +125,13 @@ class UpdateStream:
                     yield b"".join(batch)
                     self._free += len(batch)
                     if self._pace is not None:
-                        self._pace.told(len(batch))
+                        self._pace.answered(len(batch))
                     self._freed.set()
                 if self._ended and not self._under_way and not self._results:
                     if self._failure is not None:
                         raise self._failure
                     return
-                await self._told.wait()
+                await self._ready.wait()
         finally:
             self._over = True
             stop.cancel()
@@ -142,7 +142,7 @@ class UpdateStream:
                 namespace.give_up(request)
             for request in left:
                 for tell in self.observers:
-                    tell(request, None, self._now() - request.came)
+                    tell(request, None, self._now() - request.arrived_at)
 
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -168,10 +168,10 @@ class UpdateStream:
             async for message in stream:
                 changes = message.changes
                 if len(changes) > MOST_CHANGES:
-                    problem = f"changes has {len(changes):,} elements; {MOST_CHANGES:,} is the most."
+                    problem = f"changes has {len(changes):,} elements; at most {MOST_CHANGES:,} are allowed."
                     raise invalid(Reason.TOO_MANY_ELEMENTS, Violation("changes", Reason.TOO_MANY_ELEMENTS, problem))
                 if self._pace is not None:
-                    await self._pace.came(message)
+                    await self._pace.arrived(message)
                 begin = 0
                 while begin < len(changes):
                     while not self._free:
@@ -197,7 +197,7 @@ class UpdateStream:
 
     def _reads_no_more(self, _: asyncio.Task[None]) -> None:
         self._ended = True
-        self._told.set()
+        self._ready.set()
 
     def _begin(self, changes: Sequence[service_pb2.PolicyChangeRequest | Undecodable], first: int) -> int:
         """Submits changes, consecutive ones of one namespace together, until ``TURN_SECONDS`` are over; returns how many were begun.
@@ -212,14 +212,14 @@ class UpdateStream:
                 begun = index - first
                 break
             if isinstance(change, Undecodable):
-                self._tell(change.sequence, None, change.error)
+                self._add_result(change.sequence, None, change.error)
                 continue
             request: Request | None = None
             try:
-                where, request = requests.read_change(change, self._asker, index)
-                request.sequence, request.stream, request.came = change.sequence, self._order, came
+                where, request = requests.read_change(change, self._author, index)
+                request.sequence, request.stream, request.arrived_at = change.sequence, self._order, came
                 if self.span is not None:
-                    request.trail = self.span.follows(perf_counter())
+                    request.stage_times = self.span.follows(perf_counter())
                 if self._turns is not None:
                     wire = wholes[where] if where in wholes else wholes.setdefault(where, self._whole(where))
                     if wire is None:
@@ -229,10 +229,10 @@ class UpdateStream:
                     elif wire is not self._wire:
                         self._wires[request] = wire
             except PolicyError as error:
-                self._tell(change.sequence, request, error)
+                self._add_result(change.sequence, request, error)
                 continue
             except Exception as error:  # noqa: BLE001 (told)
-                self._tell_failure(change.sequence, request, error)
+                self._add_failure(change.sequence, request, error)
                 continue
             if where != namespace:
                 self._submit(namespace, together)
@@ -259,7 +259,7 @@ class UpdateStream:
         def ended(task: asyncio.Task[None]) -> None:
             del self._waiting[task]
             if turns.leave(request):  # the task was cancelled before it ran
-                self._tell(request.sequence, request, stopping())
+                self._add_result(request.sequence, request, stopping())
 
         task.add_done_callback(ended)
 
@@ -267,15 +267,15 @@ class UpdateStream:
         try:
             await turns.admit(namespace, request)
         except PolicyError as error:
-            self._tell(request.sequence, request, error)
+            self._add_result(request.sequence, request, error)
         except asyncio.CancelledError as error:
             if not asked_to_end(error):
-                self._tell_failure(request.sequence, request, error)
+                self._add_failure(request.sequence, request, error)
                 return
-            self._tell(request.sequence, request, stopping())
+            self._add_result(request.sequence, request, stopping())
             raise
         except Exception as error:  # noqa: BLE001 (told)
-            self._tell_failure(request.sequence, request, error)
+            self._add_failure(request.sequence, request, error)
         else:
             self._submit(namespace, [request])
 
@@ -283,19 +283,19 @@ class UpdateStream:
         """Submits admitted changes of one namespace; those that are refused have their result at once."""
         if not together:
             return
-        refusal: PolicyError | None = self._elsewhere.refusal(namespace)
+        refusal: PolicyError | None = self._refused.refusal(namespace)
         try:
             served = self._registry.get(namespace) if refusal is None else None
         except PolicyError as error:
             refusal, served = error, None
         except Exception as error:  # noqa: BLE001 (told)
             for request in together:
-                self._tell_failure(request.sequence, request, error)
+                self._add_failure(request.sequence, request, error)
             return
         if served is None:
             assert refusal is not None, "it was refused"
             for request in together:
-                self._tell(request.sequence, request, refusal)
+                self._add_result(request.sequence, request, refusal)
             return
         self._open.update(dict.fromkeys(together, served))
         try:
@@ -308,35 +308,35 @@ class UpdateStream:
     def _let_go(self, request: Request, error: Exception) -> None:
         """Gives a change the result INTERNAL because submitting it failed. The change may have been made all the same."""
         namespace = self._open.pop(request)
-        self._tell_failure(request.sequence, request, error)
+        self._add_failure(request.sequence, request, error)
         try:
             namespace.give_up(request)
         except Exception as failure:  # noqa: BLE001 (those behind it have to be told too)
-            self._failures.tell("Giving up a change of UpdatePolicies", failure)
+            self._failures.log("Giving up a change of UpdatePolicies", failure)
 
     def _settled(self, request: Request, answer: Result | PolicyError) -> None:
         """Takes the result of a change that was submitted."""
         namespace = self._open.pop(request).name
         if isinstance(answer, NotLeader):
-            answer = self._elsewhere.refused(namespace, answer)
-            if (full := self._elsewhere.full(namespace)) is not None:
+            answer = self._refused.add(namespace, answer)
+            if (full := self._refused.full(namespace)) is not None:
                 self.leave(full)
-        self._tell(request.sequence, request, answer)
+        self._add_result(request.sequence, request, answer)
 
-    def _tell(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> None:
+    def _add_result(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> None:
         if self._over:
             return
         self._under_way -= 1
         if not self._results:
-            self._told.set()
+            self._ready.set()
         self._results.append((sequence, request, answer))
         for tell in self.observers:
-            tell(request, answer, self._now() - request.came if request is not None and request.came else 0.0)
+            tell(request, answer, self._now() - request.arrived_at if request is not None and request.arrived_at else 0.0)
 
-    def _tell_failure(self, sequence: int, request: Request | None, error: BaseException) -> None:
+    def _add_failure(self, sequence: int, request: Request | None, error: BaseException) -> None:
         """Gives a change the result INTERNAL because of an unforeseen error, which is logged."""
-        self._failures.tell("A change of UpdatePolicies", error)
-        self._tell(sequence, request, errors.internal())
+        self._failures.log("A change of UpdatePolicies", error)
+        self._add_result(sequence, request, errors.internal())
 
     def _record(self, sequence: int, request: Request | None, answer: Result | PolicyError) -> bytes:
         wire = self._wires.pop(request, self._wire) if request is not None else self._wire

@@ -22,7 +22,7 @@ from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.traces import NO_TRACE, PARENT_KEY
 from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .asking import context_of
+from .authors import context_of
 from .call import Call
 from .calls import Only
 
@@ -70,17 +70,17 @@ class Tracing:
             self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, call.target))
             return
         outcome = call.outcome.name if call.outcome is not None else ""
-        said = outcome, request.request_id, request.began, request.trail
+        said = outcome, request.request_id, request.began, request.stage_times
         self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
 
     def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError | None, _seconds: float) -> None:
         """Hands a change of a traced update stream to the sender, if it was selected for that (see ``calls.ChangeObserver.changed``)."""
-        if request is None or (trail := request.trail) is None or not isinstance(trail.of, CallSpan):
+        if request is None or (times := request.stage_times) is None or not isinstance(times.span, CallSpan):
             return
         code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")
         outcome = _NAMES[answer.outcome] if isinstance(answer, Result) else ""
-        said = outcome, request.request_id, request.began, trail
-        self._send(Ended(trail.of, CHANGE, trail.came, perf_counter(), code, reason, answer is None, request.key.topic, *said))
+        said = outcome, request.request_id, request.began, times
+        self._send(Ended(times.span, CHANGE, times.began, perf_counter(), code, reason, answer is None, request.key.topic, *said))
 
 
 _NAMES = {outcome: outcome.name for outcome in Outcome}

@@ -80,7 +80,7 @@ class Trusting:
         try:
             return _holds(trust, call)
         except Exception as error:  # noqa: BLE001 (told)
-            self._failures.tell("Asking for the authority of an open stream", error)
+            self._failures.log("Checking the authority of an open stream", error)
             return False
 
 

@@ -50,11 +50,11 @@ class Unread:
         """Logs which peers have stopped reading, or read again, since the last look."""
         unread = dict.fromkeys(self._calls.unread(TOLD_SECONDS))
         for call in [each for each in self._told if each not in unread]:
-            _LOG.info("%s reads again, or has gone", self._told.pop(call))
+            _LOG.info("%s reads again, or has disconnected", self._told.pop(call))
         new = [call for call in unread if call not in self._told]
         for call in new[:MOST]:
             self._told[call] = name = _named(call)
-            _LOG.warning("%s has read nothing for %.0f s: it delays nobody else", name, self._calls.unread_for(call))
+            _LOG.warning("%s has read nothing for %.0f s: it delays no other caller", name, self._calls.unread_for(call))
         if len(new) > MOST:
             _LOG.warning("%d others have read nothing for %.0f s", len(new) - MOST, TOLD_SECONDS)
 

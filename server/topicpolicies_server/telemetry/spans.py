@@ -21,7 +21,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..core.traces import TraceContext, Trail
+from ..core.traces import StageTimes, TraceContext
 
 CHANGE_SECONDS = 0.1
 """At most one change in so much time gets spans, in each stream: there may be tens of thousands in a second."""
@@ -47,12 +47,12 @@ class CallSpan:
         """The context for what the call causes."""
         return TraceContext(f"00-{self.trace_id}-{self.span_id}-01", self.state)
 
-    def follows(self, now: float) -> Trail | None:
-        """Returns the trail of a change of the stream that is read now; None: the change gets no spans."""
+    def follows(self, now: float) -> StageTimes | None:
+        """Returns the times of the stages of a change of the stream that is read now; None: the change gets no spans."""
         if now < self._next:
             return None
         self._next = now + CHANGE_SECONDS
-        return Trail(now, self)
+        return StageTimes(now, self)
 
 
 class Ended(NamedTuple):
@@ -74,7 +74,7 @@ class Ended(NamedTuple):
     request_id: str = ""
     handed_on: float = 0.0
     """When the change was handed to its namespace; 0: it was not, or the call makes no change."""
-    trail: Trail | None = None
+    stage_times: StageTimes | None = None
 
 
 class Span(NamedTuple):
@@ -94,7 +94,7 @@ class Span(NamedTuple):
 
 def spans_of(ended: Ended) -> Iterator[Span]:
     """Yields the spans of a call or change that has ended."""
-    call, trail = ended.span, ended.trail
+    call, times = ended.span, ended.stage_times
     own = call.span_id
     if ended.name == CHANGE:
         own = new_id()
@@ -103,14 +103,14 @@ def spans_of(ended: Ended) -> Iterator[Span]:
         yield Span(call.trace_id, own, call.parent_id, call.state, ended.name, SERVER, ended.began, ended.ended, ended)
         if ended.handed_on:
             yield _stage(call, own, "waiting", ended.began, ended.handed_on)
-    if trail is None or not trail.sent:
+    if times is None or not times.sent:
         return
     if ended.handed_on:
-        yield _stage(call, own, "sequencing", ended.handed_on, trail.sent)
-    if acknowledged := trail.acknowledged or trail.counts:
-        yield _stage(call, own, "log", trail.sent, acknowledged)
-        if trail.counts:
-            yield _stage(call, own, "readback", acknowledged, trail.counts)
+        yield _stage(call, own, "sequencing", ended.handed_on, times.sent)
+    if acknowledged := times.acknowledged or times.folded:
+        yield _stage(call, own, "log", times.sent, acknowledged)
+        if times.folded:
+            yield _stage(call, own, "readback", acknowledged, times.folded)
 
 
 CHANGE = "change"

@@ -26,8 +26,8 @@ from topicpolicies_server.cli.doctor.brokers import judged_entry, judged_schema,
 from topicpolicies_server.cli.doctor.certificates import ShownChain, judged_chain, judged_name, judged_times, shown
 from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, Result, examine, failed, ok, skipped, warning, why
 from topicpolicies_server.cli.doctor.clocks import judged_clock
-from topicpolicies_server.cli.doctor.keeping import Facts, facts_of, judged_bound, judged_folder, judged_room
-from topicpolicies_server.cli.doctor.limits import OPEN_FILES, judged_limits, numbers
+from topicpolicies_server.cli.doctor.disk import Facts, facts_of, judged_bound, judged_folder, judged_room
+from topicpolicies_server.cli.doctor.metrics import OPEN_FILES, judged_limits, numbers
 from topicpolicies_server.cli.doctor.permissions import judged_permissions
 from topicpolicies_server.cli.doctor.reaching import Speech, judged
 from topicpolicies_server.cli.doctor.report import lines, of_results
@@ -157,11 +157,11 @@ def test_an_answer_without_a_time_says_nothing_of_the_clock(said: str | None) ->
 @pytest.mark.parametrize(
     ("claims", "level", "told"),
     [
-        ({"sub": "sidecar"}, "ok", "never ends"),
+        ({"sub": "sidecar"}, "ok", "does not expire"),
         ({"sub": "sidecar", "exp": NOW + 30 * 86_400}, "ok", "30.0 days"),
         ({"sub": "sidecar", "exp": NOW + 3_600}, "warning", "60 minutes"),
         ({"sub": "sidecar", "exp": NOW - 60}, "failed", "1 minutes ago"),
-        ({"nbf": NOW + 60}, "failed", "begins in 60 s"),
+        ({"nbf": NOW + 60}, "failed", "valid only in 60 s"),
         ({"sub": 5, "exp": "soon"}, "ok", "no subject"),
     ],
 )
@@ -233,7 +233,7 @@ bad x
 
 def test_permissions() -> None:
     some = judged_permissions({"read": "", "change": "PERMISSION_DENIED", "list the history": "HISTORY_OFF"})
-    assert (some.level, some.told) == (Level.OK, "you may read; not: change; off: list the history (the server keeps none)")
+    assert (some.level, some.told) == (Level.OK, "you may read; not: change; off: list the history (the server keeps no history)")
     assert judged_permissions({"read": "", "change": "READ_ONLY"}).told == "you may read; off: change (the server is read-only)"
     assert judged_permissions(dict.fromkeys(("read", "change"), "PERMISSION_DENIED")).level is Level.FAILED
 
@@ -241,7 +241,7 @@ def test_permissions() -> None:
 def test_refusals_of_the_service() -> None:
     for code, remedy in (
         (grpc.StatusCode.UNIMPLEMENTED, "port"),
-        (grpc.StatusCode.UNAUTHENTICATED, "who you are"),
+        (grpc.StatusCode.UNAUTHENTICATED, "Authenticate yourself"),
         (grpc.StatusCode.INTERNAL, ""),
     ):
         found = judged_refusal(TopicPoliciesError("no", code=code))

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
-from topicpolicies_server.cli.doctor.limits import metrics
+from topicpolicies_server.cli.doctor.metrics import metrics
 from topicpolicies_server.metrics import web
 
 

@@ -244,7 +244,7 @@ def test_a_limit_that_is_nearly_met_and_one_that_is_met(doctor: Terminal) -> Non
 def test_the_limits_of_a_server_are_not_taken_from_the_defaults_here(doctor: Terminal) -> None:
     with showing("topicpolicies_documents 1\ntopicpolicies_watches 9999\n") as at, running(None) as address:
         found = examined(doctor, "--server", address, "--metrics", at)
-    assert "max_loaded_keys" not in found["limits.use"]["told"], "nobody has told that limit"
+    assert "max_loaded_keys" not in found["limits.use"]["told"], "nothing reports that limit"
     assert "max_watches: 9,999 of 10,000" in found["limits.use"]["told"], "GetServerInfo tells that one"
 
 
@@ -269,7 +269,7 @@ def test_what_is_written_is_not_read_back(doctor: Terminal, monkeypatch: pytest.
     with running(None) as address:
         found = examined(doctor, "--server", address, "--scratch", "public/a")
     assert bad(found) == {"scratch.readback"}
-    assert "reads its log" in found["scratch.readback"]["remedy"]
+    assert "reads its change log" in found["scratch.readback"]["remedy"]
     assert found["scratch.removal"]["level"] == "ok", "what was made is removed all the same"
 
 
@@ -405,7 +405,7 @@ def test_the_disk_is_full(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("topicpolicies_server.cli.doctor.keeping.tempfile.TemporaryFile", full)
+    monkeypatch.setattr("topicpolicies_server.cli.doctor.disk.tempfile.TemporaryFile", full)
     found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--no-history", "--no-checkpoints")
     assert bad(found) == {"disk.log"}
     assert found["disk.log"]["remedy"] == f"Make room on the disk of {tmp_path}."
@@ -426,7 +426,7 @@ def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
 
 def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:
     lines = terminal.run("doctor", "--tls").stdout.splitlines()
-    assert "- tls.chain, tls.name, tls.expiry: not looked at: it needs address.grpc" in [line.replace("[skipped]", "-") for line in lines]
+    assert "- tls.chain, tls.name, tls.expiry: not checked: it needs address.grpc" in [line.replace("[skipped]", "-") for line in lines]
     groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
     assert groups == ["address", "tls", "server", "limits", "scratch"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
-from topicpolicies_server.core.fold.fold import FoldContext, Status, fold, restatement, sight
+from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, fold, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.documents import WHOLE, digest, whole_digest
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, StampKind
@@ -116,7 +116,7 @@ def test_none_is_no_first_event() -> None:
 def test_where_nothing_else_was_written_nothing_may_be_missing() -> None:
     script = Script(FoldContext(joining=True, sole_writer=True))
     script.update({RATE: b"2"}, on=Seen({TTL: b"1"}, "000000x"))
-    assert script.document == {TTL: b"1", RATE: b"2"} and sight(script.state, script.now)
+    assert script.document == {TTL: b"1", RATE: b"2"} and check_all_seen(script.state, script.now)
     assert script.state.history is None
 
 
@@ -210,7 +210,7 @@ def test_time_makes_no_knowledge_of_a_guess() -> None:
     joined = join(full, late=100 * W)
     for _ in range(5):
         joined.update({TTL: b"2"}, wait=2 * W)
-        assert sight(joined.state, joined.now + 2 * W)
+        assert check_all_seen(joined.state, joined.now + 2 * W)
         joined.state.trim(joined.now + 10 * W)
     assert joined.state.since == "000001"
     joined.claim({TTL: b"9"}, joined.version, since="")
@@ -391,15 +391,15 @@ def test_something_may_be_missing_for_w_after_the_first_event_that_was_seen() ->
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full)
-    assert not sight(joined.state, full.now + W - 1)
-    assert sight(joined.state, full.now + W)
+    assert not check_all_seen(joined.state, full.now + W - 1)
+    assert check_all_seen(joined.state, full.now + W)
 
 
 def test_of_an_old_key_nothing_is_missing_as_soon_as_the_log_is_read() -> None:
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full, late=W)
-    assert sight(joined.state, full.now + W)
+    assert check_all_seen(joined.state, full.now + W)
 
 
 def test_what_came_soon_after_the_first_seen_event_of_an_old_key_is_understood() -> None:
@@ -473,7 +473,7 @@ def test_a_key_that_is_new_after_joining_is_known_to_everybody_alike() -> None:
     for one in (script, late):
         one.update({TTL: b"1"})
     assert script.state.since == late.state.since == "000001" and agree(script, late)
-    assert not sight(script.state, script.now) and sight(late.state, late.now)
+    assert not check_all_seen(script.state, script.now) and check_all_seen(late.state, late.now)
 
 
 def test_what_is_remembered_is_completed_by_a_restatement() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
-from topicpolicies_server.core.fold.fold import FoldContext, restatement, sight
+from topicpolicies_server.core.fold.fold import FoldContext, check_all_seen, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.events import Event, Remembered
 
@@ -61,7 +61,7 @@ def test_a_key_claims_no_beginning_whose_history_has_a_hole() -> None:
         full.broker({SIZE: b"2"})
         full.put(one)
         joined = join(full, last=1, late=3 * W)
-        assert sight(joined.state, joined.now)
+        assert check_all_seen(joined.state, joined.now)
         if idle:
             joined.state.trim(joined.now)
         both(full, joined, copy)
@@ -92,7 +92,7 @@ def test_what_brokers_may_compute_from_is_missing_for_longer_where_clocks_differ
     full.restate()
     joined = join(full, last=1)
     joined.claim({TTL: b"1", RATE: b"2"}, joined.version, since="")
-    assert joined.state.since == "" and sight(joined.state, joined.now + W)
+    assert joined.state.since == "" and check_all_seen(joined.state, joined.now + W)
     joined.write({SUB_A: b"5", SIZE: b"6"}, wait=W // 2)  # by a clock that is behind
     assert joined.state.since == "000003"
 

@@ -95,7 +95,7 @@ def test_time_taken_for_knowledge(monkeypatch: pytest.MonkeyPatch) -> None:
     fold = rules.fold
 
     def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
-        if state.joined is not None and state.joined.first and state.sighted(placed.published_at, context.window_ms):
+        if state.joined is not None and state.joined.first and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
         return fold(state, placed, context)
 
@@ -110,7 +110,7 @@ def test_who_has_seen_less_believed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_guesses_from_what_was_not_seen_taken_for_as_good_as_anybodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "certain", lambda *_, **__: True)
+    monkeypatch.setattr(rules, "check_certainty", lambda *_, **__: True)
     assert broken(WORLDS["joining"]) or broken(WORLDS["late guards"])
 
 

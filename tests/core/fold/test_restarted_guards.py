@@ -101,7 +101,7 @@ def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: st
     fold = rules.fold
 
     def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
-        if state.joined is not None and state.joined.first and state.sighted(placed.published_at, context.window_ms):
+        if state.joined is not None and state.joined.first and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
         return fold(state, placed, context)
 

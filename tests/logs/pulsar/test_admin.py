@@ -447,7 +447,7 @@ def head(status: int, **headers: object) -> bytes:
 async def test_an_answer_that_comes_one_byte_at_a_time_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.3)
     async with sending(head(200), every_seconds=0.05, then=b" ") as url, admin_of(url) as admin:
-        with pytest.raises(LogError, match="no whole answer") as failed:
+        with pytest.raises(LogError, match="no complete answer") as failed:
             await asyncio.wait_for(admin.get("x", seconds=0.2), 20)
     assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
 
@@ -456,7 +456,7 @@ async def test_redirects_that_come_slowly_end_in_time_together(monkeypatch: pyte
     monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.5)
     slow = [head(307, Location="/y", Content_Length=4, Connection="close"), b"1", b"2", b"3", b"4"]
     async with sending(*slow, every_seconds=0.05) as url, admin_of(url) as admin:
-        with pytest.raises(LogError, match="no whole answer"):
+        with pytest.raises(LogError, match="no complete answer"):
             await asyncio.wait_for(admin.get("x", seconds=0.1), 20)
 
 

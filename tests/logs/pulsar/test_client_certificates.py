@@ -159,7 +159,7 @@ async def test_a_certificate_is_rotated_under_load_without_a_failed_write_or_que
             for number in range(1, ROTATIONS + 1):
                 files.put(authority.issue(SUPERUSER))
                 async with asyncio.timeout(60):
-                    while sum("read anew, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a line)
+                    while sum("read again, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a line)
                         await asyncio.sleep(0.01)
                 goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # which makes connections with the new one
                 made = await other.open(namespace, beside)

@@ -275,7 +275,7 @@ def test_a_beginning_whose_end_a_compaction_moved_is_not_over_before_it_was_read
     assert continuity.complete_after == border_of(MessageId(9, 2)) and not continuity.begun
     continuity.ended(MessageId(9, 2))
     assert states(continuity, lambda: continuity.compacted(later)) == [State.COMPACTION, State.GAP]
-    with pytest.raises(LogError, match="opened anew"):
+    with pytest.raises(LogError, match="opened again"):
         continuity.not_recalled()
 
 
@@ -289,7 +289,7 @@ def test_how_far_the_openings_compaction_went_is_asked_again_before_what_it_may_
     answers = (lambda: continuity.compacted(Compaction(30, MessageId(8, 7))), continuity.not_recalled)
     assert states(continuity, *answers) == [State.SETTLING, State.ERASED, State.GAP]
     assert continuity.complete_after == border_of(MessageId(8, 7))
-    with pytest.raises(LogError, match="opened anew"):
+    with pytest.raises(LogError, match="opened again"):
         continuity.not_recalled()
 
 
@@ -343,7 +343,7 @@ def test_a_message_that_is_not_handed_over_twice_is_delivered_as_unreadable() ->
     known: set[MessageId] = set()
     continuity, opening = behind_a_gap(known)
     continuity.messages([MessageId(7, 1)])
-    with pytest.raises(LogError, match="was not handed over"):
+    with pytest.raises(LogError, match="was not delivered"):
         continuity.compacted(opening)
     continuity, opening = behind_a_gap(known)
     continuity.messages([MessageId(7, 1)])

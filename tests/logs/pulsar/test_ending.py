@@ -87,7 +87,7 @@ async def test_a_log_is_closed_whole_where_telling_of_an_outcome_fails(
     await asyncio.wait_for(log.close(), 10)
     assert told == ["LOG_CLOSED"] * 2
     assert forgotten == [log]
-    assert "could not be told" in caplog.text
+    assert "could not be reported" in caplog.text
 
 
 @UNFORESEEN

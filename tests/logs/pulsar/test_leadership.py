@@ -1,4 +1,4 @@
-"""Standing for the leadership of a log: refused, waiting, replaying, leading, and stepping down at once."""
+"""Requesting the leadership of a log: refused, waiting, replaying, leading, and stepping down at once."""
 
 from __future__ import annotations
 
@@ -161,10 +161,10 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
 
 
 async def test_what_keeps_it_from_leading_is_told_and_tried_again(log: FakeLog) -> None:
-    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar may not do that")]
+    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
-    assert "may not do that" in log.candidate.leadership.problem
+    assert "lacks the permission" in log.candidate.leadership.problem
     await log.lead()
     assert log.candidate.leadership.problem == ""
 
@@ -209,7 +209,7 @@ async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_ma
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
     await log.lead()
-    assert "standing for leadership failed" in caplog.text
+    assert "requesting the leadership failed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
@@ -223,7 +223,7 @@ async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
     log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
     monkeypatch.setattr(log.candidate, "_told", fail)
     await log.lead()
-    assert "Standing for the leadership of a/b failed" in caplog.text
+    assert "Requesting the leadership of a/b failed" in caplog.text
 
 
 def test_a_leaders_name_says_its_cluster_and_its_address() -> None:

@@ -159,11 +159,11 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
     ("failure", "said"),
     [
         ((401, {"error": "invalid_client", "error_description": SECRET}), "401 (invalid_client)"),
-        ((400, {"error": f"{SECRET} is wrong"}), "400 where"),
-        ((500, SECRET), "500 where"),
-        ((200, ["no object"]), "200 where"),
+        ((400, {"error": f"{SECRET} is wrong"}), "400 to the request"),
+        ((500, SECRET), "500 to the request"),
+        ((200, ["no object"]), "200 to the request"),
         ((200, {}), "is empty"),
-        ((200, {"access_token": f"two {SECRET}"}), "something else than a token"),
+        ((200, {"access_token": f"two {SECRET}"}), "something other than a token"),
         ((200, {"access_token": "x" * 300_000}), "more than"),
     ],
 )
@@ -182,7 +182,7 @@ async def test_what_an_issuer_says_instead_of_a_token_is_told_without_secrets(
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
 async def test_a_file_without_credentials_is_named(oauth2: OAuth2, credentials: Path, content: str) -> None:
     put(credentials, content)
-    with pytest.raises(OSError, match="holds no client_id and client_secret"):
+    with pytest.raises(OSError, match="is not JSON with client_id and client_secret"):
         await Tokens(oauth2).token()
 
 

@@ -14,7 +14,7 @@ from pulsar import Result
 from tests.logs.recorder import Recorder
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.health import watch
+from topicpolicies_server.health import log_probe
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError, Reached
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
@@ -96,7 +96,7 @@ async def test_a_log_is_reached_where_a_broker_listens_and_answers(cluster: Fake
 async def test_where_nobody_listens_nothing_can_be_appended(cluster: FakeCluster, log: PulsarLog) -> None:
     error = await why(log)
     assert error.reason is Reason.LOG_UNREACHABLE
-    assert error.message.startswith(f"No broker is reached (127.0.0.1:{cluster.ports[0]}: ")
+    assert error.message.startswith(f"No broker can be reached (127.0.0.1:{cluster.ports[0]}: ")
 
 
 async def test_where_brokers_listen_and_their_admin_api_does_not_answer_that_is_said(cluster: FakeCluster, log: PulsarLog) -> None:
@@ -115,7 +115,7 @@ async def test_of_several_hosts_one_is_enough(cluster: FakeCluster) -> None:
 async def test_readers_without_a_connection_are_out_of_reach_though_somebody_listens(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     log._connections.report("acme/orders", connected=False)
-    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert (await why(log)).message == "No reader of a change log is connected to a broker."
     log._connections.report("acme/others", connected=True)
     await log.reach()
 
@@ -131,7 +131,7 @@ async def test_a_log_of_which_one_reader_has_its_connection_is_reached_and_not_c
     await log.reach()
     readers[2].connected = False
     existence.check_connection()
-    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
 async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(cluster: FakeCluster, log: PulsarLog) -> None:
@@ -148,7 +148,7 @@ async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(
     cluster.deleted = {"acme/orders"}
     for namespace in ("acme/orders", "acme/others"):
         opened(log, [FakeReader(connected=False)], namespace).existence.check_connection()
-    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_a_log_that_was_deleted_and_created_again_is_lost_when_it_is_asked
     each.existence.check_connection()
     cluster.logs["acme/orders"] = partitions, created
     if reason is None:
-        assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+        assert (await why(log)).message == "No reader of a change log is connected to a broker."
         assert each.recorder.losses == []
     else:
         await log.reach()
@@ -176,9 +176,9 @@ async def test_a_log_that_is_lost_because_it_is_not_reconnected_is_not_taken_for
     each.existence.check_connection()
     each.existence._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
-    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNREACHABLE"]
-    assert (await why(log)).message == "No reader of a change log has its connection to a broker."
+    assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
 async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_wai
     with monkeypatch.context() as patched, pytest.raises(LogError, match="No reader"):
         patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
         await reach.ask()
-    assert time.monotonic() - began < watch._ANSWER_SECONDS
+    assert time.monotonic() - began < log_probe._ANSWER_SECONDS
     assert len(asked) == 4, "side by side"
     await admin.close()
     await cluster.shut()

@@ -12,7 +12,7 @@ from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeR
 from tests.logs.samples import a_key, a_tombstone, an_update
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reading.unfolded import Sealed
+from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
@@ -112,7 +112,7 @@ class Reading:
         self.reader = PartitionReader(handle, entries, goal, self.continuity, self.requests, recalled, again)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
-        self.undecoded: list[Sealed] = []
+        self.undecoded: list[UndecodedEntry] = []
         """What came that was not decoded."""
         undecoded = self._open if Reading.takes_undecoded else None
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)), undecoded))
@@ -123,12 +123,12 @@ class Reading:
     def _deliver(self, events: Sequence[Placed]) -> None:
         self.batches.append(list(events))
 
-    def _open(self, entries: Sequence[Placed | Sealed]) -> None:
-        self.undecoded += [entry for entry in entries if isinstance(entry, Sealed)]
+    def _open(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
+        self.undecoded += [entry for entry in entries if isinstance(entry, UndecodedEntry)]
         opened = []
         for entry in entries:
-            if isinstance(entry, Sealed):
-                placed = entry.opened()
+            if isinstance(entry, UndecodedEntry):
+                placed = entry.decode()
                 assert placed[:2] == (entry.partition, entry.position)
                 assert (placed.published_at, placed.producer) == (entry.published_at, entry.producer)
                 assert placed.event is None or placed.event.key.topic == entry.topic

@@ -6,6 +6,7 @@ They wait in their order.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,7 +83,7 @@ async def test_who_has_no_place_in_time_is_told_so_and_leaves_the_line() -> None
         hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(_CONNECTIONS)]
         while len(broker.asked) < _CONNECTIONS:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        with pytest.raises(LogError, match="so many others are asked before it") as refused:
+        with pytest.raises(LogError, match="too many other requests wait before it") as refused:
             await admin.get("a", "late", seconds=0.2)
         assert refused.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
         gone = asyncio.create_task(admin.get("a", "gone"))
@@ -131,3 +132,65 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
     tasks[20].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert had == [number for number in range(50) if number != 20]
+
+
+async def _let_go(count: int, *, last_first: bool) -> float:
+    """So many that wait go away: the processor time that it takes."""
+    limiter, over = RequestLimiter(1), asyncio.Event()
+
+    async def wait() -> None:
+        async with limiter.place(60.0):
+            await over.wait()
+
+    first, *others = [asyncio.create_task(wait()) for _ in range(count)]
+    await asyncio.sleep(0)
+    began = time.process_time()
+    for task in reversed(others) if last_first else others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    took = time.process_time() - began
+    over.set()
+    await first
+    return took
+
+
+async def test_who_goes_away_is_let_go_as_fast_from_the_end_of_a_long_line_as_from_its_front() -> None:
+    front = min([await _let_go(20_000, last_first=False) for _ in range(2)])
+    end = min([await _let_go(20_000, last_first=True) for _ in range(2)])
+    assert end < 2.5 * front, "five times as long where all in front of each are looked at"
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(seed: int) -> None:
+    chance, limiter = random.Random(seed), RequestLimiter(3)
+    had = most = 0
+
+    async def ask() -> None:
+        nonlocal had, most
+        try:
+            async with limiter.place(chance.choice((0.0, 0.001, 0.002, 10.0))):
+                had += 1
+                most = max(most, had)
+                try:
+                    await asyncio.sleep(0.001 * chance.randrange(3))
+                finally:
+                    had -= 1
+        except NoPlaceError:
+            pass
+
+    tasks = []
+    for _ in range(200):
+        tasks.append(asyncio.create_task(ask()))
+        if chance.random() < 0.3:
+            chance.choice(tasks).cancel()
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+        if chance.random() < 0.1:
+            await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert most == 3
+    async with limiter.place(0.0), limiter.place(0.0), limiter.place(0.0):
+        with pytest.raises(NoPlaceError):
+            async with limiter.place(0.0):
+                pass

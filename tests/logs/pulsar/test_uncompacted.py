@@ -94,7 +94,7 @@ async def test_they_are_read_from_their_first_on_and_no_further_than_to_that_end
 async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     entries, _ = await recalled(FakeReader(*updates(2, 4, 5)), MessageId(7, 4), most=3)
-    assert entries == [] and "of 3 entries that were compacted away 2 can be recalled" in caplog.text
+    assert entries == [] and "of 3 entries that were compacted away only 2 can be recalled" in caplog.text
 
 
 async def test_what_does_not_come_holds_nobody_up() -> None:

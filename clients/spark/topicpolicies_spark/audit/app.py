@@ -29,7 +29,7 @@ from .state import before, since, state
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="What happened to topic policies: take the brokers' change logs into an archive, and ask it.",
+    help="What happened to topic policies: copy the brokers' change logs into an archive, and query it.",
 )
 
 
@@ -55,10 +55,10 @@ class Format(enum.Enum):
 
 
 Archive = Annotated[str, typer.Argument(help="The archive: a directory, or any place that Spark can reach.")]
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T12:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Before this time.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show at most.")]
-Out = Annotated[Output, typer.Option("--output", "-o", help="For people, or JSON lines for programs.")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Only from this time on, such as 2030-01-31T12:00:00Z.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Only before this time.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The most rows to show.")]
+Out = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON lines for programs.")]
 
 
 class _Settings:
@@ -70,7 +70,7 @@ class _Settings:
 @app.callback()
 def settings(
     master: Annotated[str, typer.Option("--master", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
-    remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, instead.")] = "",
+    remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, in place of --master.")] = "",
     driver_memory: Annotated[str, typer.Option("--driver-memory", help="The driver's heap.")] = "1g",
 ) -> None:
     """Where Spark runs."""
@@ -82,17 +82,17 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
     pulsar: Annotated[str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="The brokers.")],
     admin_url: Annotated[str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="Their admin API.")],
-    tenants: Annotated[str, typer.Option("--tenants", help="Only these tenants, with commas between them.")] = "",
-    namespaces: Annotated[str, typer.Option("--namespaces", help="Only these namespaces.")] = "",
+    tenants: Annotated[str, typer.Option("--tenants", help="Only these tenants, separated by commas.")] = "",
+    namespaces: Annotated[str, typer.Option("--namespaces", help="Only these namespaces, separated by commas.")] = "",
     token_file: Annotated[str, typer.Option("--token-file", help="A file with the token for the brokers.")] = "",
     tls_trust_certs: Annotated[str, typer.Option("--tls-trust-certs", help="The authorities of the brokers' certificates, PEM.")] = "",
     allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Go on without a log that is gone before it was read to its end.")
+        bool, typer.Option("--allow-data-loss", help="Continue without a log that was deleted before it was read to its end.")
     ] = False,
-    every: Annotated[float, typer.Option("--every", min=0, help="Go on, so many seconds between two batches; 0: once.")] = 0,
-    most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="Rows of one batch at most.")] = 100_000,
+    every: Annotated[float, typer.Option("--every", min=0, help="Repeat, with this many seconds between two batches; 0: run once.")] = 0,
+    most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="The most rows of one batch.")] = 100_000,
 ) -> None:
-    """Take changes into an archive, each exactly once. Run again, also after it was killed, it continues where it was.
+    """Copy changes into an archive, each exactly once. Run again, even after it was killed, it continues where it was.
 
     \b
     Brokers compact their logs and drop superseded events: an archive has what still existed when it was filled.
@@ -107,7 +107,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
         query = archives.ingest(spark, archive, options, every_seconds=every or None)
         query.awaitTermination()
         rows = sum(int(progress["numInputRows"]) for progress in query.recentProgress)
-        typer.echo(f"{rows:,} changes taken", err=True)
+        typer.echo(f"{rows:,} changes copied", err=True)
 
 
 @app.command("state")
@@ -149,7 +149,9 @@ def show_drift(
     archive: Archive,
     from_time: Annotated[str, typer.Option("--from", metavar="TIME", help="The earlier time.")] = "",
     to_time: Annotated[str, typer.Option("--to", metavar="TIME", help="The later time; now if it is left out.")] = "",
-    file: Annotated[str, typer.Option("--declared", metavar="FILE", help="JSON lines with topic, scope and policies, instead.")] = "",
+    file: Annotated[
+        str, typer.Option("--declared", metavar="FILE", help="JSON lines with topic, scope and policies, in place of --from.")
+    ] = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
@@ -169,8 +171,8 @@ def show_churn(
     archive: Archive,
     since_time: Since = "",
     until_time: Until = "",
-    at_least: Annotated[int, typer.Option("--at-least", min=1, help="From how many changes on a topic is named.")] = 10,
-    fights_at_least: Annotated[int, typer.Option("--fights-at-least", min=1, help="From how many times undone on.")] = 2,
+    at_least: Annotated[int, typer.Option("--at-least", min=1, help="Topics with at least this many changes.")] = 10,
+    fights_at_least: Annotated[int, typer.Option("--fights-at-least", min=1, help="Fields changed back at least this often.")] = 2,
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
@@ -187,7 +189,7 @@ def export(
     archive: Archive,
     to: Annotated[str, typer.Argument(help="A new directory, or any place that Spark can write to.")],
     what: Annotated[What, typer.Option("--what", help="The changes with their fields, or the documents.")] = What.CHANGES,
-    form: Annotated[Format, typer.Option("--format", help="How.")] = Format.PARQUET,
+    form: Annotated[Format, typer.Option("--format", help="The format of the files.")] = Format.PARQUET,
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time of the documents.")] = "",
     since_time: Since = "",
     until_time: Until = "",
@@ -262,7 +264,7 @@ def _check(*times: str) -> None:
         try:
             time_of(time)
         except ValueError:
-            raise typer.BadParameter(f'"{time}" is no time: write it like 2030-01-31T12:00:00Z.') from None
+            raise typer.BadParameter(f'"{time}" is not a time: write it like 2030-01-31T12:00:00Z.') from None
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:

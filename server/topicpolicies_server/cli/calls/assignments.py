@@ -103,7 +103,7 @@ def _split(text: str) -> tuple[str, ListOperation, str]:
             return path, operation or ListOperation.REPLACE, text[at + 1 :]
     if quoted:
         locate(TopicPolicies.DESCRIPTOR, text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
-    raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is no assignment: write path=value, or --unset {text} to clear it.')
+    raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
 
 
 def _add(result: Assignments, path: str, operation: ListOperation, text: str) -> None:
@@ -111,7 +111,7 @@ def _add(result: Assignments, path: str, operation: ListOperation, text: str) ->
     value = parse_value(target, path, text)
     if operation is not ListOperation.REPLACE:
         if not target.is_list:
-            raise ValueProblem("WRONG_TYPE", f'"{path}" is no list: only elements of lists can be added and removed.')
+            raise ValueProblem("WRONG_TYPE", f'"{path}" is not a list: only elements of lists can be added and removed.')
         if result.list_operations.get(path) is operation:
             value = [*result.values[path], *value]
         elif path in result.values:

@@ -16,7 +16,7 @@ from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
-from ..showing.freshness import tell_unconfirmed
+from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, lines, printable
 from .policies import Topic
 
@@ -40,13 +40,13 @@ def effective(
     context: typer.Context,
     topic: Topic,
     view: Annotated[
-        ViewName, typer.Option("--view", help="What brokers enforce, or what their admin API answers with applied=true.")
+        ViewName, typer.Option("--view", help="What brokers enforce, or what their admin API returns with applied=true.")
     ] = ViewName.ENFORCED,
 ) -> None:
-    """Show what holds for one topic, and which level says so.
+    """Show the values in force for a topic, and the level of each.
 
-    Per setting the first of the topic's local and global documents, the namespace and the broker that says something. The views
-    applied-local and applied-global look at one document only, as the admin API does without and with isGlobal=true.
+    A setting is taken from the first of these that sets it: the topic's local document, its global one, the namespace, the broker. The
+    views applied-local and applied-global look at one document only, as the admin API does without and with isGlobal=true.
 
     \b
     Examples:
@@ -57,20 +57,20 @@ def effective(
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         found = client.effective(topic, view=EffectiveView[view.name])
-    tell_unconfirmed([found.unconfirmed_since], json=chosen.json)
+    report_unconfirmed([found.unconfirmed_since], json=chosen.json)
     if chosen.json:
         json_forms.write(json_forms.of_effective(found))
         return
     disabled = "  its own policies are disabled" if found.disabled else ""
     typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-    told = console()
-    told.print(_table(found, told))
+    terminal = console()
+    terminal.print(_table(found, terminal))
 
 
-def _table(found: EffectivePolicies, told: Console) -> Table:
+def _table(found: EffectivePolicies, terminal: Console) -> Table:
     rows: list[Row] = []
     sources = {parse_path(path): source for path, source in found.sources.items()}
     for path, value in lines(found.policies):
         named = next((path[:length] for length in range(len(path), 0, -1) if path[:length] in sources), None)
         rows.append(Row(path, (value, _SOURCES.get(sources[named], "") if named is not None else "")))
-    return settings_rows(("setting", "value", "source"), rows, told)
+    return settings_rows(("setting", "value", "source"), rows, terminal)

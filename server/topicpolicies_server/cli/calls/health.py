@@ -22,7 +22,7 @@ def health(
     context: typer.Context,
     service: Annotated[str, typer.Option("--service", help="liveness, readiness, or a namespace; empty: readiness.")] = "",
 ) -> None:
-    """Ask whether the server is ready.
+    """Check whether the server is ready.
 
     The server is not ready while its change log can't be reached, or while it stops. Of several addresses the first that answers counts.
 

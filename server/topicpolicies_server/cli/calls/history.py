@@ -17,7 +17,7 @@ from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms
 from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
-from ..showing.freshness import tell_unconfirmed
+from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, printable
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
@@ -28,18 +28,18 @@ def history(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only what happened then or later.")] = "",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Only what happened before.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = "",
     by: Annotated[
-        str | None, typer.Option("--by", metavar="ACTOR", help="Only this actor's; empty: only those of which nobody said whose they are.")
+        str | None, typer.Option("--by", metavar="ACTOR", help="Only changes of this actor; an empty text: only changes without an actor.")
     ] = None,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order in which it happened.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show so many events at most.")] = 50,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest event first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="The most events to show.")] = 50,
 ) -> None:
-    """Show who changed what, and when: the newest first.
+    """Show who changed what, and when: the newest event first.
 
-    It is what the server that answers has recorded; where that may miss events, it says so. Times are as 2026-03-01T12:00 (local, or with
-    a zone), 2h-ago, 7d-ago.
+    The events are those that this server has recorded; the output says where events may be missing. Times are written as
+    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def history(
                     json_forms.write(json_forms.of_history_entry(entry))
                 else:
                     show_entry(entry)
-    tell_unconfirmed(unconfirmed, json=chosen.json)
+    report_unconfirmed(unconfirmed, json=chosen.json)
     if chosen.json:
         for gap in gaps:
             json_forms.write(json_forms.of_history_gap(gap))
@@ -91,13 +91,13 @@ def history(
 def diff(
     context: typer.Context,
     topic: Topic,
-    one: Annotated[str, typer.Argument(metavar="A", help="A time, or a version.")],
-    other: Annotated[str, typer.Argument(metavar="B", help="The same; by default now.")] = "now",
+    one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = ScopeName.LOCAL,
 ) -> None:
-    """Show in which settings two moments of a topic differ.
+    """Show the settings in which a topic differs between two moments.
 
-    Ends with exit code 7 if they do. Moments are versions, as history and get tell them, or times as 2026-03-01T12:00, 2h-ago, now.
+    Ends with exit code 7 if there are any. A moment is a version, as history and get show them, or a time: 2026-03-01T12:00, 2h-ago, now.
 
     \b
     Examples:
@@ -109,7 +109,7 @@ def diff(
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-    tell_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
+    report_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
     found = between(first.policies, second.policies)
     if chosen.json:
         told = {"a": json_forms.of_document(first), "b": json_forms.of_document(second)}
@@ -123,12 +123,12 @@ def diff(
 
 def _show_differences(first: Document, second: Document, found: list[Difference]) -> None:
     if first.exists is not second.exists:
-        typer.echo("the document was " + ("made" if second.exists else "deleted"))
+        typer.echo("the document was " + ("created" if second.exists else "deleted"))
     elif not found:
         typer.echo("no differences", err=True)
     if found:
-        told = console()
-        told.print(show(found, told))
+        terminal = console()
+        terminal.print(show(found, terminal))
 
 
 def _name(document: Document) -> str:

@@ -16,11 +16,11 @@ from ..showing.rendering import console, printable
 _LOGS = {
     LogKind.EMBEDDED: "embedded, in a file of the server",
     LogKind.PULSAR: "Pulsar, in each namespace's __change_events",
-    LogKind.MEMORY: "in memory: gone when the server ends",
+    LogKind.MEMORY: "in memory: lost when the server ends",
     LogKind.UNSPECIFIED: "unknown",
 }
 _WRITERS = {
-    WriterMode.SOLE: "sole: nobody else writes",
+    WriterMode.SOLE: "sole: only this server writes",
     WriterMode.SHARED: "shared: brokers and other servers write too",
     WriterMode.EXCLUSIVE: "exclusive: one server at a time",
     WriterMode.READ_ONLY: "read-only: this server writes nothing",
@@ -28,14 +28,14 @@ _WRITERS = {
 }
 _FEATURES = {
     ServerFeature.HISTORY: "keeps a history",
-    ServerFeature.EFFECTIVE: "knows what holds (effective)",
-    ServerFeature.RULES: "judges updates by the rules of Pulsar's admin API",
-    ServerFeature.SECRETS: "shows the secrets of object storages",
+    ServerFeature.EFFECTIVE: "reports the values in force (effective)",
+    ServerFeature.RULES: "applies the rules of Pulsar's admin API to updates",
+    ServerFeature.SECRETS: "shows the credentials of object storages",
 }
 
 
 def info(context: typer.Context) -> None:
-    """Show what the server is: its log, its features and its limits.
+    """Show the server's version, log, features and limits.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def _table(found: ServerInfo) -> Table:
         ("cluster", found.cluster or "none, or not known yet"),
         ("writers", _WRITERS[found.writer_mode]),
         ("features", "\n".join(_FEATURES[feature] for feature in sorted(found.features)) or "none"),
-        ("most bytes of a message", f"{limits.message_bytes:,}"),
-        ("most changes of a stream under way", f"{limits.changes_per_stream:,}"),
+        ("largest message in bytes", f"{limits.message_bytes:,}"),
+        ("most unanswered changes of a stream", f"{limits.changes_per_stream:,}"),
         ("most topics and namespaces of a watch", f"{limits.watch_selectors:,}"),
         ("most watches", f"{limits.watches:,}"),
         ("longest time of an update", f"{limits.update_timeout_seconds:g} s"),

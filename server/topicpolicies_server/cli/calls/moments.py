@@ -32,7 +32,7 @@ def parse_time(text: str, option: str) -> datetime:
     """
     found = _time(text)
     if found is None:
-        raise typer.BadParameter(f'"{text}" is no time: write {FORMS}.', param_hint=option)
+        raise typer.BadParameter(f'"{text}" is not a time: write {FORMS}.', param_hint=option)
     return found
 
 

@@ -12,7 +12,7 @@ from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
-from ..showing.freshness import tell_unconfirmed
+from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
 from ..showing.rendering import compact, console, differences, lines, printable
 from .assignments import parse
@@ -22,7 +22,7 @@ Topic = Annotated[str, typer.Argument(help="The topic: persistent://tenant/names
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
 Etag = Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")]
-IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Tell the document before the change too.")]
+IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Show the document before the change too.")]
 RequestId = Annotated[str, typer.Option("--request-id", help="A UUID of your own, so that the command can be repeated safely.")]
 
 _LOCAL = ScopeNames.LOCAL
@@ -45,12 +45,14 @@ def get(
     context: typer.Context,
     topic: Topic,
     scope: Annotated[ScopeNames, typer.Option("--scope", help="The document of this cluster, of all clusters, or both.")] = _LOCAL,
-    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME|VERSION", help="As it was then, by the server's history.")] = "",
+    as_of: Annotated[
+        str, typer.Option("--as-of", metavar="TIME|VERSION", help="The document as it was then, from the server's history.")
+    ] = "",
 ) -> None:
     """Show the policies of one topic.
 
-    Ends with exit code 4 if there is no document. Times are as 2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. A version is one
-    of a single scope.
+    Ends with exit code 4 if there is no document. Times are written as 2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. A
+    version belongs to a single scope.
 
     \b
     Examples:
@@ -68,7 +70,7 @@ def get(
     else:
         for document in documents:
             _show(document)
-    tell_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
+    report_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
     if not any(document.exists for document in documents):
         raise typer.Exit(ExitCode.NOT_FOUND)
 
@@ -79,15 +81,15 @@ def update(  # noqa: PLR0913, PLR0917 - options
     assignments: Annotated[
         list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="What to set; PATH+=VALUE and PATH-=VALUE for elements of lists.")
     ] = None,
-    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="What to clear; may be given again.")] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="What to clear; can be repeated.")] = None,
     mask: Annotated[
         list[str] | None,
-        typer.Option("--mask", metavar="PATH", help="What to replace as a whole; * alone: the document. May be given again."),
+        typer.Option("--mask", metavar="PATH", help="What to replace as a whole; * alone: the document. Can be repeated."),
     ] = None,
     scope: OneScope = ScopeName.LOCAL,
     etag: Etag = "",
-    must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail when there is a document.")] = False,
-    skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing when there is no document.")] = False,
+    must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail if there is a document.")] = False,
+    skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing if there is no document.")] = False,
     validate_only: ValidateOnly = False,
     include_previous: IncludePrevious = False,
     request_id: RequestId = "",
@@ -98,8 +100,8 @@ def update(  # noqa: PLR0913, PLR0917 - options
     as JSON. The entry of a map is addressed by its key, in backticks (in quotes for the shell) if it has other characters than letters,
     digits and _.
 
-    What an object or a map is given as is what changes in it: leaf by leaf, entry by entry. Lists are replaced. --mask names what is
-    replaced as a whole, whatever it had; then all that is set must be in the mask.
+    In objects and maps only the given leaves and entries change. Lists are replaced. --mask names what is replaced as a whole; then
+    everything that is set must be in the mask.
 
     \b
     Examples:
@@ -146,7 +148,7 @@ def delete(
 ) -> None:
     """Delete one document of one topic.
 
-    That there was none is no error.
+    Deleting an absent document is not an error.
 
     \b
     Examples:
@@ -181,7 +183,7 @@ def list_(
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         listing = client.list(namespace, scopes=scope.scopes)
         documents = list(listing)
-    tell_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
+    report_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
     if chosen.json:
         json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
         return
@@ -206,16 +208,16 @@ def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list
     if scope is not ScopeNames.BOTH:
         return [read_at(client, topic, scope.scopes[0], moment)]
     if isinstance(moment, str):
-        raise typer.BadParameter("A version is one of a single scope: give --scope local or --scope global.", param_hint="--as-of")
+        raise typer.BadParameter("A version belongs to a single scope: give --scope local or --scope global.", param_hint="--as-of")
     return list(client.get_both(topic, as_of_time=moment).values())
 
 
 def _show(document: Document) -> None:
     if document.policies is not None:
         typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
-        told = console()
+        terminal = console()
         rows = (Row(path, (value,)) for path, value in lines(document.policies))
-        told.print(settings_rows(("setting", "value"), rows, told))
+        terminal.print(settings_rows(("setting", "value"), rows, terminal))
     elif document.disabled:
         typer.echo(f"{printable(document.topic)} has no {document.scope.name} document: its topic policies are disabled.", err=True)
     else:

@@ -33,29 +33,35 @@ def top(  # noqa: PLR0913 - options
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TARGET...", help="Topics; namespaces, as tenant/namespace; with --admin-url tenants: all, if none is named."
+            metavar="TARGET...",
+            help="Topics; namespaces, as tenant/namespace; with --admin-url also tenants: all of them if none is named.",
         ),
     ] = None,
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     seconds: Annotated[
         float,
-        typer.Option("--seconds", min=0.1, max=86_400, metavar="SECONDS", help="How often to show it; with --once, how long to look."),
+        typer.Option(
+            "--seconds", min=0.1, max=86_400, metavar="SECONDS", help="The time between two displays; with --once, how long to count."
+        ),
     ] = 2.0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show so many namespaces, and topics, at most.")] = 20,
-    once: Annotated[bool, typer.Option("--once", help="Look for --seconds, show it once, and end.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The most namespaces, and topics, to show.")] = 20,
+    once: Annotated[bool, typer.Option("--once", help="Count for --seconds, show the result once, and end.")] = False,
     *,
     admin_url: Annotated[
-        str, typer.Option("--admin-url", metavar="URL", help="The brokers' admin API, which tells a tenant's namespaces.")
+        str, typer.Option("--admin-url", metavar="URL", help="The brokers' admin API, which lists a tenant's namespaces.")
     ] = "",
-    token_file: Annotated[Path | None, typer.Option("--pulsar-token-file", metavar="FILE", help="The token for that.")] = None,
-    trust_certs: Annotated[Path | None, typer.Option("--pulsar-tls-trust-certs", metavar="FILE", help="The authorities for that.")] = None,
+    token_file: Annotated[Path | None, typer.Option("--pulsar-token-file", metavar="FILE", help="The token for the admin API.")] = None,
+    trust_certs: Annotated[
+        Path | None, typer.Option("--pulsar-tls-trust-certs", metavar="FILE", help="The authorities of its certificate.")
+    ] = None,
 ) -> None:
     """Show which namespaces and topics change most.
 
-    It follows every change, and shows rates (the last half minute counts most), and of each the last change: when, by whom, why. On a
-    terminal it stays until Ctrl-C; elsewhere it is written again and again. With --output json each line is one JSON document.
+    It counts every change. For each namespace and topic it shows the rate (the last half minute counts most) and the last change: when,
+    by whom, why. On a terminal the display is updated until Ctrl-C; elsewhere it is printed again and again. With --output json each line
+    is one JSON document.
 
-    With --admin-url the namespaces of tenants are followed, those that they have when the command begins; the server loads each of them.
+    With --admin-url it follows the namespaces that the tenants have when the command begins; the server loads each of them.
 
     \b
     Examples:
@@ -67,7 +73,7 @@ def top(  # noqa: PLR0913 - options
     chosen = settings(context)
     tenants, others = sort_tenants(targets or ())
     if not admin_url and (tenants or not others):
-        said = f'"{tenants[0]}" is a tenant, and the server tells nobody which namespaces it has' if tenants else "Nothing is named"
+        said = f'"{tenants[0]}" is a tenant, and the server does not list the namespaces of tenants' if tenants else "No target is named"
         raise typer.BadParameter(
             f"{said}: name topics, or namespaces as tenant/namespace (pulsar-admin namespaces list TENANT), or say --admin-url URL.",
             param_hint="TARGET",
@@ -136,7 +142,7 @@ class _Following:
             pass
 
     @contextmanager
-    def told(self) -> Iterator[Busiest]:
+    def counts(self) -> Iterator[Busiest]:
         """Yields the counts, which do not change during the body."""
         with self._lock:
             yield self._busiest
@@ -159,14 +165,14 @@ def _showing(chosen: Settings, following: _Following, limit: int, *, live: bool)
     shown = console()
 
     def document() -> None:
-        with following.told() as told:
-            found = told.json(time.monotonic(), datetime.now(UTC), most=limit)
+        with following.counts() as counts:
+            found = counts.json(time.monotonic(), datetime.now(UTC), most=limit)
         json_forms.write(found)
 
     def lines(*, fits: bool) -> list[str]:
-        with following.told() as told:
+        with following.counts() as counts:
             width, height = (shown.width, shown.height if live else None) if fits else (None, None)
-            return told.lines(time.monotonic(), datetime.now(UTC), most=limit, width=width, height=height)
+            return counts.lines(time.monotonic(), datetime.now(UTC), most=limit, width=width, height=height)
 
     blocks = 0
 

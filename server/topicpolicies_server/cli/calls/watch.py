@@ -11,7 +11,7 @@ import typer
 from topicpolicies import Bookmark, Entry, Mirror, Synced, Watch, WatchEvent, WatchMode
 
 from ..exits import reporting
-from ..interrupts import whole
+from ..interrupts import uninterrupted
 from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.entries import show_entry
@@ -32,22 +32,23 @@ def watch(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[
-        ModeName, typer.Option("--mode", help="The newest states, every change, or every event as the history has it.")
+        ModeName, typer.Option("--mode", help="The newest states, every change, or every event of the history.")
     ] = ModeName.LATEST,
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     resume_file: Annotated[
-        Path | None, typer.Option("--resume-file", dir_okay=False, help="Where to go on, kept up to date; need not exist yet.")
+        Path | None,
+        typer.Option("--resume-file", dir_okay=False, help="The file of the place to continue from; kept up to date, need not exist."),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the first change that the history has; with --mode every.")
+        bool, typer.Option("--from-beginning", help="Begin with the first change in the history; with --mode every.")
     ] = False,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="End when everything is told that there is now.")] = False,
-    include_previous: Annotated[bool, typer.Option("--include-previous", help="Tell the document before each change too.")] = False,
+    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
+    include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
-    """Follow topics and namespaces: what there is, then changes.
+    """Follow topics and namespaces: their documents, then changes.
 
-    First it tells what there is, then every change. It goes on by itself when the connection breaks. With --output json each line is
-    one JSON document. Interrupt it with Ctrl-C.
+    First it shows the documents that exist, then every change. It continues by itself when the connection breaks. With --output json each
+    line is one JSON document. Interrupt it with Ctrl-C.
 
     \b
     Examples:
@@ -80,21 +81,21 @@ def watch(
             except KeyboardInterrupt:
                 raise typer.Exit from None
             finally:
-                with whole():
+                with uninterrupted():
                     place.save()
 
 
 def _follow(events: Watch, chosen: Settings, place: ResumeFile) -> None:
     known = Mirror(events.namespaces)
     for event in events:
-        with whole():
-            _tell(event, chosen, known)
+        with uninterrupted():
+            _show(event, chosen, known)
             place.reached(events.token)
             if isinstance(event, (Synced, Bookmark)):
                 place.save()
 
 
-def _tell(event: WatchEvent, chosen: Settings, known: Mirror) -> None:
+def _show(event: WatchEvent, chosen: Settings, known: Mirror) -> None:
     """Prints an event and flushes the output, then adds the event to ``known``."""
     if chosen.json:
         json_forms.write(json_forms.of_event(event))

@@ -13,7 +13,7 @@ from topicpolicies import Client, Document, OutcomeUnknown, Violation
 
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
-from ..exits import ExitCode, error_json, exit_code, reporting, tell
+from ..exits import ExitCode, error_json, exit_code, report, reporting
 from ..files import STANDARD_INPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
@@ -36,19 +36,19 @@ File = Annotated[
 ]
 Prune = Annotated[
     bool,
-    typer.Option("--prune", help="Also clear settings that nobody declares, and delete undeclared documents in namespaces:."),
+    typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:."),
 ]
 Topics = Annotated[
     Path | None,
-    typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one in a line; - is standard input."),
+    typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one per line; - is standard input."),
 ]
 
 
 def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
     """Show what apply would change, and write nothing.
 
-    It also has the server check each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong
-    or the server refuses a part of it.
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
+    server refuses a part of it.
 
     \b
     Examples:
@@ -70,12 +70,12 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
 
 
 def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
-    """Make documents as they are declared.
+    """Change documents to what the file declares.
 
-    Sends one change for each document that is not. Shows the difference, and has everything checked before anything is sent. Then it
-    sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read. If one
-    fails, it sends nothing more, and says what was done and what was not; run it again to complete it. Ends with exit code 0 if all is
-    as declared, 8 if only a part was done, otherwise as the failed change would.
+    It makes one change for each document that differs. It shows the differences, and lets the server check all changes before it makes
+    any. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read.
+    If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0 if
+    all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
 
     \b
     Examples:
@@ -91,11 +91,11 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
         else:
             _show(planned, "to be changed")
-            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, tell=_tell_done)
+            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, report=_report_done)
     if chosen.json:
         json_forms.write(_json(planned, applied))
     elif applied.failed or applied.interrupted:
-        _tell_failed(planned, applied)
+        _report_failed(planned, applied)
     elif planned:
         typer.echo(f"{len(planned)} document{'' if len(planned) == 1 else 's'} changed", err=True)
     if applied.interrupted:
@@ -110,11 +110,13 @@ def export_(
     context: typer.Context,
     namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE...", help="Namespaces: tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
-    file: Annotated[Path | None, typer.Option("--file", "-f", dir_okay=False, help="Where to write; by default standard output.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", dir_okay=False, help="The file to write; by default standard output.")
+    ] = None,
 ) -> None:
-    """Write the file that declares what is there now.
+    """Write a file that declares the present documents.
 
-    It is for plan and apply. With --output json it is JSON, which they read as well.
+    The file is for plan and apply. With --output json it is JSON, which they read too.
 
     \b
     Examples:
@@ -154,7 +156,7 @@ def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, 
         else:
             planned.append(outcome)
     if refused:
-        _tell_refused(refused, chosen)
+        _report_refused(refused, chosen)
         raise typer.Exit(exit_code(refused[0].error))
     return planned
 
@@ -197,7 +199,7 @@ def _show(planned: Sequence[Planned], state: str) -> None:
         typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} {state}.", err=True)
 
 
-def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
+def _report_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
     """Reports all steps that the server refuses, and that nothing was changed."""
     if chosen.json:
         told = [{"topic": step.key[0], "scope": step.key[1].name, "error": error_json(error)} for step, error in steps_refused]
@@ -205,15 +207,15 @@ def _tell_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
         return
     for step, error in steps_refused:
         typer.echo(f"refused  {_title(step)}", err=True)
-        tell(error, Output.TABLE)
+        report(error, Output.TABLE)
     typer.echo("Nothing was changed.", err=True)
 
 
-def _tell_done(planned: Planned, version: str) -> None:
+def _report_done(planned: Planned, version: str) -> None:
     typer.echo(f"{'deleted' if planned.step.deletes else 'changed'}  {_title(planned.step)}  version {version}")
 
 
-def _tell_failed(planned: Iterable[Planned], applied: Applied) -> None:
+def _report_failed(planned: Iterable[Planned], applied: Applied) -> None:
     counts = {"failed": 0, "unknown": 0, "not sent": 0}
     for each in planned:
         if each.step.key in applied.done:
@@ -223,7 +225,7 @@ def _tell_failed(planned: Iterable[Planned], applied: Applied) -> None:
         counts[became] += 1
         typer.echo(f"{became:<8}  {_title(each.step)}", err=True)
         if error is not None:
-            tell(error, Output.TABLE)
+            report(error, Output.TABLE)
     told = [f"{len(applied.done)} done", *(f"{count} {became}" for became, count in counts.items() if count or became == "not sent")]
     typer.echo(f"{', '.join(told)}: apply again to complete it.", err=True)
 

@@ -88,7 +88,7 @@ def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invali
 
 
 def make(
-    client: Client, planned: Sequence[Planned], *, actor: str, reason: str, tell: Callable[[Planned, str], object] = lambda *_: None
+    client: Client, planned: Sequence[Planned], *, actor: str, reason: str, report: Callable[[Planned, str], object] = lambda *_: None
 ) -> Applied:
     """Sends the changes: updates first, then deletions. Nothing more is sent once a change has failed, or after an interrupt.
 
@@ -100,7 +100,7 @@ def make(
         planned: the steps.
         actor: who requests the changes, for the log.
         reason: why, for the log.
-        tell: called with each step that was made, and the version of its document.
+        report: called with each step that was made, and the version of its document.
     """
     applied = Applied({}, {})
     sent: dict[Key, str] = {}
@@ -108,7 +108,7 @@ def make(
     try:
         with winding_up() as asked:
             for deletes in (False, True):
-                _send(client, [each for each in planned if each.step.deletes is deletes], applied, sent, asked, actor, reason, tell)
+                _send(client, [each for each in planned if each.step.deletes is deletes], applied, sent, asked, actor, reason, report)
             ended = asked()
     except KeyboardInterrupt:
         ended = True
@@ -119,7 +119,7 @@ def make(
 
 
 def _unanswered(request_id: str) -> OutcomeUnknown:
-    return outcome_unknown(TopicPoliciesError("The command was interrupted before its answer came.", code=StatusCode.CANCELLED), request_id)
+    return outcome_unknown(TopicPoliciesError("The command was interrupted before the answer came.", code=StatusCode.CANCELLED), request_id)
 
 
 def _send(
@@ -130,7 +130,7 @@ def _send(
     asked: Callable[[], bool],
     actor: str,
     reason: str,
-    tell: Callable[[Planned, str], object],
+    report: Callable[[Planned, str], object],
 ) -> None:
     here: list[Planned] = []
 
@@ -149,7 +149,7 @@ def _send(
                 applied.failed[each.step.key] = settled.error
             else:
                 applied.done[each.step.key] = settled.unwrap().version
-                tell(each, settled.unwrap().version)
+                report(each, settled.unwrap().version)
     except TopicPoliciesError:
         if not applied.failed:  # else each change in flight has an error of its own
             raise

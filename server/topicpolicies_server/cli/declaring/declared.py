@@ -126,11 +126,11 @@ def parse(text: str, name: str) -> Declared:
 
 def _declared(root: Any, problems: _Problems) -> Declared:
     if not isinstance(root, Mapping):
-        problems.add(root, None, "WRONG_TYPE", "The file is no mapping: begin with version: 1 and policies:.")
+        problems.add(root, None, "WRONG_TYPE", "The file is not a mapping: begin with version: 1 and policies:.")
         return Declared((), ())
     _unknown_keys(root, _TOP, problems)
     if root.get("version") != VERSION or isinstance(root.get("version"), bool):
-        problems.add(root, "version", "UNKNOWN_VERSION", f"Say version: {VERSION}; this program knows no other.")
+        problems.add(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
     namespaces: list[str] = []
     for each in _list(root, "namespaces", problems):
         if not is_unicode(str(each)):
@@ -160,7 +160,7 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
     try:
         scope = Scope[str(entry.get("scope", "local")).upper()]
     except KeyError:
-        problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{entry["scope"]}" is no scope: say local or global.')
+        problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{entry["scope"]}" is not a scope: write local or global.')
     wanted = entry.get("set")
     values, unset = TopicPolicies(), []
     if not isinstance(wanted, Mapping):
@@ -191,7 +191,9 @@ def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) 
     if not is_unicode(text):
         problems.add(entry, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
     if pattern and any(letter in f"{name.tenant}{name.namespace_part}" for letter in _WILD):
-        problems.add(entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name is open.")
+        problems.add(
+            entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name may have wildcards."
+        )
     return str(name)
 
 
@@ -208,7 +210,7 @@ def _list(node: Any, key: str, problems: _Problems) -> Sequence[Any]:
 def _unknown_keys(node: Mapping[Any, Any], known: Iterable[str], problems: _Problems) -> None:
     for key in node:
         if key not in known:
-            problems.add(node, key, "UNKNOWN_KEY", f'"{key}" means nothing here: there are {", ".join(known)}.')
+            problems.add(node, key, "UNKNOWN_KEY", f'"{key}" is not a key here; the keys are {", ".join(known)}.')
 
 
 def _line(node: Any, key: object) -> int:

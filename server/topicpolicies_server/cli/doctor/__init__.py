@@ -2,7 +2,7 @@
 
 - ``doctor``: the command
 - ``checks``: a check and its finding, and how checks are run, each in bounded time; ``report``: findings for people and programs
-- ``reaching``, ``certificates``, ``sidecar``, ``permissions``, ``limits``, ``scratch``: checks as a client of the sidecar
-- ``brokers``, ``keeping``: checks as the operator of the sidecar, who has its options
+- ``reaching``, ``certificates``, ``sidecar``, ``permissions``, ``metrics``, ``scratch``: checks as a client of the sidecar
+- ``brokers``, ``disk``: checks as the operator of the sidecar, who has its options
 - ``tokens``, ``clocks``: judge tokens and clocks for checks of both kinds
 """

@@ -34,7 +34,7 @@ _CHANGE_EVENTS = "__change_events"
 _UNKNOWN, _FORBIDDEN, _MISSING = 401, 403, 404
 
 
-class Asking:
+class AdminRequests:
     """Sends requests to a broker's admin API, without retries, and returns the answers uninterpreted."""
 
     def __init__(self, config: PulsarLogConfig) -> None:
@@ -87,9 +87,9 @@ def judged_version(version: str) -> Finding:
         case Dialect.SHARED_KEY:
             faults.append("LOCAL and GLOBAL policies share one key: removing one removes the other (fixed in 3.0.13, 3.3.8, 4.0.6)")
         case Dialect.UNKNOWN:
-            faults.append("it is not known how it keeps GLOBAL policies, so that the sidecar writes none")
+            faults.append("it is not known how this version stores GLOBAL policies, so the sidecar writes none")
     if changes_in_place(version):
-        faults.append("brokers change documents in their cache in place and lose updates of each other (PIP-428, since 4.1)")
+        faults.append("brokers change documents in place in their cache, and so lose each other's updates (fixed in 4.1 by PIP-428)")
     if not faults:
         return ok(version)
     return warning(
@@ -100,8 +100,8 @@ def judged_version(version: str) -> Finding:
 def judged_settings(answer: Answer) -> Finding:
     """Judges by the brokers' configuration whether topic policies are enabled."""
     if answer.status in (_UNKNOWN, _FORBIDDEN):
-        told = "the broker does not show its configuration to this role: its limits and defaults are not known"
-        return warning(told, "Give the sidecar a superuser's role, or live without the brokers' limits and defaults.")
+        told = "the broker does not show its configuration to this role, so its limits and defaults are not known"
+        return warning(told, "Give the sidecar a superuser's role, or do without the brokers' limits and defaults.")
     settings = answer.content
     if answer.status != httpx.codes.OK or not isinstance(settings, dict):
         return failed(f"it answers {answer.status}")
@@ -114,7 +114,7 @@ def judged_schema(definition: str) -> Finding:
     try:
         Codec(definition, local_cluster="", dialect=Dialect.UNKNOWN)
     except UnsupportedSchema as error:
-        return failed(f"it is none of policy events: {error}"[:200])
+        return failed(f"it is not one of policy events: {error}"[:200])
     return ok()
 
 
@@ -127,7 +127,7 @@ def judged_entry(answer: Answer, what: str) -> Finding:
     return ok()
 
 
-def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
+def brokers(config: PulsarLogConfig, ask: AdminRequests, namespaces: Sequence[str], *, needs_superuser: bool = False) -> list[Check]:
     """Returns the checks of the broker.
 
     Args:
@@ -163,17 +163,17 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
     found = [
         Check(
             name="broker.service",
-            holds="the broker takes connections",
+            holds="the broker accepts connections",
             why="The sidecar reads and writes its change logs there.",
             run=lambda: connected(service),
-            remedy="Correct --pulsar, and look whether the broker runs and advertises an address that can be reached from here.",
+            remedy="Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
         ),
         Check(
             name="broker.admin",
             holds="its admin API answers",
-            why="The sidecar asks it what there is.",
+            why="The sidecar requests facts about the cluster from it.",
             run=answers,
-            remedy="Correct --admin-url: it is HTTP, port 8080 or 8443 unless it was set otherwise; not the port of --pulsar.",
+            remedy="Correct --admin-url: it is HTTP, port 8080 or 8443 by default; not the port of --pulsar.",
         ),
     ]
     tls = Tls(ca_file=config.tls_trust_certs_file, certificate_file=config.tls_certificate_file, key_file=config.tls_key_file)
@@ -184,7 +184,7 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
     found += [
         Check(
             name="broker.version",
-            holds="no fault of its version is known that matters here",
+            holds="its version has no known fault that matters here",
             why="Some versions lose policies by themselves.",
             run=version,
             remedy="Upgrade the brokers.",
@@ -192,8 +192,8 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
         ),
         Check(
             name="broker.policies",
-            holds="the brokers have topic policies switched on",
-            why="Without them nobody obeys what is written.",
+            holds="topic policies are enabled at the brokers",
+            why="If they are not, brokers ignore what is written.",
             run=settings,
             remedy="Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true in broker.conf, and restart the brokers.",
             needs=("token.accepted",),
@@ -203,17 +203,17 @@ def brokers(config: PulsarLogConfig, ask: Asking, namespaces: Sequence[str], *, 
     found += [
         Check(
             name="clock.broker",
-            holds="the broker's clock agrees with ours",
-            why="Tokens and certificates are judged by it, and events have its times.",
+            holds="the broker's clock agrees with yours",
+            why="The broker checks tokens and certificates by its clock, and the times of events come from it.",
             run=clock,
-            remedy="Let both keep time by NTP (chronyc tracking, timedatectl).",
+            remedy="Synchronize both clocks with NTP (chronyc tracking, timedatectl).",
             needs=("broker.admin",),
         ),
     ]
     return found
 
 
-def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list[Check]:
+def _tokens(config: PulsarLogConfig, ask: AdminRequests, needs_superuser: bool) -> list[Check]:
     """Returns the checks of the sidecar's own token, and of the role that the token has."""
     certificate = config.tls_certificate_file
     nothing = "without a token" if certificate is None else "without a token, by its certificate"
@@ -226,53 +226,53 @@ def _tokens(config: PulsarLogConfig, ask: Asking, needs_superuser: bool) -> list
     async def accepted() -> Finding:
         answer = await ask("clusters")
         if answer.status == _UNKNOWN:
-            return failed(f"the broker does not know the token ({answer.reason('')})")
+            return failed(f"the broker does not accept the token ({answer.reason('')})")
         return ok("" if await ask.token() else nothing)
 
     async def superuser() -> Finding:
         answer = await ask("tenants")
         if answer.status in (_UNKNOWN, _FORBIDDEN) and needs_superuser:
             return warning(
-                "no superuser, and --authorization-by-brokers knows the brokers' superusers from nowhere else: they may do nothing here",
+                "no superuser: --authorization-by-brokers can't learn who the brokers' superusers are, and they may do nothing here",
                 "Name them with --superuser-roles, or give the sidecar a superuser's role.",
             )
         if answer.status in (_UNKNOWN, _FORBIDDEN):
-            return ok("no superuser: it is the admin of single tenants, if of any")
+            return ok("no superuser: at most an admin of some tenants")
         judged = judged_entry(answer, "the tenants")
         return judged if judged.level.value != "ok" else ok("a superuser: it may do everything in this cluster")
 
     return [
         Check(
             name="token.own",
-            holds="the sidecar's own token can be had, and is in force",
-            why="When it ends the broker lets the sidecar in no more.",
+            holds="the sidecar's own token is available and valid",
+            why="When it expires, the broker refuses the sidecar.",
             run=own,
-            remedy="Put a new token into the file of --pulsar-token-file (pulsar tokens create); it is read anew, without a restart."
+            remedy="Put a new token into the file of --pulsar-token-file (pulsar tokens create); it is read again, without a restart."
             if config.oauth2 is None
             else "Correct --pulsar-oauth2-issuer, --pulsar-oauth2-credentials, --pulsar-oauth2-audience and --pulsar-oauth2-scope.",
         ),
         Check(
             name="token.accepted",
-            holds="the broker takes it",
-            why="Who is not known may do nothing.",
+            holds="the broker accepts the token",
+            why="A role that the broker does not know may do nothing.",
             run=accepted,
-            remedy=f"Give {option} what the brokers know: a token that their key has signed, and that has not ended."
+            remedy=f"Give {option} a token that is signed with the brokers' key and has not expired."
             if config.oauth2 is None
-            else "Look whether the brokers trust this issuer, and the audience that it writes into its tokens.",
+            else "Check whether the brokers trust this issuer, and accept the audience in its tokens.",
             needs=("broker.admin",),
         ),
         Check(
             name="token.role",
-            holds="what its role may do is known",
-            why="The less it may do, the less is lost with it.",
+            holds="the permissions of its role are known",
+            why="A token with fewer permissions does less harm if it is stolen.",
             run=superuser,
-            remedy="Look at the broker's authorization.",
+            remedy="Check the broker's authorization.",
             needs=("token.accepted",),
         ),
     ]
 
 
-def _tenant(namespace: str, ask: Asking) -> Check:
+def _tenant(namespace: str, ask: AdminRequests) -> Check:
     """Returns the check that the sidecar is an admin of a namespace's tenant."""
     tenant = namespace.partition("/")[0]
 
@@ -289,7 +289,7 @@ def _tenant(namespace: str, ask: Asking) -> Check:
     )
 
 
-def _namespace(namespace: str, ask: Asking) -> list[Check]:
+def _namespace(namespace: str, ask: AdminRequests) -> list[Check]:
     """Returns the checks of a namespace: that it exists, and the schema of its change log."""
     tenant, _, name = namespace.partition("/")
 
@@ -310,7 +310,7 @@ def _namespace(namespace: str, ask: Asking) -> list[Check]:
             return ok("nothing was written yet")
         told: Mapping[str, Any] = answer.content if isinstance(answer.content, dict) else {}
         if answer.status != httpx.codes.OK or "data" not in told:
-            return judged_entry(answer, "the schema") if answer.status != httpx.codes.OK else failed("the answer is no schema")
+            return judged_entry(answer, "the schema") if answer.status != httpx.codes.OK else failed("the answer is not a schema")
         if told.get("type") != "AVRO":
             return failed(f"its type is {told.get('type')}")
         data = told["data"]
@@ -328,7 +328,7 @@ def _namespace(namespace: str, ask: Asking) -> list[Check]:
         Check(
             name=f"broker.schema {namespace}",
             holds=f"the schema of {namespace}'s change log is one of policy events",
-            why="What was registered by somebody else is passed over, and policies with it.",
+            why="Events with another schema are skipped, and their policies with them.",
             run=schema,
             remedy=f"See who registered it (pulsar-admin schemas get persistent://{namespace}/{_CHANGE_EVENTS}), and delete that schema.",
             needs=(f"broker.namespace {namespace}",),

@@ -61,7 +61,7 @@ async def shown(place: Place, tls: Tls, *, named: bool) -> ShownChain:
 def judged_chain(found: ShownChain) -> Finding:
     """Judges whether the certificate comes from a trusted authority."""
     if found.code and found.code not in _TIMES | _NAMES:
-        return failed(f"the certificate is not believed: {found.problem}")
+        return failed(f"the certificate is not trusted: {found.problem}")
     return ok()
 
 
@@ -76,14 +76,14 @@ def judged_name(found: ShownChain, name: str) -> Finding:
 def judged_times(found: ShownChain, now: float) -> Finding:
     """Judges whether the certificate is valid now, and for how long; ``now``: in seconds since 1970."""
     if found.code in _TIMES:
-        return failed(f"the certificate is out of its time: {found.problem}")
+        return failed(f"the certificate is not valid now: {found.problem}")
     until = found.certificate.get("notAfter")
     if until is None:
-        return skipped("its times are not known: it is not believed")
+        return skipped("its validity is not known: it is not trusted")
     days = (ssl.cert_time_to_seconds(until) - now) / _DAY
     if days < SOON_DAYS:
-        return warning(f"it ends in {days:.1f} days, at {until}")
-    return ok(f"it ends in {days:.0f} days")
+        return warning(f"it expires in {days:.1f} days, at {until}")
+    return ok(f"it expires in {days:.0f} days")
 
 
 def certificates(
@@ -103,40 +103,40 @@ def certificates(
     name = trusted.server_name or place.host
 
     async def chain() -> Finding:
-        return judged_chain(await shown(place, trusted, named=False)) if used else skipped("there is no TLS")
+        return judged_chain(await shown(place, trusted, named=False)) if used else skipped("TLS is not used")
 
     async def right_name() -> Finding:
         if used and not named:
             return skipped("names are not checked: --no-pulsar-tls-validate-hostname")
-        return judged_name(await shown(place, trusted, named=True), name) if used else skipped("there is no TLS")
+        return judged_name(await shown(place, trusted, named=True), name) if used else skipped("TLS is not used")
 
     async def times() -> Finding:
-        return judged_times(await shown(place, trusted, named=False), time.time()) if used else skipped("there is no TLS")
+        return judged_times(await shown(place, trusted, named=False), time.time()) if used else skipped("TLS is not used")
 
     needs = () if before is None else (before,)
     return (
         Check(
             name=f"{group}.chain",
-            holds="the certificate comes from an authority that is believed",
-            why="Who is not believed is not talked to.",
+            holds="the certificate comes from a trusted authority",
+            why="Clients refuse a certificate that they do not trust.",
             run=chain,
             remedy="Name the authority with --tls-ca FILE, or --pulsar-tls-trust-certs for a broker; and give the server the whole chain.",
             needs=needs,
         ),
         Check(
             name=f"{group}.name",
-            holds="the certificate is for the name that is called",
-            why="A certificate of somebody else proves nothing.",
+            holds="the certificate is for the server's name",
+            why="A certificate for another name does not identify the server.",
             run=right_name,
-            remedy="Call the server by a name in its certificate, say that name with --tls-server-name, or have it issued for this one.",
+            remedy="Call the server by a name in its certificate, give that name with --tls-server-name, or have one issued for this name.",
             needs=needs,
         ),
         Check(
             name=f"{group}.expiry",
-            holds=f"the certificate is in force, and {SOON_DAYS} days from now too",
-            why="When it ends every new connection fails.",
+            holds=f"the certificate is valid, now and for the next {SOON_DAYS} days",
+            why="When it expires, every new connection fails.",
             run=times,
-            remedy="Have a new certificate issued, and put it in place of the old one: the server reads it anew. Look at the clock too.",
+            remedy="Have a new certificate issued, and put it in place of the old one: the server reads it again. Check the clock too.",
             needs=needs,
         ),
     )

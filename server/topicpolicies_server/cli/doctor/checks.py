@@ -122,7 +122,7 @@ async def examine(checks: Sequence[Check], begins: Callable[[Check], None] = lam
         begins(check)
         began = time.monotonic()
         lacking = next((name for name in check.needs if levels.get(name, Level.SKIPPED) in (Level.FAILED, Level.SKIPPED)), None)
-        finding = await _found(check) if lacking is None else skipped(f"not looked at: it needs {lacking}")
+        finding = await _found(check) if lacking is None else skipped(f"not checked: it needs {lacking}")
         levels[check.name] = finding.level
         yield Result(check, finding, time.monotonic() - began)
 

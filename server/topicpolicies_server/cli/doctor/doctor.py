@@ -21,34 +21,35 @@ from topicpolicies.aio import AsyncClient
 from ...config import ConfigError, PulsarLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ..exits import ExitCode, reporting
 from ..serving.configured import configured
 from ..settings import Settings, settings
 from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
-from .keeping import keeping
-from .limits import clock, metrics
+from .disk import disk
+from .metrics import clock, metrics
 from .reaching import reaching, wants_tls
-from .report import Nobody, Screen, count, of_results, summary
+from .report import Screen, Silent, count, of_results, summary
 from .scratch import Scratch, cleaned
 from .sidecar import sidecar
 from .tokens import ShownToken
 
 ScratchPlace = Annotated[
-    str, typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and put it back: a namespace or a topic.")
+    str,
+    typer.Option("--scratch", metavar="PLACE", help="Change a topic without policies here, and revert the change: a namespace or a topic."),
 ]
 Namespaces = Annotated[
-    list[str] | None, typer.Option("--namespace", metavar="NAMESPACE", help="Look at this namespace, tenant/namespace; any number.")
+    list[str] | None, typer.Option("--namespace", metavar="NAMESPACE", help="Check this namespace (tenant/namespace); can be repeated.")
 ]
-Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="Where the server shows its metrics.")]
-Pre = Annotated[bool, typer.Option("--pre", help="Only what has to hold before the server is started.")]
+Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="The address of the server's metrics.")]
+Pre = Annotated[bool, typer.Option("--pre", help="Check only what must hold before the server is started.")]
 _INFO_SECONDS = 6.0
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
 
 
-class Patient(NamedTuple):
+class Subject(NamedTuple):
     """What the checks look at."""
 
     target: str
@@ -66,19 +67,19 @@ class Patient(NamedTuple):
 @configured(ReadBy.SERVE, of_server=False)
 def doctor(
     context: typer.Context,
-    found: Gathered,
+    in_force: OptionValues,
     *,
     scratch: ScratchPlace = "",
     namespaces: Namespaces = None,
     metrics_at: Metrics = "",
     pre: Pre = False,
 ) -> None:
-    """Look for what is wrong, and say what to do.
+    """Find what is wrong, and show what to do.
 
-    Looks at the server's address and certificate, whether it lives and is ready, and, with --scratch, at a change and its removal. With
-    the options of serve (--config, --pulsar, ...) it also looks at the broker, the sidecar's own token, and the server's disk.
+    It checks the server's address and certificate, whether it is alive and ready, and, with --scratch, a change and its removal. With the
+    options of serve (--config, --pulsar, ...) it also checks the broker, the sidecar's own token, and the server's disk.
 
-    Ends with exit code 0 if no check fails (warnings are none), and with 10 if one does.
+    Ends with exit code 0 if no check fails (warnings do not count), and with 10 if one does.
 
     \b
     Examples:
@@ -89,9 +90,9 @@ def doctor(
           --admin-url http://broker:8080 --pulsar-token-file token
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    patient = _patient(context, chosen, found, namespaces or [], scratch, metrics_at, pre=pre)
-    with reporting(chosen.output), contextlib.closing(Nobody() if chosen.json else Screen()) as looking:
-        results, left_over = asyncio.run(_examined(patient, chosen, looking))
+    subject = _subject(context, chosen, in_force, namespaces or [], scratch, metrics_at, pre=pre)
+    with reporting(chosen.output), contextlib.closing(Silent() if chosen.json else Screen()) as looking:
+        results, left_over = asyncio.run(_examined(subject, chosen, looking))
     if chosen.json:
         typer.echo(json.dumps(of_results(results, left_over)))
     else:
@@ -102,13 +103,13 @@ def doctor(
         raise typer.Exit(ExitCode.UNWELL)
 
 
-def _patient(
-    context: typer.Context, chosen: Settings, found: Gathered, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
-) -> Patient:
+def _subject(
+    context: typer.Context, chosen: Settings, in_force: OptionValues, namespaces: Sequence[str], scratch: str, metrics_at: str, *, pre: bool
+) -> Subject:
     config, problems = None, list[str]()
-    if found.file is not None or pre or any(found.settings[name].given for name in _SOURCES):
+    if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
         try:
-            config = server_config(found, os.environ)
+            config = server_config(in_force, os.environ)
         except ConfigError as error:
             problems += error.problems
     target, tls = chosen.server, chosen.tls
@@ -127,26 +128,26 @@ def _patient(
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
     if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
-        raise typer.BadParameter(f'"{wrong}" is no namespace: write tenant/namespace.', param_hint="--namespace")
-    return Patient(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
+        raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
+    return Subject(target, tls, list(looked_at), scratch, metrics_at, config, problems, pre)
 
 
-async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tuple[list[Result], str]:
+async def _examined(subject: Subject, chosen: Settings, looking: Silent) -> tuple[list[Result], str]:
     """Returns the results, and a message about the scratch change if it could not be reverted."""
     results: list[Result] = []
     async with contextlib.AsyncExitStack() as stack:
-        checks = [*_of_options(patient)]
+        checks = [*_of_options(subject)]
         scratch = None
-        if not patient.pre:
+        if not subject.pre:
             shown = ShownToken(chosen.token_file)
             client = await stack.enter_async_context(
-                AsyncClient(patient.target, tls=patient.tls, token=shown.token, actor=_sendable(chosen.actor))
+                AsyncClient(subject.target, tls=subject.tls, token=shown.token, actor=_sendable(chosen.actor))
             )
-            checks += _of_server(patient, client, shown)
-            scratch = Scratch(client, patient.scratch) if patient.scratch else None
+            checks += _of_server(subject, client, shown)
+            scratch = Scratch(client, subject.scratch) if subject.scratch else None
             checks += _of_scratch(scratch)
-        if patient.config is not None:
-            checks += await stack.enter_async_context(_of_operator(patient.config, patient.namespaces))
+        if subject.config is not None:
+            checks += await stack.enter_async_context(_of_operator(subject.config, subject.namespaces))
         try:
             async for result in examine(checks, looking.begins):
                 results.append(result)
@@ -158,28 +159,28 @@ async def _examined(patient: Patient, chosen: Settings, looking: Nobody) -> tupl
     return results, left_over
 
 
-def _of_options(patient: Patient) -> list[Check]:
+def _of_options(subject: Subject) -> list[Check]:
     async def run() -> Finding:
-        return failed(" ".join(patient.problems)) if patient.problems else ok()
+        return failed(" ".join(subject.problems)) if subject.problems else ok()
 
-    if not patient.problems and patient.config is None:
+    if not subject.problems and subject.config is None:
         return []
     check = Check(
         name="options.valid",
         holds="the server's options are valid",
-        why="serve refuses to start with others.",
+        why="serve does not start with invalid options.",
         run=run,
-        remedy="Correct them: topicpolicies config shows which are in force, and where each came from.",
+        remedy="Correct them: topicpolicies config shows the options in force, and the source of each.",
     )
     return [check]
 
 
-def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list[Check]:
-    target, tls = patient.target, patient.tls
+def _of_server(subject: Subject, client: AsyncClient, shown: ShownToken) -> list[Check]:
+    target, tls = subject.target, subject.tls
     place = places_of(addresses_of(target)[0])[0]
-    limits = dataclasses.asdict(patient.config.limits) if patient.config is not None else {}
+    limits = dataclasses.asdict(subject.config.limits) if subject.config is not None else {}
 
-    async def told() -> dict[str, float]:
+    async def server_limits() -> dict[str, float]:
         try:
             return {"max_watches": (await client.server_info(timeout=_INFO_SECONDS)).limits.watches}
         except TopicPoliciesError:
@@ -189,34 +190,34 @@ def _of_server(patient: Patient, client: AsyncClient, shown: ShownToken) -> list
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
         *shown.checks(),
-        *sidecar(target, tls, client, patient.namespaces),
-        *clock(patient.metrics),
-        *metrics(patient.metrics, limits, told),
+        *sidecar(target, tls, client, subject.namespaces),
+        *clock(subject.metrics),
+        *metrics(subject.metrics, limits, server_limits),
     ]
 
 
 def _of_scratch(scratch: Scratch | None) -> list[Check]:
     async def run() -> Finding:
-        return Finding(Level.SKIPPED, "name a namespace for it: --scratch TENANT/NAMESPACE")
+        return Finding(Level.SKIPPED, "it needs a namespace: --scratch TENANT/NAMESPACE")
 
     if scratch is not None:
         return scratch.checks()
-    return [Check(name="scratch.change", holds="a change and its removal", why="This is what the server is for.", run=run, remedy="")]
+    return [Check(name="scratch.change", holds="a change and its removal", why="Changes are what the server is for.", run=run, remedy="")]
 
 
 @asynccontextmanager
 async def _of_operator(config: ServerConfig, namespaces: Sequence[str]) -> AsyncIterator[list[Check]]:
-    checks = keeping(config)
+    checks = disk(config)
     if not isinstance(config.log, PulsarLogConfig):
         yield checks
         return
-    from .brokers import Asking, brokers  # noqa: PLC0415 - what clients have no use for need not be installed
+    from .brokers import AdminRequests, brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 
-    asking = Asking(config.log)
+    requests = AdminRequests(config.log)
     try:
-        yield [*brokers(config.log, asking, namespaces, needs_superuser=_needs_superuser(config)), *checks]
+        yield [*brokers(config.log, requests, namespaces, needs_superuser=_needs_superuser(config)), *checks]
     finally:
-        await asking.close()
+        await requests.close()
 
 
 def _needs_superuser(config: ServerConfig) -> bool:

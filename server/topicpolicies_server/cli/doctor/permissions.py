@@ -18,7 +18,7 @@ _DENIED = "PERMISSION_DENIED"
 """The reason of a request that the caller may not make. The server checks permissions first: any other reason means that the caller may."""
 _NOT_ASKED = ("UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "INTERNAL")
 """Codes of calls that ended before the permission was checked."""
-_WITHOUT = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps none"}
+_WITHOUT = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps no history"}
 """Reasons for which the server refuses every caller, each with an explanation."""
 
 
@@ -72,14 +72,14 @@ def permission(client: AsyncClient, namespace: str) -> Check:
         try:
             return judged_permissions(dict(zip(ways, await asyncio.gather(*map(_asked, ways.values())), strict=True)))
         except TopicPoliciesError as error:
-            return failed(f"{error.reason or error.code.name}: {error.message}", "Look at the server's log for why it can't tell.")
+            return failed(f"{error.reason or error.code.name}: {error.message}", "Check the server's log for why it can't decide.")
 
     return Check(
         name=f"server.permissions {namespace}",
         holds=f"what you may do in {namespace} is known",
-        why="Who may not do something is refused, whatever he sends.",
+        why="Requests without the permission are refused.",
         run=run,
-        remedy="Show who you are (--token-file, --tls-certificate), and have your role allowed: see the server's --authorization.",
+        remedy="Authenticate yourself (--token-file, --tls-certificate), and have your role allowed: see the server's --authorization.",
         needs=("server.service",),
         seconds=15,
     )

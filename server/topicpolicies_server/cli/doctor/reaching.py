@@ -28,10 +28,10 @@ class Speech(enum.Enum):
 
     HTTP2 = "HTTP/2 without TLS"
     TLS_HTTP2 = "HTTP/2 over TLS"
-    TLS_OTHER = "TLS, and behind it no HTTP/2"
+    TLS_OTHER = "TLS without HTTP/2"
     HTTP1 = "HTTP/1"
     OTHER = "something that is not HTTP/2"
-    SILENT = "nothing: it takes the connection and does not answer"
+    SILENT = "nothing: it accepts the connection and does not answer"
 
     @property
     def tls(self) -> bool:
@@ -47,13 +47,13 @@ def wants_tls(target: str, tls: bool | Tls | None) -> bool:
 def judged(speech: Speech, *, tls: bool) -> Finding:
     """Judges the protocol for a client that calls gRPC with or without TLS."""
     if speech is Speech.TLS_HTTP2 and not tls:
-        return failed("the server speaks TLS, and this client does not", "Say --tls; and --tls-ca FILE where its authority is your own.")
+        return failed("the server uses TLS, and this client does not", "Say --tls; also --tls-ca FILE if its authority is your own.")
     if speech is Speech.HTTP2 and tls:
-        remedy = "Give the server --tls-certificate and --tls-key; or say --no-tls where the way there is safe."
-        return failed("this client wants TLS, and the server speaks none", remedy)
+        remedy = "Give the server --tls-certificate and --tls-key; or say --no-tls if the network to it is safe."
+        return failed("this client uses TLS, and the server does not", remedy)
     if speech in (Speech.HTTP2, Speech.TLS_HTTP2):
         return ok(speech.value)
-    return failed(f"there speaks {speech.value}: that is no gRPC")
+    return failed(f"the address answers with {speech.value}, not with gRPC")
 
 
 async def speech_at(place: Place) -> Speech:
@@ -180,7 +180,7 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
 
     async def name() -> Finding:
         if place.path:
-            return ok(place.path) if await in_thread(Path(place.path).exists) else failed(f"{place.path} is not there")
+            return ok(place.path) if await in_thread(Path(place.path).exists) else failed(f"{place.path} does not exist")
         try:
             return ok(f"{place.host} is {', '.join(await resolved(place))}")
         except OSError as error:
@@ -191,39 +191,39 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
 
     async def others() -> Finding:
         if not rest:
-            return skipped("there is one address")
+            return skipped("there is only one address")
         lost = [str(other) for other in rest if (await connected(other)).level.value != "ok"]
-        return failed(f"nobody takes connections at {', '.join(lost)}") if lost else ok(", ".join(map(str, rest)))
+        return failed(f"connections are not accepted at {', '.join(lost)}") if lost else ok(", ".join(map(str, rest)))
 
     return (
         Check(
             name="address.name",
-            holds="the address has a name that is known",
-            why="Clients find the server by it.",
+            holds="the host name can be resolved",
+            why="Clients find the server by its name.",
             run=name,
-            remedy="Name the server with --server HOST:PORT or TOPICPOLICIES_SERVER, and look whether DNS knows the host.",
+            remedy="Name the server with --server HOST:PORT or TOPICPOLICIES_SERVER, and check whether DNS knows the host.",
         ),
         Check(
             name="address.connect",
-            holds="somebody takes connections there",
+            holds="connections are accepted",
             why="Without a connection there is no call.",
             run=lambda: connected(place),
-            remedy="Look whether the server runs, whether it listens there (serve --listen), and whether a firewall is in between.",
+            remedy="Check whether the server runs, whether it listens there (serve --listen), and whether a firewall is in between.",
             needs=("address.name",),
         ),
         Check(
             name="address.grpc",
-            holds="what speaks there is gRPC, with or without TLS as wanted",
+            holds="gRPC is spoken, with or without TLS as this client expects",
             why="Another service at the port, or TLS on one side only, ends every call.",
             run=speaks,
-            remedy="Name the port that serve says it listens on, 6680 unless it was told otherwise; not that of metrics or of a broker.",
+            remedy="Name the port that serve says it listens on, 6680 by default; not that of the metrics or of a broker.",
             needs=("address.connect",),
         ),
         Check(
             name="address.others",
-            holds="the other addresses take connections too",
+            holds="the other addresses accept connections too",
             why="They are tried when the first does not answer.",
             run=others,
-            remedy="Start the servers there, or take the addresses out of --server.",
+            remedy="Start the servers there, or remove the addresses from --server.",
         ),
     )

@@ -34,7 +34,7 @@ def left_out(results: Sequence[Result], *, marks: bool = True) -> list[str]:
     return _wrapped(f"{(_MARKS if marks else _ASCII)[Level.SKIPPED]} ", f"{names}: {results[0].finding.told}")
 
 
-class Nobody:
+class Silent:
     """Shows nothing while checks run: for ``--output json``, which is printed at the end."""
 
     def begins(self, check: Check) -> None:
@@ -47,7 +47,7 @@ class Nobody:
         """Called after the last check."""
 
 
-class Screen(Nobody):
+class Screen(Silent):
     """Shows each result as it comes; on a terminal also the check that is running."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ def count(results: Sequence[Result], level: Level) -> int:
 def summary(results: Sequence[Result]) -> str:
     """Returns the numbers of results in a sentence."""
     bad, warned, left = (count(results, level) for level in (Level.FAILED, Level.WARNING, Level.SKIPPED))
-    return f"{len(results)} checks: {bad} failed, {warned} warnings, {left} not looked at."
+    return f"{len(results)} checks: {bad} failed, {warned} warnings, {left} skipped."
 
 
 def of_results(results: Sequence[Result], left_over: str = "") -> dict[str, Any]:

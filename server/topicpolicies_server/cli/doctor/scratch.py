@@ -48,25 +48,25 @@ class Scratch:
             Check(
                 name="scratch.change",
                 holds=f"a change of {self.topic} is acknowledged",
-                why="This is what the server is for.",
+                why="Changes are what the server is for.",
                 run=self._change,
-                remedy="Look at the reason, and at the server's log.",
+                remedy="Check the reason, and the server's log.",
                 needs=("server.service",),
                 seconds=20,
             ),
             Check(
                 name="scratch.readback",
                 holds="what was written is read back",
-                why="A server that acknowledges and does not read back has lost its place in the log.",
+                why="A server that acknowledges a change and does not read it back has lost its place in the log.",
                 run=self._read,
-                remedy="Look whether the server reads its log: its log, and topicpolicies_events_total of its metrics.",
+                remedy="Check whether the server reads its change log: its log lines, and topicpolicies_events_total of its metrics.",
                 needs=("scratch.change",),
                 seconds=20,
             ),
             Check(
                 name="scratch.removal",
-                holds="and is removed again",
-                why="What a check makes must not stay.",
+                holds="the change is removed again",
+                why="A check must leave nothing behind.",
                 run=self._remove,
                 remedy=f"Remove it: topicpolicies delete {self.topic}",
                 needs=("scratch.change",),
@@ -105,7 +105,7 @@ class Scratch:
             case "NAMESPACE_NOT_FOUND":
                 return "Create the namespace (pulsar-admin namespaces create), or correct its name in --scratch."
             case "READ_ONLY":
-                return "The server writes nothing by its options (--read-only): ask another one."
+                return "The server's options let it write nothing (--read-only): name another server."
         return ""
 
     async def _update(self) -> None:

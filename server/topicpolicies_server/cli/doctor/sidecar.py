@@ -23,7 +23,7 @@ def judged_info(info: ServerInfo) -> Finding:
     """Judges a server by what it reports about itself."""
     told = f"version {info.version}, log {info.log.name.lower()}, writers {info.writer_mode.name.lower()}"
     if info.log is LogKind.MEMORY:
-        return warning(f"{told}: what is written is gone when the server ends", "Give the server --data FILE.db or --pulsar.")
+        return warning(f"{told}: what is written is lost when the server ends", "Give the server --data FILE.db or --pulsar.")
     return ok(told)
 
 
@@ -31,11 +31,11 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
     """Judges the error with which a server refused to report about itself."""
     told = f"{error.code.name}: {error.message}"
     if error.code is grpc.StatusCode.UNIMPLEMENTED:
-        return failed(f"there is another gRPC service ({told})", "Name the port that serve says it listens on.")
+        return failed(f"it is another gRPC service ({told})", "Name the port that serve says it listens on.")
     if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        return failed(told, "Show who you are: --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
+        return failed(told, "Authenticate yourself with --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
     if error.reason == "TOKEN_IN_THE_CLEAR":
-        return failed(told, "Say --tls: without it others could read the token on its way.")
+        return failed(told, "Say --tls: without it the token could be read on the network.")
     return failed(told)
 
 
@@ -70,9 +70,9 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
         return Check(
             name=f"server.namespace {namespace}",
             holds=f"{namespace} can be read",
-            why="A namespace that can't be loaded answers nothing.",
+            why="Requests for a namespace that can't be loaded fail.",
             run=read,
-            remedy="Look at the server's log for what keeps it from reading the namespace, and whether the broker serves it.",
+            remedy="Check the server's log for why it can't read the namespace, and whether the broker serves it.",
             needs=("server.service",),
             seconds=15,
         )
@@ -81,25 +81,25 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
         Check(
             name="server.service",
             holds="the service answers",
-            why="Something between here and the server, such as a proxy, may take calls and not pass them on.",
+            why="Something between here and the server, such as a proxy, may accept calls and not forward them.",
             run=service,
-            remedy="Look at the server's log, and at what stands in between.",
+            remedy="Check the server's log, and what is between here and the server.",
             needs=("address.grpc",),
         ),
         Check(
             name="server.liveness",
-            holds="the process lives",
-            why="What hangs has to be started again.",
+            holds="the process is alive",
+            why="A process that hangs has to be restarted.",
             run=lambda: health("liveness"),
             remedy="Start the server again, and keep its log.",
             needs=("server.service",),
         ),
         Check(
             name="server.readiness",
-            holds="it is ready: its change log can be reached",
-            why="Without the log changes are refused, and answers are as old as the last reading.",
+            holds="the server is ready: its change log can be reached",
+            why="Without the log changes are refused, and reads are as old as what was read last.",
             run=lambda: health("readiness"),
-            remedy="Its log says why; with the server's own options (--config FILE, --pulsar ...) this command looks at the broker too.",
+            remedy="The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the broker too.",
             needs=("server.service",),
         ),
         *(check for namespace in namespaces for check in (reading(namespace), permission(client, namespace))),
@@ -109,7 +109,7 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
 _REMEDIES = {
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
     "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
-    "PULSAR_ADMIN_REFUSED": "Give the server's role the tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+    "PULSAR_ADMIN_REFUSED": "Make the server's role an admin of the tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
 }
 
 

@@ -40,18 +40,18 @@ def judged_token(token: str, now: float) -> Finding:
     """
     claims = claims_of(token)
     if claims is None:
-        return ok("it is no JSON Web Token: only the broker knows when it ends")
+        return ok("it is not a JSON Web Token: only the broker knows when it expires")
     role = f"role {claims['sub']}" if isinstance(claims.get("sub"), str) else "no subject"
     ends, begins = claims.get("exp"), claims.get("nbf")
     if isinstance(begins, int | float) and begins > now:
-        return failed(f"{role}: it begins in {begins - now:.0f} s only")
+        return failed(f"{role}: it is valid only in {begins - now:.0f} s")
     if not isinstance(ends, int | float):
-        return ok(f"{role}; it never ends")
+        return ok(f"{role}; it does not expire")
     if ends <= now:
-        return failed(f"{role}: it ended {_span(now - ends)} ago")
+        return failed(f"{role}: it expired {_span(now - ends)} ago")
     if ends - now < _SOON_SECONDS:
-        return warning(f"{role}: it ends in {_span(ends - now)}")
-    return ok(f"{role}; it ends in {_span(ends - now)}")
+        return warning(f"{role}: it expires in {_span(ends - now)}")
+    return ok(f"{role}; it expires in {_span(ends - now)}")
 
 
 class ShownToken:
@@ -81,10 +81,10 @@ class ShownToken:
             return []
         check = Check(
             name="server.token",
-            holds="your token can be read, and is in force",
-            why="Where the server asks who calls, it refuses who shows none.",
+            holds="your token can be read, and is valid",
+            why="A server that authenticates callers refuses calls without a token.",
             run=run,
-            remedy="Put a token that is in force into the file of --token-file.",
+            remedy="Put a valid token into the file of --token-file.",
         )
         return [check]
 

@@ -26,9 +26,9 @@ def check_addresses(addresses: list[Address]) -> None:
             raise NotBoundError(f"nothing can listen on {address}: {refused}.")
 
 
-_IN_USE = "another program listens there; stop that one, or name another address"
+_IN_USE = "another program listens there; stop it, or name another address"
 _HINTS = {
-    errno.EACCES: "this user may not; name a port above 1023",
+    errno.EACCES: "this user lacks the permission; name a port above 1023",
     errno.EADDRINUSE: _IN_USE,
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that it has",
 }
@@ -39,7 +39,7 @@ def _refusal_of_port(host: str, port: int) -> str:
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
-        return "nobody knows this host; name another address"
+        return "the host name can't be resolved; name another address"
     refused: list[OSError] = []
     for family, kind, protocol, _, place in places:
         try:
@@ -61,7 +61,7 @@ def _refusal_of_socket(path: str) -> str:
     """
     folder = Path(path).absolute().parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        return "its directory is not there, or can't be written; name another path"
+        return "its directory does not exist or can't be written; name another path"
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(1)
         try:

@@ -14,13 +14,13 @@ from rich.text import Text
 from ...config import Address, ConfigError
 from ...config.making import server_config
 from ...config.option import Kind, ReadBy
-from ...config.sources import Gathered, Setting
-from ...config.telling import reference, sample, written_value
+from ...config.rendering import reference, sample, written_value
+from ...config.sources import OptionValues, Setting
 from ..exits import ExitCode
 from ..settings import settings
 from ..showing.rendering import console, printable
 from .configured import configured
-from .running import tell_problems
+from .running import report_problems
 from .serve import check_tls
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
@@ -28,11 +28,11 @@ Reference = Annotated[bool, typer.Option("--reference", help="Print a table of a
 
 
 @configured(ReadBy.BOTH)
-def config(context: typer.Context, found: Gathered, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
-    """Show which options are in force, and where each came from.
+def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
+    """Show the options in force, and the source of each.
 
-    Takes the options of serve, its file and its environment variables, and says what serve would run with; nothing is started or written.
-    Ends with exit code 2 if serve would refuse it, after everything that is wrong.
+    It takes the options, the file and the environment variables of serve, and shows the values with which serve would run. It starts and
+    writes nothing. Ends with exit code 2 if serve would refuse the options, and lists everything that is wrong.
 
     \b
     Examples:
@@ -44,33 +44,33 @@ def config(context: typer.Context, found: Gathered, *, sample_file: Sample = Fal
         typer.echo(sample() if sample_file else reference(), nl=False)
         return
     chosen = settings(context)
-    check_tls(chosen.tls_flags, found)
+    check_tls(chosen.tls_flags, in_force)
     wrong = None
     try:
-        server_config(found, os.environ)
+        server_config(in_force, os.environ)
     except ConfigError as error:
         wrong = error
     if chosen.json:
-        typer.echo(json.dumps(_json(found)))
+        typer.echo(json.dumps(_json(in_force)))
     else:
-        _show(found)
+        _show(in_force)
     if wrong is not None:
-        tell_problems(wrong, chosen.output)
+        report_problems(wrong, chosen.output)
         raise typer.Exit(ExitCode.USAGE)
 
 
-def _show(found: Gathered) -> None:
-    if found.file is not None:
-        typer.echo(f"file: {printable(str(found.file))}")
+def _show(in_force: OptionValues) -> None:
+    if in_force.file is not None:
+        typer.echo(f"file: {printable(str(in_force.file))}")
     table = Table(Column("option", no_wrap=True), "value", "from")
-    for _, group in groupby(found.settings.values(), lambda setting: setting.option.section):
+    for _, group in groupby(in_force.settings.values(), lambda setting: setting.option.section):
         for setting in group:
             told = written_value(setting.value)
             table.add_row(*(Text(printable(cell), overflow="fold") for cell in (setting.option.name, told, _origin(setting))))
         table.add_section()
     console().print(table)
-    if found.ignored:
-        typer.echo(f"No options, and not looked at: {', '.join(map(printable, sorted(found.ignored)))}.", err=True)
+    if in_force.ignored:
+        typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
 
 
 def _origin(setting: Setting) -> str:
@@ -78,12 +78,12 @@ def _origin(setting: Setting) -> str:
     return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
 
 
-def _json(found: Gathered) -> dict[str, Any]:
+def _json(in_force: OptionValues) -> dict[str, Any]:
     told = {
         name: {"value": _plain(setting), "source": setting.source.name.lower(), "where": setting.where}
-        for name, setting in found.settings.items()
+        for name, setting in in_force.settings.items()
     }
-    return {"options": told, "file": str(found.file) if found.file is not None else "", "ignored": sorted(found.ignored)}
+    return {"options": told, "file": str(in_force.file) if in_force.file is not None else "", "ignored": sorted(in_force.ignored)}
 
 
 def _plain(setting: Setting) -> Any:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ...config.option import Kind, Option, ReadBy
-from ...config.sources import gather
+from ...config.rendering import plain, written_value
+from ...config.sources import read_options
 from ...config.table import options
-from ...config.telling import plain, written_value
 from ..settings import TlsFlags, settings
 
 Flags: TypeAlias = Mapping[str, Any]
@@ -39,7 +39,7 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
         def run(context: typer.Context, **given: Any) -> None:
             file = given.pop(_FILE_PARAMETER)
             others = {each.name: given.pop(each.name) for each in own}
-            command(context, gather(_flags(context, given, arguments, of_server=of_server), os.environ, file), **others)
+            command(context, read_options(_flags(context, given, arguments, of_server=of_server), os.environ, file), **others)
 
         parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own]
         parameters += [_parameter(each.name, _argument(each), None) for each in arguments]

@@ -25,7 +25,7 @@ from ..settings import Output, settings
 from ..showing.rendering import console
 from .demo_run import TOPIC, Report
 from .demo_run import run as run_clients
-from .running import starting, telling_problems
+from .running import reporting_problems, starting
 
 if TYPE_CHECKING:
     from ...rpc.server import Server
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 def demo(
     context: typer.Context,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIRECTORY", help="Where the embedded log is kept; by default it is temporary.")
+        Path | None, typer.Option("--data", metavar="DIRECTORY", help="Where to keep the embedded log; by default it is temporary.")
     ] = None,
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen.")] = DEFAULT_LISTEN,
-    clients: Annotated[int, typer.Option("--clients", min=1, max=1000, help="Clients at once.")] = 64,
+    clients: Annotated[int, typer.Option("--clients", min=1, max=1000, help="Clients that run at once.")] = 64,
     updates: Annotated[int, typer.Option("--updates", min=1, max=100_000, help="Updates of each client.")] = 50,
-    once: Annotated[bool, typer.Option("--once", help="End when it is done, instead of serving on.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the proof is shown, instead of serving on.")] = False,
 ) -> None:
-    """See it at work: many clients on one topic, no update lost.
+    """Show a server at work: many clients, one topic, no lost update.
 
     It starts a server on the embedded log; no broker is needed. The clients change different settings and subscriptions of one topic,
-    and some count on one counter against each other, while a watch follows. It shows the proof that no update was lost. Then it serves
-    on, so that you can try the other commands.
+    and some increment one shared counter, while a watch follows. It shows the proof that no update was lost. Then it serves on, so that
+    you can try the other commands.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def demo(
         directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
         with reporting(output):
             directory.mkdir(parents=True, exist_ok=True)
-        with telling_problems(output):
+        with reporting_problems(output):
             log = directory / "demo.db"
             config = ServerConfig(
                 log=EmbeddedLogConfig(path=log), listen=parse_address(listen), history=HistoryConfig(path=history_beside(log))
@@ -77,7 +77,7 @@ async def _demonstrate(
         started()
         with _progress(clients * updates, output) as progress:
             report = await run_clients(server.address, clients=clients, updates_per_client=updates, progress=progress)
-        _tell(report, output)
+        _show(report, output)
         if serve_on:
             await _serve_on(server)
     return report
@@ -135,7 +135,7 @@ def _progress(total: int, output: Output) -> Iterator[Callable[[Report], None]]:
         yield show
 
 
-def _tell(report: Report, output: Output) -> None:
+def _show(report: Report, output: Output) -> None:
     if output is Output.JSON:
         figures = asdict(report) | {"updates_per_second": round(report.updates_per_second, 1)}
         typer.echo(json.dumps(figures | {"lost": len(report.problems) > 0}))
@@ -144,7 +144,7 @@ def _tell(report: Report, output: Output) -> None:
     for name, value in (
         ("clients on one topic", f"{report.clients}"),
         ("updates acknowledged", f"{report.updates:,}"),
-        ("conflicts met and tried again", f"{report.conflicts:,}"),
+        ("conflicts, tried again", f"{report.conflicts:,}"),
         ("changes watched", f"{report.watched:,}"),
         ("links checked", f"{report.links:,}"),
         ("updates lost", "none" if not report.problems else "see below"),

@@ -156,7 +156,7 @@ def _check_chain(report: Report, beginning: str, acknowledged: list[UpdateResult
 def _check_watch(report: Report, acknowledged: list[UpdateResult], seen: list[Changed]) -> None:
     told = [event.document.version for event in seen]
     if told != sorted({result.version for result in acknowledged}):
-        report.problems.append("the watch has not told of exactly the acknowledged versions, in order")
+        report.problems.append("the watch has not received exactly the acknowledged versions, in order")
 
 
 def _check_document(report: Report, final: Document, updates: int) -> None:

@@ -7,21 +7,21 @@ import typer
 from ...config import GuardConfig
 from ...config.making import guard_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ...garbage import collector_off_during_start
 from ..settings import Output, settings
 from .configured import configured
-from .running import run_until_told, telling_problems
+from .running import reporting_problems, run_until_signalled
 
 
 @configured(ReadBy.GUARD)
-def guard(context: typer.Context, found: Gathered) -> None:
-    """Heal what brokers undo of each other's changes.
+def guard(context: typer.Context, in_force: OptionValues) -> None:
+    """Restore what brokers lose of each other's changes.
 
-    It runs until it is told to stop (SIGTERM, Ctrl-C).
+    It runs until it is stopped (SIGTERM, Ctrl-C).
 
     Brokers without PIP-428 (as of Pulsar 4.0) lose settings when two are changed at almost the same time. A guard reads the events of
-    the named namespaces and restates what was lost; each healing is a line in the log. Beside brokers that lose nothing it writes nothing.
+    the named namespaces and restores what was lost; it logs each repair. Beside brokers that lose nothing it writes nothing.
 
     Options are read from a file and from the environment too, as with serve.
 
@@ -32,8 +32,8 @@ def guard(context: typer.Context, found: Gathered) -> None:
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
     output = settings(context).output
-    with telling_problems(output):
-        config = guard_config(found)
+    with reporting_problems(output):
+        config = guard_config(in_force)
     run(config, output)
 
 
@@ -52,4 +52,4 @@ def _run(config: GuardConfig, output: Output) -> None:
 
     said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
     lines = config.log_level, config.log_format
-    run_until_told("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])
+    run_until_signalled("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])

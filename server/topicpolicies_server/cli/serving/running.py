@@ -13,7 +13,7 @@ import typer
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
 from ...lines import set_up_logging
-from ..exits import ExitCode, tell_other
+from ..exits import ExitCode, report_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses
 
@@ -25,7 +25,7 @@ _Service = TypeVar("_Service", bound="Service")
 
 
 @contextmanager
-def telling_problems(output: Output) -> Iterator[None]:
+def reporting_problems(output: Output) -> Iterator[None]:
     """Reports all problems of a wrong configuration, and ends the command.
 
     Raises:
@@ -34,11 +34,11 @@ def telling_problems(output: Output) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        tell_problems(error, output)
+        report_problems(error, output)
         raise typer.Exit(ExitCode.USAGE) from None
 
 
-def tell_problems(error: ConfigError, output: Output) -> None:
+def report_problems(error: ConfigError, output: Output) -> None:
     """Reports the problems of a configuration on standard error: a line each, or one JSON document."""
     if output is Output.JSON:
         violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
@@ -80,7 +80,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         reason, why = _why(error, wanted)
         sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
         if form is LogFormat.TEXT:
-            tell_other(reason, sentence, output)
+            report_other(reason, sentence, output)
         else:
             _LOG.critical("%s", sentence, extra={"fields": {"reason": str(reason)}})
         raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
@@ -99,7 +99,7 @@ def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) 
     return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
 
 
-def run_until_told(
+def run_until_signalled(
     what: str,
     output: Output,
     lines: tuple[LogLevel, LogFormat],

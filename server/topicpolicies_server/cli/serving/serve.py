@@ -9,22 +9,23 @@ import typer
 from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
-from ...config.sources import Gathered
+from ...config.sources import OptionValues
 from ...garbage import collector_off_during_start
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
-from .running import run_until_told, telling_problems
+from .running import reporting_problems, run_until_signalled
 
 
 @configured(ReadBy.SERVE)
-def serve(context: typer.Context, found: Gathered) -> None:
-    """Run a server, until it is told to stop (SIGTERM, Ctrl-C).
+def serve(context: typer.Context, in_force: OptionValues) -> None:
+    """Run a server, until it is stopped (SIGTERM, Ctrl-C).
 
-    It listens on loopback, and keeps its change log in your data folder, unless told otherwise. Here --tls-certificate and --tls-key are
+    By default it listens on loopback, and keeps its change log in your data folder. For this command --tls-certificate and --tls-key are
     the server's own.
 
-    Every option can also stand in a file (config --sample writes one) and in the environment: --max-watches is max_watches there, and
-    TOPICPOLICIES_MAX_WATCHES here. A flag goes before the environment, and that before the file. The command config shows what is in force.
+    Every option can also be set in a file (config --sample writes one) and in the environment: --max-watches is max_watches in the file
+    and TOPICPOLICIES_MAX_WATCHES in the environment. A flag takes precedence over the environment, and that over the file. The command
+    config shows the options in force.
 
     \b
     Examples:
@@ -38,19 +39,19 @@ def serve(context: typer.Context, found: Gathered) -> None:
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_tls(chosen.tls_flags, found)
-    with telling_problems(chosen.output):
-        config = server_config(found, os.environ)
+    check_tls(chosen.tls_flags, in_force)
+    with reporting_problems(chosen.output):
+        config = server_config(in_force, os.environ)
     run(config, chosen.output)
 
 
-def check_tls(flags: TlsFlags, found: Gathered) -> None:
+def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
     """Checks that the global TLS options fit a server.
 
     Raises:
         typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
     """
-    certificate = found.settings["tls_certificate"]
+    certificate = in_force.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
         raise typer.BadParameter("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
     if flags.use and certificate.value is None:
@@ -73,7 +74,7 @@ def _run(config: ServerConfig, output: Output) -> None:
     from ...rpc.server import Server  # noqa: PLC0415
 
     def make() -> Server:
-        for folder in config.folders_to_make():
+        for folder in config.folders_to_create():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Server(config)
 
@@ -81,4 +82,4 @@ def _run(config: ServerConfig, output: Output) -> None:
         embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
         return [f"Listening on {server.address}", *embedded]
 
-    run_until_told("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)
+    run_until_signalled("the server", output, (config.log_level, config.log_format), (config.listen, config.metrics_listen), make, said)

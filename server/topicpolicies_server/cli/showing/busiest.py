@@ -164,7 +164,7 @@ class Busiest:
 
 def _why(error: TopicPoliciesError) -> str:
     message = printable(error.message)
-    return f"no server is reached ({message.rpartition(_REFUSED)[2]})" if error.never_sent else message
+    return f"no server can be reached ({message.rpartition(_REFUSED)[2]})" if error.never_sent else message
 
 
 def _table(heading: str, rows: list[Row], width: int | None) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _short(name: str) -> str:
 
 
 def _said(last: Last) -> str:
-    return printable(": ".join(filter(None, (last.actor or ("somebody" if last.reason else ""), last.reason))))
+    return printable(": ".join(filter(None, (last.actor or ("unknown" if last.reason else ""), last.reason))))
 
 
 def _rate(rate: float) -> str:

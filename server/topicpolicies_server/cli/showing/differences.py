@@ -42,8 +42,8 @@ def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[D
     return [Difference(*each) for each in changes(before, after)]
 
 
-def show(differences: Iterable[Difference], told: Console) -> Table:
-    """Returns a table of differences for people, one row each, that fits the width of ``told``."""
+def show(differences: Iterable[Difference], terminal: Console) -> Table:
+    """Returns a table of differences for people, one row each, that fits the width of ``terminal``."""
     styles = {"+": _ADDED, "-": _REMOVED, "~": _CHANGED}
     rows = (Row(each.path, (each.before or UNSET, each.after or UNSET), each.sign, styles[each.sign]) for each in differences)
-    return settings_rows(("setting", "before", "after"), rows, told)
+    return settings_rows(("setting", "before", "after"), rows, terminal)

@@ -20,15 +20,15 @@ _KINDS = {
     HistoryKind.UNSPECIFIED: "unknown",
 }
 _RESTATED = {
-    HistoryKind.REPAIR: "repair: says once more how the document is, and changes nothing",
-    HistoryKind.TOMBSTONE: "tombstone: says once more that the document is deleted, and changes nothing",
+    HistoryKind.REPAIR: "repair: restates the document, and changes nothing",
+    HistoryKind.TOMBSTONE: "tombstone: restates that the document is deleted, and changes nothing",
 }
 """Events that a sidecar writes without a request: they restate a change, whose own event says who requested it."""
 _WHY = {
     HistoryGapReason.COMPACTED: "the log was compacted while the server did not follow it",
     HistoryGapReason.LOG_REPLACED: "the log was replaced while the server did not follow it",
     HistoryGapReason.OVERRUN: "more events came than could be written",
-    HistoryGapReason.TRIMMED: "what was older has been dropped",
+    HistoryGapReason.TRIMMED: "older events were deleted",
     HistoryGapReason.UNSPECIFIED: "for a reason that this program does not know",
 }
 
@@ -63,7 +63,7 @@ def _who(entry: HistoryEntry) -> str:
     claimed = origin.actor_standing is ActorStanding.UNAUTHENTICATED
     who = f"{origin.actor} (not authenticated)" if claimed else origin.actor or "UNKNOWN"
     who = f"{who}, for whom {origin.principal} called" if origin.principal not in ("", origin.actor) else who
-    who = f'{who}, who said to be "{origin.claimed_actor}"' if origin.claimed_actor else who
+    who = f'{who}, who claimed to be "{origin.claimed_actor}"' if origin.claimed_actor else who
     who = f"{who}, producer {origin.producer_name}" if origin.producer_name else who
     return printable(f"{who}, why: {origin.reason}" if origin.reason else who)
 
@@ -79,7 +79,7 @@ def _change(entry: HistoryEntry) -> str:
     if after is None:
         return "" if before is None else f"deleted: {compact(before)}"
     if before is None:
-        return f"made: {compact(after)}"
+        return f"created: {compact(after)}"
     if before == after:
         return f"a secret in {', '.join(map(printable, entry.changed))} changed" if entry.changed else ""
     return differences(before, after)

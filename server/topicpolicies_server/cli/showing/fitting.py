@@ -35,17 +35,17 @@ class Row(NamedTuple):
     style: str = ""
 
 
-def settings_rows(headers: Sequence[str], rows: Iterable[Row], told: Console) -> Table:
+def settings_rows(headers: Sequence[str], rows: Iterable[Row], terminal: Console) -> Table:
     """Returns a table of settings. Where paths are too long for the console, their common part stands once, above them.
 
     Args:
         headers: the headers of the paths and of the cells; the column of signs has none.
         rows: the settings.
-        told: the console on which the table will be printed.
+        terminal: the console on which the table will be printed.
     """
     all_rows = list(rows)
     signed = any(row.sign is not None for row in all_rows)
-    room = told.width - 1 - _BESIDE_A_CELL - (_BESIDE_A_CELL + 1) * signed - sum(_widths(headers[1:], all_rows, told.width))
+    room = terminal.width - 1 - _BESIDE_A_CELL - (_BESIDE_A_CELL + 1) * signed - sum(_widths(headers[1:], all_rows, terminal.width))
     table = Table(show_header=True)
     for header in [""] * signed + [headers[0]]:
         table.add_column(header, no_wrap=True)

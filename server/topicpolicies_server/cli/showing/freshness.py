@@ -10,7 +10,7 @@ import typer
 from . import json_forms
 
 
-def tell_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
+def report_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
     """Prints since when answers could not be confirmed: the earliest of ``moments``. Prints nothing if all were confirmed.
 
     Args:
@@ -25,4 +25,4 @@ def tell_unconfirmed(moments: Iterable[datetime | None], *, json: bool) -> None:
         typer.echo(json_forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
         return
     shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
-    typer.echo(f"The server can't reach the change log since {shown}: there may be newer changes than these.", err=True)
+    typer.echo(f"The server has not reached the change log since {shown}: there may be newer changes than these.", err=True)

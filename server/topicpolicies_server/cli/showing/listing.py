@@ -18,20 +18,20 @@ _LEAST_ROOM = 40
 _HEADERS = ("topic", "scope", "version")
 
 
-def listed(documents: Sequence[Document], told: Console) -> None:
+def listed(documents: Sequence[Document], terminal: Console) -> None:
     """Prints documents: as a table, if the console is wide enough for one."""
     rows = [(printable(each.topic), each.scope.name, each.version) for each in documents]
     columns = zip(_HEADERS, *rows, strict=True)
-    room = told.width - sum(max(map(len, cells)) + 3 for cells in columns) - 4
+    room = terminal.width - sum(max(map(len, cells)) + 3 for cells in columns) - 4
     shown = [
-        brief(each.policies, room if room >= _LEAST_ROOM else told.width - 4) if each.policies is not None else "" for each in documents
+        brief(each.policies, room if room >= _LEAST_ROOM else terminal.width - 4) if each.policies is not None else "" for each in documents
     ]
     if room < _LEAST_ROOM:
         for (topic, scope, version), settings in zip(rows, shown, strict=True):
-            told.print(Text(f"{topic}  {scope}  version {version}", style="bold"), soft_wrap=True)
-            told.print(Text(f"    {settings}"), soft_wrap=True)
+            terminal.print(Text(f"{topic}  {scope}  version {version}", style="bold"), soft_wrap=True)
+            terminal.print(Text(f"    {settings}"), soft_wrap=True)
     elif rows:
         table = Table(*_HEADERS, "settings")
         for row, settings in zip(rows, shown, strict=True):
             table.add_row(*(Text(cell, overflow="fold") for cell in (*row, settings)))
-        told.print(table)
+        terminal.print(table)

@@ -11,9 +11,9 @@ OPTIONS = (
     Option(
         name="authorization",
         kind=Kind.FILE,
-        help="A file (TOML) of roles and what they may do; it is read again when it changes.",
+        help="A file (TOML) of roles and their permissions. It is read again when it changes.",
         section=_SECTION,
-        default_text="nobody decides",
+        default_text="none",
         example='"roles.toml"',
         metavar="FILE",
         read_by=ReadBy.SERVE,
@@ -21,7 +21,7 @@ OPTIONS = (
     Option(
         name="authorization_by_brokers",
         kind=Kind.SWITCH,
-        help="Let Pulsar's brokers decide: superusers, and the admin roles of tenants.",
+        help="Let Pulsar's brokers decide, by their superusers and the admin roles of their tenants.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,
@@ -29,7 +29,7 @@ OPTIONS = (
     Option(
         name="superuser_roles",
         kind=Kind.LIST,
-        help="Roles that may do everything, beside those that the brokers name as theirs.",
+        help="Roles that may do everything, in addition to the brokers' superusers.",
         section=_SECTION,
         default=(),
         default_text="none",
@@ -40,7 +40,7 @@ OPTIONS = (
     Option(
         name="namespace_roles_may_read",
         kind=Kind.SWITCH,
-        help="Let roles that may produce or consume in a namespace read and watch its policies, which brokers' admin API does not.",
+        help="Let roles that may produce or consume in a namespace read and watch its policies, which the brokers' admin API does not.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,
@@ -48,7 +48,7 @@ OPTIONS = (
     Option(
         name="authorization_cache_seconds",
         kind=Kind.NUMBER,
-        help="How long brokers' answers about roles hold. They are asked anew before that, while they are used.",
+        help="How long a broker's answer about a role is used. An answer in use is requested again before that.",
         section=_SECTION,
         default=CACHE_SECONDS,
         metavar="SECONDS",
@@ -59,7 +59,7 @@ OPTIONS = (
     Option(
         name="allow_authenticated",
         kind=Kind.SWITCH,
-        help="Let everybody do everything who has shown who he is.",
+        help="Let every authenticated caller do everything.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,

@@ -11,10 +11,10 @@ OPTIONS = (
     Option(
         name="authentication_providers",
         kind=Kind.LIST,
-        help="How callers say who they are: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once.",
+        help="How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once.",
         section=_SECTION,
         default=(),
-        default_text="none: nobody is asked",
+        default_text="none: callers are not authenticated",
         example=f'["{PROVIDERS[0]}"]',
         metavar="token|oidc|certificate",
         read_by=ReadBy.SERVE,
@@ -22,7 +22,7 @@ OPTIONS = (
     Option(
         name="token_secret_key",
         kind=Kind.FILE,
-        help="Pulsar's tokenSecretKey: a file of the secret's bytes, or with data:;base64,... in it. It is read anew when it changes.",
+        help="Pulsar's tokenSecretKey: a file of the secret's bytes, or with data:;base64,... in it. It is read again when it changes.",
         section=_SECTION,
         example='"/run/secrets/secret.key"',
         metavar="FILE",
@@ -31,7 +31,7 @@ OPTIONS = (
     Option(
         name="token_public_key",
         kind=Kind.FILE,
-        help="Pulsar's tokenPublicKey: a file of the key, DER or PEM, or with data:;base64,... in it. It is read anew when it changes.",
+        help="Pulsar's tokenPublicKey: a file of the key, DER or PEM, or with data:;base64,... in it. It is read again when it changes.",
         section=_SECTION,
         example='"/etc/pulsar/public.key"',
         metavar="FILE",
@@ -40,7 +40,7 @@ OPTIONS = (
     Option(
         name="token_public_alg",
         kind=Kind.CHOICE,
-        help="What ``token_public_key`` is for; of an RSA key each of RS256 to PS512 means all of them.",
+        help="The algorithm of ``token_public_key``. For an RSA key each of RS256 to PS512 allows all of them.",
         section=_SECTION,
         default="rs256",
         metavar="ALGORITHM",
@@ -50,7 +50,7 @@ OPTIONS = (
     Option(
         name="token_auth_claim",
         kind=Kind.TEXT,
-        help="Which claim of Pulsar's tokens has the role.",
+        help="The claim of Pulsar's tokens that has the role.",
         section=_SECTION,
         default="sub",
         metavar="CLAIM",
@@ -59,7 +59,7 @@ OPTIONS = (
     Option(
         name="token_audience_claim",
         kind=Kind.TEXT,
-        help="Which claim of Pulsar's tokens has the audience; goes with ``token_audience``.",
+        help="The claim of Pulsar's tokens that has the audience; goes with ``token_audience``.",
         section=_SECTION,
         default="",
         example='"aud"',
@@ -69,7 +69,7 @@ OPTIONS = (
     Option(
         name="token_audience",
         kind=Kind.TEXT,
-        help="The audience that Pulsar's tokens are made for.",
+        help="The audience that Pulsar's tokens must be for.",
         section=_SECTION,
         default="",
         example='"pulsar"',
@@ -79,7 +79,7 @@ OPTIONS = (
     Option(
         name="token_allowed_clock_skew_seconds",
         kind=Kind.NUMBER,
-        help="By how much the clocks of those who sign tokens, Pulsar's or others, may differ.",
+        help="By how much the clock of a token's signer, of Pulsar's tokens or of others, may differ from this machine's.",
         section=_SECTION,
         default=0.0,
         metavar="SECONDS",
@@ -90,7 +90,7 @@ OPTIONS = (
     Option(
         name="oidc_issuers",
         kind=Kind.LIST,
-        help="The issuers whose tokens are taken: URLs, as their tokens have them in iss.",
+        help="The issuers whose tokens are accepted: URLs, as their tokens have them in iss.",
         section=_SECTION,
         default=(),
         default_text="none",
@@ -101,7 +101,7 @@ OPTIONS = (
     Option(
         name="oidc_audiences",
         kind=Kind.LIST,
-        help="The audiences of which a token must name one in aud.",
+        help="The accepted audiences: a token must name one of them in aud.",
         section=_SECTION,
         default=(),
         default_text="none",
@@ -112,7 +112,7 @@ OPTIONS = (
     Option(
         name="oidc_role_claim",
         kind=Kind.TEXT,
-        help="Which claim of the issuers' tokens has the role.",
+        help="The claim of the issuers' tokens that has the role.",
         section=_SECTION,
         default="sub",
         metavar="CLAIM",
@@ -121,9 +121,9 @@ OPTIONS = (
     Option(
         name="oidc_jwks_file",
         kind=Kind.FILE,
-        help="The keys of the one issuer (JWKS), in place of asking it. It is read anew when it changes.",
+        help="A file with the keys of the only issuer (JWKS). It is read again when it changes.",
         section=_SECTION,
-        default_text="each issuer is asked",
+        default_text="keys are requested from each issuer",
         example='"keys.json"',
         metavar="FILE",
         read_by=ReadBy.SERVE,
@@ -131,10 +131,10 @@ OPTIONS = (
     Option(
         name="oidc_jwks_url",
         kind=Kind.TEXT,
-        help="Where the one issuer has its keys (JWKS), if it tells it nowhere.",
+        help="The URL of the only issuer's keys (JWKS), if the issuer does not publish it.",
         section=_SECTION,
         default="",
-        default_text="as each issuer tells in .well-known/openid-configuration",
+        default_text="as each issuer publishes in .well-known/openid-configuration",
         example='"https://login.example.com/keys"',
         metavar="URL",
         read_by=ReadBy.SERVE,
@@ -152,7 +152,7 @@ OPTIONS = (
     Option(
         name="oidc_refresh_seconds",
         kind=Kind.NUMBER,
-        help="How old an issuer's keys get before they are asked for again, in the background.",
+        help="How old an issuer's keys get before they are requested again, in the background.",
         section=_SECTION,
         default=OIDC_REFRESH_SECONDS,
         metavar="SECONDS",
@@ -163,7 +163,7 @@ OPTIONS = (
     Option(
         name="certificate_role",
         kind=Kind.CHOICE,
-        help="Where a client certificate has the role: the common name, or the one alternative name of a kind.",
+        help="The part of a client certificate that has the role: the common name, or the only alternative name of a kind.",
         section=_SECTION,
         default=CERTIFICATE_ROLES[0],
         metavar="|".join(CERTIFICATE_ROLES),
@@ -173,7 +173,7 @@ OPTIONS = (
     Option(
         name="proxy_roles",
         kind=Kind.LIST,
-        help="Principals that call for others, and say for whom.",
+        help="Principals that call on behalf of others, whom they name.",
         section=_SECTION,
         default=(),
         default_text="none",

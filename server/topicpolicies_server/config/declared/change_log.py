@@ -11,7 +11,7 @@ OPTIONS = (
     Option(
         name="data",
         kind=Kind.FILE,
-        help="The embedded log, without a broker: one SQLite file, which is made if there is none.",
+        help="The embedded log, without a broker: one SQLite file, created if missing.",
         section=_SECTION,
         default_text="policies.db in your data folder, unless ``pulsar`` is given",
         example='"policies.db"',
@@ -21,7 +21,7 @@ OPTIONS = (
     Option(
         name="cluster_file",
         kind=Kind.FILE,
-        help="What is known of the cluster; goes with ``data``.",
+        help="A file with what is known about the cluster; goes with ``data``.",
         section=_SECTION,
         example='"cluster.toml"',
         metavar="FILE.toml",
@@ -65,7 +65,7 @@ OPTIONS = (
     Option(
         name="pulsar_tls_certificate",
         kind=Kind.FILE,
-        help="The sidecar's own certificate, PEM, for brokers that ask for one; without a token it is what says who it is.",
+        help="The sidecar's own certificate, PEM, for brokers that request one. Without a token it authenticates the sidecar.",
         section=_SECTION,
         example='"/etc/pulsar/sidecar.pem"',
         metavar="FILE",
@@ -81,14 +81,14 @@ OPTIONS = (
     Option(
         name="pulsar_tls_validate_hostname",
         kind=Kind.SWITCH,
-        help="Whether a broker's certificate must be for the name that the broker was reached by.",
+        help="Whether a broker's certificate must be for the hostname by which the broker was reached.",
         section=_SECTION,
         default=True,
     ),
     Option(
         name="pulsar_oauth2_issuer",
         kind=Kind.TEXT,
-        help="Tokens for Pulsar are asked of this issuer (OAuth 2.0, client credentials), in place of ``pulsar_token_file``.",
+        help="The issuer from which tokens for Pulsar are requested (OAuth 2.0, client credentials), in place of ``pulsar_token_file``.",
         section=_SECTION,
         default="",
         example='"https://issuer.example"',
@@ -97,7 +97,7 @@ OPTIONS = (
     Option(
         name="pulsar_oauth2_credentials",
         kind=Kind.FILE,
-        help="Who the sidecar is for the issuer: JSON with ``client_id`` and ``client_secret``, as for Pulsar's own clients.",
+        help="The sidecar's credentials at the issuer: JSON with ``client_id`` and ``client_secret``, as for Pulsar's own clients.",
         section=_SECTION,
         example='"/run/secrets/credentials.json"',
         metavar="FILE.json",
@@ -105,7 +105,7 @@ OPTIONS = (
     Option(
         name="pulsar_oauth2_audience",
         kind=Kind.TEXT,
-        help="For whom the tokens are: Pulsar, as the issuer knows it.",
+        help="The audience of the tokens: the issuer's name for Pulsar.",
         section=_SECTION,
         default="",
         example='"urn:pulsar:cluster"',
@@ -113,7 +113,7 @@ OPTIONS = (
     Option(
         name="pulsar_oauth2_scope",
         kind=Kind.TEXT,
-        help="The scope that is asked of the issuer.",
+        help="The scope that is requested from the issuer.",
         section=_SECTION,
         default="",
         example='"api://pulsar/.default"',
@@ -121,7 +121,7 @@ OPTIONS = (
     Option(
         name="writer",
         kind=Kind.CHOICE,
-        help="Who writes Pulsar's log: everybody, or one sidecar at a time.",
+        help="Who writes Pulsar's log: all sidecars and brokers, or one sidecar at a time.",
         section=_SECTION,
         default=Writer.SHARED.value,
         metavar="shared|exclusive",
@@ -131,7 +131,7 @@ OPTIONS = (
     Option(
         name="recalled_entries",
         kind=Kind.WHOLE,
-        help="Entries of each partition of Pulsar's log that are read as they were, although compacted.",
+        help="The newest entries of each partition of Pulsar's log that are read as they were before compaction.",
         section=_SECTION,
         default=RECALLED_ENTRIES,
         metavar="N",
@@ -141,7 +141,7 @@ OPTIONS = (
     Option(
         name="allow_missing_topics",
         kind=Kind.SWITCH,
-        help="Take policies of topics that do not exist yet.",
+        help="Accept policies of topics that do not exist yet.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,

@@ -10,7 +10,8 @@ OPTIONS = (
     Option(
         name="checkpoints",
         kind=Kind.FILE,
-        help="What a start begins with, to read only what came since: one SQLite file, which is made if there is none. It is a cache.",
+        help="Saved views, from which a start continues instead of reading the whole logs: one SQLite file, created if missing."
+        " It is a cache.",
         section=_SECTION,
         default_text="beside ``data``; none with ``pulsar``",
         example='"checkpoints.db"',
@@ -20,7 +21,7 @@ OPTIONS = (
     Option(
         name="no_checkpoints",
         kind=Kind.SWITCH,
-        help="Keep none: each start reads the logs from their beginning.",
+        help="Keep no checkpoints: each start reads the logs from their beginning.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,

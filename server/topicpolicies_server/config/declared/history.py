@@ -10,7 +10,7 @@ OPTIONS = (
     Option(
         name="history",
         kind=Kind.FILE,
-        help="The server's record of all changes: one SQLite file, which is made if there is none.",
+        help="The server's record of all changes: one SQLite file, created if missing.",
         section=_SECTION,
         default_text="beside ``data``; none with ``pulsar``",
         example='"history.db"',
@@ -20,7 +20,7 @@ OPTIONS = (
     Option(
         name="no_history",
         kind=Kind.SWITCH,
-        help="Keep no record.",
+        help="Keep no history.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,
@@ -28,7 +28,7 @@ OPTIONS = (
     Option(
         name="history_days",
         kind=Kind.WHOLE,
-        help="What is older is dropped.",
+        help="How many days entries are kept; older ones are deleted.",
         section=_SECTION,
         default=366,
         metavar="N",
@@ -39,7 +39,7 @@ OPTIONS = (
     Option(
         name="history_megabytes",
         kind=Kind.WHOLE,
-        help="Beyond so many MiB the oldest is dropped.",
+        help="The greatest size of the file in MiB; beyond it the oldest entries are deleted.",
         section=_SECTION,
         default=1024,
         metavar="N",

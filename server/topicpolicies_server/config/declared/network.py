@@ -28,7 +28,7 @@ OPTIONS = (
     Option(
         name="tls_certificate",
         kind=Kind.FILE,
-        help="The server's certificate, PEM; with it, it serves with TLS.",
+        help="The server's certificate, PEM. With it the server uses TLS.",
         section=_SECTION,
         example='"server.pem"',
         metavar="FILE",
@@ -48,7 +48,7 @@ OPTIONS = (
     Option(
         name="tls_client_ca",
         kind=Kind.FILE,
-        help="Let in only clients with a certificate of this authority, PEM.",
+        help="Admit only clients with a certificate of this authority, PEM.",
         section=_SECTION,
         example='"clients.pem"',
         metavar="FILE",
@@ -57,10 +57,10 @@ OPTIONS = (
     Option(
         name="advertise",
         kind=Kind.TEXT,
-        help="Where clients reach this server, for the other sidecars of an exclusive log to tell.",
+        help="The address at which clients reach this server; other sidecars of an exclusive log send them there.",
         section=_SECTION,
         default="",
-        default_text="where it listens",
+        default_text="the address of ``listen``",
         example='"sidecar-1:6680"',
         metavar="HOST:PORT",
         read_by=ReadBy.SERVE,
@@ -68,7 +68,7 @@ OPTIONS = (
     Option(
         name="reflection",
         kind=Kind.SWITCH,
-        help="Tell whoever asks which services there are, and their definitions (gRPC server reflection).",
+        help="Let clients request the definitions of the services (gRPC server reflection).",
         section=_SECTION,
         default=True,
         read_by=ReadBy.SERVE,
@@ -76,7 +76,7 @@ OPTIONS = (
     Option(
         name="metrics_listen",
         kind=Kind.ADDRESS,
-        help="Where to show metrics (Prometheus) and to answer probes, over HTTP without TLS: /metrics, /livez, /readyz.",
+        help="Where to serve metrics (Prometheus) and probes, over HTTP without TLS: /metrics, /livez, /readyz.",
         section=_SECTION,
         default_text="nowhere",
         example='"127.0.0.1:9464"',

@@ -10,7 +10,7 @@ OPTIONS = (
     Option(
         name="guard",
         kind=Kind.LIST,
-        help="Namespaces that are kept loaded and repaired, though nobody asks for them; * stands for any characters.",
+        help="Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters.",
         section=_SECTION,
         default=(),
         default_text="none",
@@ -21,7 +21,7 @@ OPTIONS = (
     Option(
         name="read_only",
         kind=Kind.SWITCH,
-        help="Write nothing: refuse updates, and only tell of repairs.",
+        help="Write nothing: refuse updates, and only report repairs.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.SERVE,
@@ -29,7 +29,7 @@ OPTIONS = (
     Option(
         name="report_only",
         kind=Kind.SWITCH,
-        help="Write nothing: tell what the guard command would heal.",
+        help="Write nothing: report what the guard command would repair.",
         section=_SECTION,
         default=False,
         read_by=ReadBy.GUARD,
@@ -37,7 +37,7 @@ OPTIONS = (
     Option(
         name="pause_repairs",
         kind=Kind.SWITCH,
-        help="Begin with repairs paused; SIGUSR2 resumes, SIGUSR1 pauses again.",
+        help="Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again.",
         section=_SECTION,
         default=False,
     ),

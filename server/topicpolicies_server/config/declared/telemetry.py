@@ -10,7 +10,7 @@ OPTIONS = (
     Option(
         name="otlp_endpoint",
         kind=Kind.TEXT,
-        help="Where a collector takes OTLP over HTTP: spans of calls and of the stages of changes are sent there, and all metrics.",
+        help="A collector that accepts OTLP over HTTP. Spans of calls and of the stages of changes are sent there, and all metrics.",
         section=_SECTION,
         default="",
         default_text="nowhere",
@@ -21,7 +21,7 @@ OPTIONS = (
     Option(
         name="otlp_trace_ratio",
         kind=Kind.NUMBER,
-        help="Of calls whose caller says nothing of a trace, how many begin one. Else a call is traced if its caller's span is.",
+        help="The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is.",
         section=_SECTION,
         default=0.01,
         metavar="RATIO",

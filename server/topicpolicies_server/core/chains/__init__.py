@@ -5,7 +5,7 @@
 - ``event``: builds the event of an update
 - ``answers``: the answers that need no event
 - ``refusals``: the errors that a chain answers with
-- ``ground``: what the chains of a namespace share: lookups, limits and the list of effects
+- ``context``: what the chains of a namespace share: lookups, limits and the list of effects
 - ``chain``: the updates of one policy key, each computed on the result of the one before
 - ``sequencer``: the chains of a namespace
 """

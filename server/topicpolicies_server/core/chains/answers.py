@@ -12,7 +12,7 @@ from .refusals import conflict, exists, reused, too_large
 from .request import Outcome, Request, Result
 
 
-def judged(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
+def judge_request(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
     """Judges a request against the document before it.
 
     Returns:

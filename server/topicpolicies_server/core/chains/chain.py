@@ -3,8 +3,8 @@
 A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. It is computed again if
 it has no event, once everything before it is settled; and if its event is not in the log, or does not count.
 
-The chain computes requests while fewer than ``Ground.depth`` events are in flight. A request with an etag waits for everything before it,
-and a request of a stream for those before it on that stream that may still have to be written. ``sequencer`` explains the design.
+The chain computes requests while fewer than ``ChainContext.depth`` events are in flight. A request with an etag waits for everything before
+it, and a request of a stream for those before it on that stream that may still have to be written. ``sequencer`` explains the design.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..fold.fold import Folded, KeyState, Status, restatement
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
-from .answers import judged, repeated, replay
+from .answers import judge_request, repeated, replay
+from .context import ChainContext, FoundEvent
 from .event import event_of
-from .ground import Ground, Told
-from .link import Link, News, State
+from .link import EventReport, Link, State
 from .refusals import conflict, contention, exists, not_appended, outcome_not_known
 from .request import Outcome, Request, Result
 
@@ -33,11 +33,11 @@ ATTEMPTS = 16
 class Chain:
     """The requests of one policy key that have no answer yet."""
 
-    __slots__ = ("_appended", "_fresh", "_ground", "_key", "_links", "_newest", "_queue", "_requests")
+    __slots__ = ("_appended", "_context", "_key", "_links", "_newest", "_newest_valid", "_queue", "_requests")
 
-    def __init__(self, key: PolicyKey, ground: Ground) -> None:
+    def __init__(self, key: PolicyKey, context: ChainContext) -> None:
         self._key = key
-        self._ground = ground
+        self._context = context
         self._links: deque[Link] = deque()
         """The requests that were computed, in order."""
         self._appended: dict[str, Link] = {}
@@ -47,8 +47,8 @@ class Chain:
         self._requests: dict[str, Request] = {}
         """Queued requests and requests with a link, by request id."""
         self._newest: Settings | None = None
-        """The document after all links, if ``_fresh``."""
-        self._fresh = False
+        """The document after all links, if ``_newest_valid``."""
+        self._newest_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Chain:
         """Returns the link of an event in flight; None: the event is not one of this chain."""
         return self._appended.get(event_id)
 
-    def same(self, request: Request) -> Request | None:
+    def find_original(self, request: Request) -> Request | None:
         """Returns the request with the same id; None: there is none, or all callers gave it up and it has no event, so it does nothing."""
         first = self._requests.get(request.request_id)
         return None if first is not None and first.abandoned and not self._has_event(first) else first
@@ -81,7 +81,7 @@ class Chain:
         self._requests[request.request_id] = request
         links = self._links
         waits = self._queue or (links and (links[0].state is State.WAITING or request.conditional))
-        if not waits and len(self._appended) < self._ground.depth:
+        if not waits and len(self._appended) < self._context.depth:
             self._compute(request, state, at_front=False)
         else:
             self._queue[request] = None
@@ -100,13 +100,13 @@ class Chain:
 
     def newest(self, head: Settings | None) -> Settings | None:
         """Returns the head with all events in flight applied to it: the document that the next request is computed on."""
-        if not self._fresh:
+        if not self._newest_valid:
             document = head
             for link in self._appended.values():
                 change = link.request.change
                 with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
                     document = change.apply(document) if change is not None else None
-            self._newest, self._fresh = document, True
+            self._newest, self._newest_valid = document, True
         return self._newest
 
     # --- reports --------------------------------------------------------------------------------------------------
@@ -117,11 +117,11 @@ class Chain:
         if link is None:
             if not result.changed:
                 return
-            self._fresh = False  # another writer's change: the next request is computed on it
+            self._newest_valid = False  # another writer's change: the next request is computed on it
         else:
             if result.status is not Status.APPLIED:
-                self._fresh = False
-            state = self._ground.state(self._key)
+                self._newest_valid = False
+            state = self._context.state(self._key)
             self._conclude(link, result, before, state.document if state is not None else None, state)
         if self._links or self._queue:
             self.advance()
@@ -129,8 +129,8 @@ class Chain:
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
         link = self._appended[event_id]
-        self._fresh = False
-        state = link.on(News.NOT_ACKNOWLEDGED if outcome_unknown else News.NOT_THERE)
+        self._newest_valid = False
+        state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
         if state is not State.DOUBTFUL:
             self._unlink(link)
         if state is State.LOST:
@@ -140,22 +140,22 @@ class Chain:
         self._probe()
         self.advance()
 
-    def reopened(self, told: Mapping[str, Told]) -> None:
-        """Handles a reopened log. ``told``: what was read, by event id. Events that were not found are appended again, under their ids."""
-        self._fresh = False
+    def reopened(self, found: Mapping[str, FoundEvent]) -> None:
+        """Handles a reopened log. ``found``: what was read, by event id. Events that were not found are appended again, under their ids."""
+        self._newest_valid = False
         lost: list[Request] = []
         for link in list(self._appended.values()):
             if link.event_id not in self._appended:
                 continue  # a later event was found, which has decided about this one
-            state = self._ground.state(self._key)
-            if (said := told.get(link.event_id)) is not None:
-                self._conclude(link, *said, state)
+            state = self._context.state(self._key)
+            if (event_found := found.get(link.event_id)) is not None:
+                self._conclude(link, *event_found, state)
                 continue
-            remembered = self._ground.known(link.request, state)
+            remembered = self._context.known(link.request, state)
             if remembered is not None:
                 self._unlink(link)
                 self._settle(link.request, repeated(link.request, state, remembered))
-            elif link.on(News.MISSED) is State.LOST:
+            elif link.on(EventReport.MISSED) is State.LOST:
                 self._unlink(link)
                 lost.append(link.request)
         for request in reversed(lost):
@@ -166,8 +166,8 @@ class Chain:
 
     def give_up(self, requests: Iterable[Request], error: PolicyError) -> None:
         """Settles with an error those of ``requests`` that are links without an event."""
-        unsure = set(requests)
-        left = [link for link in self._links if link.state is State.WAITING and link.request in unsure]
+        unconfirmed = set(requests)
+        left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]
         gone = set(left)
         self._links = deque(link for link in self._links if link not in gone)
         for link in left:
@@ -180,65 +180,65 @@ class Chain:
 
     def advance(self) -> None:
         """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
-        ground, links, queue = self._ground, self._links, self._queue
+        context, links, queue = self._context, self._links, self._queue
         while True:
-            while links and links[0].state is State.WAITING and not links[0].request.unsure:
+            while links and links[0].state is State.WAITING and not links[0].request.unconfirmed:
                 # Everything before it is settled: it is computed again, on the head itself.
                 request = links.popleft().request
                 if links:
-                    self._compute(request, ground.state(self._key), at_front=True)
+                    self._compute(request, context.state(self._key), at_front=True)
                 else:
                     self._put_back(request)
                 links = self._links
-            if not queue or len(self._appended) >= ground.depth:
+            if not queue or len(self._appended) >= context.depth:
                 return
             if links and next(iter(queue)).conditional:
                 return
-            if not self._compute(queue.popitem(last=False)[0], ground.state(self._key), at_front=False):
+            if not self._compute(queue.popitem(last=False)[0], context.state(self._key), at_front=False):
                 return
 
     # --- computing --------------------------------------------------------------------------------------------------
 
     def _compute(self, request: Request, state: KeyState | None, *, at_front: bool) -> bool:
         """Settles a request or makes it a link; False: it is queued again. ``at_front``: it was the first link, and others follow it."""
-        ground = self._ground
+        context = self._context
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         if (version != request.submitted_at or request.given_up) and self._is_over(request, state, version):
             return True
         if at_front:  # everything before it is settled: it is answered by the head, or else computed at the end of the chain
-            answer, _ = judged(request, head, version)
+            answer, _ = judge_request(request, head, version)
             if answer is not None:
-                if ground.doubts(request, version):
+                if context.require_confirmation(request, version):
                     self._links.appendleft(Link(request, None))
                 else:
                     self._settle(request, answer)
                 return True
-        if request.followed:  # it can't be written behind a later request of its stream
+        if request.overtaken_in_stream:  # it can't be written behind a later request of its stream
             self._settle(request, not_appended(request))
             return True
         before = self.newest(head)
-        answer, after = judged(request, before, version)
+        answer, after = judge_request(request, before, version)
         if answer is not None:
-            if not ground.doubts(request, version) and not self._links:
+            if not context.require_confirmation(request, version) and not self._links:
                 self._settle(request, answer)
                 return True
             self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
             request.wait_in_stream()
-        elif not at_front and request.stream and request.earlier_is_unsure:  # the earlier one may have to be written first
+        elif not at_front and request.stream and request.earlier_is_unconfirmed:  # the earlier one may have to be written first
             self._put_back(request)
             return False
         else:
             self._append(request, state, before, after)
             if request.stream is not None:
-                request.follow_in_stream()
+                request.overtake_in_stream()
         if at_front and request.stream is not None:
             self._put_behind(request)
         return True
 
     def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
         """Settles a request that must not be computed any more. Returns whether it is one."""
-        if version != request.submitted_at and (remembered := self._ground.known(request, state)) is not None:
+        if version != request.submitted_at and (remembered := self._context.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
         if request.abandoned:  # it waited to be confirmed, and its caller learned meanwhile that nothing was done
@@ -248,17 +248,17 @@ class Chain:
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
         """Makes the event of a request, adds the link, and hands the event to the log."""
-        event_id = self._ground.new_id()
+        event_id = self._context.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")
         self._appended[event_id] = link = Link(request, event, carried, State.UNDER_WAY, before)
         self._links.append(link)
-        self._newest, self._fresh = after, True
-        self._ground.append(event, request)
+        self._newest, self._newest_valid = after, True
+        self._context.append(event, request)
 
     def _again(self, request: Request, error: PolicyError) -> None:
         """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
-        if request.followed or request.abandoned or request.attempts == ATTEMPTS:
+        if request.overtaken_in_stream or request.abandoned or request.attempts == ATTEMPTS:
             self._settle(request, error)
         else:
             request.attempts += 1
@@ -282,17 +282,17 @@ class Chain:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
-        link.on(News.FOLDED)
+        link.on(EventReport.FOLDED)
         self._unlink(link)
         request = link.request
         if result.status is Status.APPLIED:
             self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
             if request.change is None and self.idle and state is not None:
-                self._ground.append(restatement(self._key, state, self._ground.new_id()))
+                self._context.append(restatement(self._key, state, self._context.new_id()))
             return
         version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
-            remembered = self._ground.known(request, state)
+            remembered = self._context.known(request, state)
             if remembered is None:
                 self._settle(request, replay(None, result.version, result.previous, known=False))
             else:
@@ -309,9 +309,9 @@ class Chain:
     def _pass(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
-            if link.state is not State.WAITING and link.on(News.PASSED) is State.LOST:
+            if link.state is not State.WAITING and link.on(EventReport.PASSED) is State.LOST:
                 self._unlink(link)
-                self._fresh = False
+                self._newest_valid = False
                 self._again(link.request, not_appended(link.request))
 
     def _probe(self) -> None:
@@ -327,8 +327,8 @@ class Chain:
             self._unlink(link)
             self._settle(link.request, outcome_not_known(link.request))
             return False
-        link.on(News.APPENDED_AGAIN)
-        self._ground.append(link.event)
+        link.on(EventReport.APPENDED_AGAIN)
+        self._context.append(link.event)
         return True
 
     def _unlink(self, link: Link) -> None:
@@ -342,6 +342,6 @@ class Chain:
         return any(link.request is request for link in self._appended.values())
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
-        self._ground.settle(request, answer)
+        self._context.settle(request, answer)
         if self._requests.get(request.request_id) is request:
             del self._requests[request.request_id]

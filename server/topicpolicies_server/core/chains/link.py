@@ -1,8 +1,8 @@
 """A link of a chain: a request that was computed, and the state of its event on the way to the log and back.
 
 A link without an event is WAITING: its answer writes nothing, and holds only if the links before it succeed and, on a shared log, if it is
-confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event (``News``; the
-table is ``TRANSITIONS``):
+confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event (``EventReport``;
+the table is ``TRANSITIONS``):
 
 ===========  =========  ===================  ===================  ===================  ===================  ===================
 state        folded     a later event was    append failed; the   append failed; the   appended again       log opened anew,
@@ -55,7 +55,7 @@ class State(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-class News(enum.Enum):
+class EventReport(enum.Enum):
     """A report about a link's event."""
 
     __hash__ = object.__hash__
@@ -71,40 +71,40 @@ class News(enum.Enum):
     """The log was opened anew and read to its end, and the event was not found."""
 
 
-TRANSITIONS: Mapping[State, Mapping[News, State]] = {
+TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
     State.UNDER_WAY: {
-        News.FOLDED: State.CONCLUDED,
-        News.PASSED: State.OVERTAKEN,
-        News.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        News.NOT_THERE: State.REFUSED,
-        News.MISSED: State.DOUBTFUL,
+        EventReport.FOLDED: State.CONCLUDED,
+        EventReport.PASSED: State.OVERTAKEN,
+        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
+        EventReport.NOT_THERE: State.REFUSED,
+        EventReport.MISSED: State.DOUBTFUL,
     },
     State.OVERTAKEN: {
-        News.FOLDED: State.CONCLUDED,
-        News.PASSED: State.OVERTAKEN,
-        News.NOT_ACKNOWLEDGED: State.LOST,
-        News.NOT_THERE: State.LOST,
-        News.MISSED: State.LOST,
+        EventReport.FOLDED: State.CONCLUDED,
+        EventReport.PASSED: State.OVERTAKEN,
+        EventReport.NOT_ACKNOWLEDGED: State.LOST,
+        EventReport.NOT_THERE: State.LOST,
+        EventReport.MISSED: State.LOST,
     },
     State.DOUBTFUL: {
-        News.FOLDED: State.CONCLUDED,
-        News.PASSED: State.LOST,
-        News.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        News.NOT_THERE: State.UNKNOWN,
-        News.APPENDED_AGAIN: State.AGAIN,
-        News.MISSED: State.DOUBTFUL,
+        EventReport.FOLDED: State.CONCLUDED,
+        EventReport.PASSED: State.LOST,
+        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
+        EventReport.NOT_THERE: State.UNKNOWN,
+        EventReport.APPENDED_AGAIN: State.AGAIN,
+        EventReport.MISSED: State.DOUBTFUL,
     },
     State.AGAIN: {
-        News.FOLDED: State.CONCLUDED,
-        News.PASSED: State.LOST,
-        News.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        News.NOT_THERE: State.UNKNOWN,
-        News.MISSED: State.DOUBTFUL,
+        EventReport.FOLDED: State.CONCLUDED,
+        EventReport.PASSED: State.LOST,
+        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
+        EventReport.NOT_THERE: State.UNKNOWN,
+        EventReport.MISSED: State.DOUBTFUL,
     },
 }
 
 _OWED = frozenset({State.UNDER_WAY, State.OVERTAKEN, State.AGAIN})
-NOTHING = Remembered("", "", "", "")
+NO_REQUEST = Remembered("", "", "", "")
 
 
 @dataclass(eq=False, slots=True)
@@ -114,7 +114,7 @@ class Link:
     request: Request
     event: Event | None
     """None: the link is WAITING."""
-    carried: Remembered = NOTHING
+    carried: Remembered = NO_REQUEST
     """The request as later events carry it (``event.carried``) while its version is not known."""
     state: State = State.WAITING
     before: Settings | None = None
@@ -130,7 +130,7 @@ class Link:
         """Whether the outcome of an append is outstanding. It will decide about this event, and about all before it."""
         return self.state in _OWED
 
-    def on(self, news: News) -> State:
+    def on(self, report: EventReport) -> State:
         """Applies a report about the event. Returns the state after it."""
-        self.state = TRANSITIONS[self.state][news]
+        self.state = TRANSITIONS[self.state][report]
         return self.state

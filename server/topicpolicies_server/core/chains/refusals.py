@@ -25,12 +25,12 @@ def _not_applied(request: Request, sentence: str) -> PolicyError:
 
 def not_appended(request: Request) -> PolicyError:
     """UNAVAILABLE: the request is certainly not applied, and it is not computed again."""
-    return _not_applied(request, f"The change log did not take this update of {request.key.topic}, and others have followed: try again.")
+    return _not_applied(request, f"The change log did not accept this update of {request.key.topic}, and others have followed: try again.")
 
 
 def not_in_time(request: Request) -> PolicyError:
     """UNAVAILABLE: the request's time is over, and it is certainly not applied."""
-    return _not_applied(request, f"{request.key.topic} could not be changed in time, and certainly was not: try again.")
+    return _not_applied(request, f"{request.key.topic} could not be changed in time, and nothing was changed: try again.")
 
 
 def nothing_is_written(namespace: str) -> PolicyError:
@@ -38,7 +38,7 @@ def nothing_is_written(namespace: str) -> PolicyError:
     return PolicyError(
         Kind.FAILED_PRECONDITION,
         Reason.READ_ONLY,
-        f"This server writes nothing, so {namespace} can't be changed here: ask one that does.",
+        f"This server writes nothing, so {namespace} can't be changed here: use a server that writes.",
         metadata={"namespace": namespace},
     )
 
@@ -66,7 +66,7 @@ def exists(request: Request, version: Position) -> PolicyError:
     return PolicyError(
         Kind.ALREADY_EXISTS,
         Reason.DOCUMENT_EXISTS,
-        f"{request.key.topic} ({request.key.scope.name}) has a document, of version {version}: change that, or leave it.",
+        f"{request.key.topic} ({request.key.scope.name}) already has a document, of version {version}: update it without must_not_exist.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version},
     )
 
@@ -86,7 +86,7 @@ def too_many(request: Request, queue: int) -> PolicyError:
     return PolicyError(
         Kind.RESOURCE_EXHAUSTED,
         Reason.TOO_MANY_UPDATES,
-        f"{queue} updates of {request.key.topic} are waiting already: send fewer at once, or raise max_waiting_per_key.",
+        f"{queue} updates of {request.key.topic} already wait: send fewer at once, or raise max_waiting_per_key.",
         metadata={"topic": request.key.topic, "scope": request.key.scope.name},
     )
 

@@ -13,7 +13,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
-from ..traces import NO_TRACE, TraceContext, Trail
+from ..traces import NO_TRACE, StageTimes, TraceContext
 
 
 class Outcome(enum.Enum):
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
 
 def _nobody(request: Request, answer: Result | PolicyError) -> None:
-    """Ignores the answer: the default of ``Request.tell``."""
+    """Ignores the answer: the default of ``Request.on_answer``."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,9 +79,9 @@ class Request:
     """The trace of the call."""
     facts: Facts | None = None
     """What was known of the cluster when the request arrived; None: nothing."""
-    tell: Callable[[Request, Result | PolicyError], None] = _nobody
+    on_answer: Callable[[Request, Result | PolicyError], None] = _nobody
     """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
-    came: float = 0.0
+    arrived_at: float = 0.0
     """The arrival time in seconds, by the clock of the code that handed the request in; the core does not read it."""
     sequence: int = 0
     """On a stream: the number that the caller gave the request."""
@@ -89,16 +89,16 @@ class Request:
     """Later requests with the same id, which get the same answer."""
     stream: dict[PolicyKey, list[Request]] | None = None
     """On a stream: what keeps its requests in order. By key, the last request that has an event, then those that wait without one."""
-    followed: bool = False
+    overtaken_in_stream: bool = False
     """Whether a later request of the same stream and key has an event. If so, this one is not written any more: it fails instead."""
     attempts: int = 0
-    trail: Trail | None = None
+    stage_times: StageTimes | None = None
     """Where the times of its stages are noted, if the request is traced."""
     began: float = 0.0
     """When the request was handed to its namespace, in seconds by the clock that stages are measured with; 0: they are not measured."""
     submitted_at: Position = ""
     """The key's version when the request was submitted to the sequencer."""
-    doubted: bool = False
+    needs_confirmation: bool = False
     """Whether an answer was found that writes nothing, on a view that may have been behind the log."""
     confirmed: bool = False
     """Whether the view has since come to where the log ended after the request had arrived."""
@@ -109,8 +109,8 @@ class Request:
 
     @property
     def submitted(self) -> bool:
-        """Whether the request was handed to a namespace, which sets ``tell``."""
-        return self.tell is not _nobody
+        """Whether the request was handed to a namespace, which sets ``on_answer``."""
+        return self.on_answer is not _nobody
 
     @property
     def conditional(self) -> bool:
@@ -118,9 +118,9 @@ class Request:
         return self.etag != "" or self.must_not_exist
 
     @property
-    def unsure(self) -> bool:
+    def unconfirmed(self) -> bool:
         """Whether its answer writes nothing and is still to be confirmed."""
-        return self.doubted and not self.confirmed
+        return self.needs_confirmation and not self.confirmed
 
     @property
     def abandoned(self) -> bool:
@@ -128,11 +128,11 @@ class Request:
         return self.given_up and all(repeat.given_up for repeat in self.repeats)
 
     @property
-    def earlier_is_unsure(self) -> bool:
+    def earlier_is_unconfirmed(self) -> bool:
         """Whether an earlier request of the same stream and key is still to be confirmed, and so may have to be written first."""
         if self.stream is not None:
             for earlier in self.stream.get(self.key, ()):
-                if earlier.doubted and not earlier.confirmed:
+                if earlier.needs_confirmation and not earlier.confirmed:
                     return True
         return False
 
@@ -141,8 +141,8 @@ class Request:
         if self.stream is not None and self not in (waiting := self.stream.setdefault(self.key, [])):
             waiting.append(self)
 
-    def follow_in_stream(self) -> None:
-        """Notes on the stream that the request has an event: those before it are ``followed`` from now on, those behind it still wait."""
+    def overtake_in_stream(self) -> None:
+        """Notes on the stream that the request has an event: those before it are overtaken, those behind it still wait."""
         if self.stream is None:
             return
         waiting = self.stream.get(self.key)
@@ -151,7 +151,7 @@ class Request:
             return
         at = waiting.index(self) if self in waiting else len(waiting)
         for earlier in waiting[:at]:
-            earlier.followed = True
+            earlier.overtaken_in_stream = True
         waiting[: at + 1] = [self]
 
     def leave_stream(self) -> None:

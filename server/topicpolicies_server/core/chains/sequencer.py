@@ -31,7 +31,7 @@ I/O and keeps no time. A chain exists only while it has a request.
     request      a request, and its result                    chain    one key: the queue, the links, computing, concluding
     refusals     the errors                                   link     one event on its way: states and transitions
     answers      answers that need no event                   event    the event of an update
-    ground       lookups, limits and effects
+    context       lookups, limits and effects
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ..fold.fold import Folded, KeyState
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Remembered
-from .answers import judged, repeated
+from .answers import judge_request, repeated
 from .chain import ATTEMPTS, Chain
-from .ground import DEPTH, QUEUE, Append, Confirm, Effect, Ground, Settled, Told
+from .context import DEPTH, QUEUE, Append, ChainContext, Confirm, Effect, FoundEvent, Settled
 from .refusals import outcome_not_known, reused, too_many
 from .request import Outcome, Request, Result
 
@@ -54,12 +54,12 @@ __all__ = [
     "Append",
     "Confirm",
     "Effect",
+    "FoundEvent",
     "Outcome",
     "Request",
     "Result",
     "Sequencer",
     "Settled",
-    "Told",
     "outcome_not_known",
 ]
 
@@ -87,7 +87,7 @@ class Sequencer:
             depth: events of one key that may be in flight.
             queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
-        self._ground = Ground(state, new_id, applied, shared, depth, queue)
+        self._context = ChainContext(state, new_id, applied, shared, depth, queue)
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
         """Dry runs that wait to be confirmed."""
@@ -114,28 +114,28 @@ class Sequencer:
 
     def submit(self, request: Request) -> list[Effect]:
         """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
-        ground, chain = self._ground, self._chains.get(request.key)
+        context, chain = self._context, self._chains.get(request.key)
         if request.validate_only:
             return self._submit_dry(request, chain)
-        first = chain.same(request) if chain is not None else None
+        first = chain.find_original(request) if chain is not None else None
         if first is not None:
             if first.digest != request.digest:
                 return self._settle_at_once(request, reused(request))
             first.repeats.append(request)
             return []
-        state = ground.state(request.key)
-        remembered = ground.known(request, state)
+        state = context.state(request.key)
+        remembered = context.known(request, state)
         if remembered is not None:
             return self._settle_at_once(request, repeated(request, state, remembered))
-        if chain is not None and chain.waiting >= ground.queue:
-            return self._settle_at_once(request, too_many(request, ground.queue))
+        if chain is not None and chain.waiting >= context.queue:
+            return self._settle_at_once(request, too_many(request, context.queue))
         if chain is None:
-            chain = self._chains[request.key] = Chain(request.key, ground)
+            chain = self._chains[request.key] = Chain(request.key, context)
         request.submitted_at = state.version if state is not None else ABSENT
         chain.add(request, state)
         if chain.idle:
             del self._chains[request.key]
-        return ground.take_effects()
+        return context.take_effects()
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
@@ -156,23 +156,23 @@ class Sequencer:
             request.confirmed = True
             if request in self._dry:
                 del self._dry[request]
-                self._ground.settle(request, self._validated(request, self._chains.get(request.key)))
+                self._context.settle(request, self._validated(request, self._chains.get(request.key)))
         return self._advance(requests)
 
-    def unconfirmed(self, requests: Sequence[Request], error: PolicyError) -> list[Effect]:
+    def confirmation_failed(self, requests: Sequence[Request], error: PolicyError) -> list[Effect]:
         """Handles requests that could not be confirmed: those that still have no event fail with ``error``, with nothing done."""
         left: dict[PolicyKey, list[Request]] = {}
         for request in dict.fromkeys(requests):
-            if not request.unsure:
+            if not request.unconfirmed:
                 continue
             if request in self._dry:
                 del self._dry[request]
-                self._ground.settle(request, error)
+                self._context.settle(request, error)
             elif not request.validate_only:
                 left.setdefault(request.key, []).append(request)
-        for key, unsure in left.items():
+        for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
-                chain.give_up(unsure, error)
+                chain.give_up(unconfirmed, error)
         return self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None) -> list[Effect]:
@@ -183,7 +183,7 @@ class Sequencer:
         chain.folded(event, result, before)
         if chain.idle:
             del self._chains[event.key]
-        return self._ground.take_effects()
+        return self._context.take_effects()
 
     def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
         """Handles a failed append. ``outcome_unknown``: the event may be in the log all the same."""
@@ -203,43 +203,43 @@ class Sequencer:
         link = chain.expected(event.stamp.event_id) if chain is not None and event.stamp is not None else None
         return link.before if link is not None else None
 
-    def reopened(self, told: Mapping[str, Told]) -> list[Effect]:
+    def reopened(self, found: Mapping[str, FoundEvent]) -> list[Effect]:
         """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
 
         Args:
-            told: what the fold made of the expected events that were found, by event id.
+            found: what the fold made of the expected events that were found, by event id.
         """
         for key, chain in list(self._chains.items()):
-            chain.reopened(told)
+            chain.reopened(found)
             self._forget_idle(key)
-        return self._ground.take_effects()
+        return self._context.take_effects()
 
     def abandon(self, error: PolicyError) -> list[Effect]:
         """Settles all requests with an error and drops all chains."""
         for chain in self._chains.values():
             chain.abandon(error)
         for request in self._dry:
-            self._ground.settle(request, error)
+            self._context.settle(request, error)
         self._chains.clear()
         self._dry.clear()
-        return self._ground.take_effects()
+        return self._context.take_effects()
 
     def _submit_dry(self, request: Request, chain: Chain | None) -> list[Effect]:
-        if len(self._dry) >= self._ground.queue:
-            return self._settle_at_once(request, too_many(request, self._ground.queue))
-        if self._ground.doubts(request, ABSENT):
+        if len(self._dry) >= self._context.queue:
+            return self._settle_at_once(request, too_many(request, self._context.queue))
+        if self._context.require_confirmation(request, ABSENT):
             self._dry[request] = None
-            return self._ground.take_effects()
+            return self._context.take_effects()
         return self._settle_at_once(request, self._validated(request, chain))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
         """Returns the answer to a dry run: what the request would do at the end of its chain."""
-        state = self._ground.state(request.key)
+        state = self._context.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         # An etag names the head's version, so the request is judged on the head, not on what is in flight behind it.
         before = chain.newest(head) if chain is not None and not request.conditional else head
-        answer, after = judged(request, before, version)
+        answer, after = judge_request(request, before, version)
         return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)
 
     def _advance(self, requests: Iterable[Request]) -> list[Effect]:
@@ -247,16 +247,16 @@ class Sequencer:
             if (chain := self._chains.get(key)) is not None:
                 chain.advance()
                 self._forget_idle(key)
-        return self._ground.take_effects()
+        return self._context.take_effects()
 
     def _settle_at_once(self, request: Request, answer: Result | PolicyError) -> list[Effect]:
-        self._ground.settle(request, answer)
-        return self._ground.take_effects()
+        self._context.settle(request, answer)
+        return self._context.take_effects()
 
     def _effects_of(self, key: PolicyKey) -> list[Effect]:
         """Drops the chain of a key if it is idle, and returns the effects."""
         self._forget_idle(key)
-        return self._ground.take_effects()
+        return self._context.take_effects()
 
     def _forget_idle(self, key: PolicyKey) -> None:
         chain = self._chains.get(key)

@@ -211,11 +211,14 @@ def _operands(
     for name, number in list_operations.items():
         shown = name[:120]
         if name not in LISTS:
-            reason, problem = Reason.NOT_A_LIST, f'"{shown}" is no list field; these are: {", ".join(sorted(LISTS))}.'
+            reason, problem = Reason.NOT_A_LIST, f'"{shown}" is not a list field; the list fields are: {", ".join(sorted(LISTS))}.'
         elif number not in _LIST_CHANGES:
             reason, problem = Reason.UNKNOWN_LIST_OPERATION, f'"{name}" has the operation {number}, which this server does not know.'
         elif (name,) not in plan.mask and not (plan.whole and _LIST_CHANGES[number] is None):
-            reason, problem = Reason.NOT_IN_MASK, f'"{name}" has an operation but is not named in the mask: name it, or drop the operation.'
+            reason, problem = (
+                Reason.NOT_IN_MASK,
+                f'"{name}" has an operation but is not named in the mask: name it, or remove the operation.',
+            )
         elif (list_change := _LIST_CHANGES[number]) is None:
             continue
         elif not getattr(given, name):

@@ -186,7 +186,7 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
             setattr(message, name, default)
     missing = [name for name in kind.required if not message.HasField(name)]
     if missing:
-        problem = f'"{format_path(at)}" would be half an object: give {" and ".join(missing)} too, or clear the whole of it.'
+        problem = f'"{format_path(at)}" would be an incomplete object: give {" and ".join(missing)} too, or clear the whole object.'
         violations.append(Violation(_blamed(at), Reason.HALF_OBJECT, problem))
     return True
 
@@ -198,9 +198,9 @@ def _says_nothing(message: Message) -> bool:
 def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
     allowed = MAP_KEYS.get(field.full_name)
     if not key:
-        problem = f'A key of "{field.name}" is not empty.'
+        problem = f'A key of "{field.name}" must not be empty.'
     elif allowed is not None and key not in allowed:
-        problem = f'"{field.name}" has no other keys than {", ".join(sorted(allowed))}.'
+        problem = f'"{field.name}" has only the keys {", ".join(sorted(allowed))}.'
     else:
         return []
     return [Violation(_blamed((*at, key)), Reason.INVALID_MAP_KEY, problem)]
@@ -220,7 +220,7 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
 
 def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
     assert field.enum_type is not None
-    problem = f'"{format_path(at)}" is {number}, which is no {field.enum_type.name} that this server knows.'
+    problem = f'"{format_path(at)}" is {number}, which is not a {field.enum_type.name} that this server knows.'
     return Violation(_blamed(at), Reason.UNKNOWN_ENUM_VALUE, problem)
 
 

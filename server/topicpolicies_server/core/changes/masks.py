@@ -98,7 +98,7 @@ def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]])
         if message is None:
             if form is Form.LIST:
                 raise PathError(Reason.INDEX_INTO_LIST, f'"{before}" is a list, of which no part can be masked: end the path there')
-            raise PathError(Reason.THROUGH_SCALAR, f'"{before}" is a plain value, behind which nothing follows: end the path there')
+            raise PathError(Reason.THROUGH_SCALAR, f'"{before}" is a plain value without fields: end the path there')
         field = fields(message).get(segment)
         if field is None:
             raise PathError(Reason.UNKNOWN_PATH, _unknown(segment, message))
@@ -116,12 +116,12 @@ def _check_key(field: Field, key: str, keys: Mapping[str, frozenset[str]]) -> No
     try:
         field.key(key)
     except ValueError as error:
-        raise PathError(Reason.INVALID_MAP_KEY, f'"{key[:_SHOWN]}" is no key of "{field.name}": {error}') from None
+        raise PathError(Reason.INVALID_MAP_KEY, f'"{key[:_SHOWN]}" is not a key of "{field.name}": {error}') from None
     allowed = keys.get(field.full_name)
     if not key:
-        raise PathError(Reason.INVALID_MAP_KEY, f'a key of "{field.name}" is not empty')
+        raise PathError(Reason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
     if allowed is not None and key not in allowed:
-        raise PathError(Reason.INVALID_MAP_KEY, f'"{field.name}" has no other keys than {", ".join(sorted(allowed))}')
+        raise PathError(Reason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(allowed))}')
 
 
 def _unknown(segment: str, message: Descriptor) -> str:

@@ -49,7 +49,16 @@ from typing import NamedTuple
 from ..policies.documents import Settings, differing
 from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from .inference import Inference, compares, infer
-from .joining import believe, certain, follow, join, learn, sight, taught, without_versions
+from .joining import (
+    believe,
+    check_all_seen,
+    check_certainty,
+    join,
+    learn_from_operation,
+    learn_from_restatement,
+    note_in_trail,
+    without_versions,
+)
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
 from .operation import Folded, Status, applies, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
@@ -60,10 +69,10 @@ __all__ = [
     "KeyState",
     "Status",
     "absent_since",
+    "check_all_seen",
     "fold",
     "repair_due",
     "restatement",
-    "sight",
 ]
 
 
@@ -153,13 +162,13 @@ def _operation(
             state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # apply() adds it
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
-            told = None
+            learned, local = None, None if event.replicated else stamp
             if stamp.seen is not None and not event.replicated:
-                told = taught(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
-            folded = told or judge(state, placed, event, stamp)
-            sure = told is not None or certain(state, placed.published_at, context.window_ms, stamp=None if event.replicated else stamp)
+                learned = learn_from_operation(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
+            folded = learned or judge(state, placed, event, stamp)
+            sure = learned is not None or check_certainty(state, placed.published_at, context.window_ms, stamp=local)
         if state.joined is not None or state.since:
-            follow(state, Noted(placed, certain=sure), context.window_ms)
+            note_in_trail(state, Noted(placed, certain=sure), context.window_ms)
     knows_before = not (first and stamp.base)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=knows_before)
     head = state.document
@@ -225,7 +234,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
         believe(state, claimed, stamp)
         version = "" if first else version
     elif state.newest is not None:
-        learn(state, claimed, stamp)
+        learn_from_restatement(state, claimed, stamp)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)
     if state.document is None:
         state.due = document is not None
@@ -245,7 +254,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     if document is None or event.action is Action.DELETE:
         return _gone(state, placed, context)
     if first:
-        follow(state, Noted(placed, certain=False), context.window_ms)
+        note_in_trail(state, Noted(placed, certain=False), context.window_ms)
         folded = move(state, placed, document)._replace(previous="")
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
         state.due = False
@@ -262,12 +271,12 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         oldest = placed.published_at - context.window_ms
         inferred = _inferred(state, placed, document, older, oldest, event.known, context)
         changed = inferred.changed
-        sure = certain(state, placed.published_at, context.window_ms, inferred=inferred)
+        sure = check_certainty(state, placed.published_at, context.window_ms, inferred=inferred)
         on_absence = inferred.base is None
         result = changed_by(state.document, document, changed, on_absence=on_absence)
         folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
-    follow(state, Noted(placed, changed, on_absence, sure), context.window_ms)
+    note_in_trail(state, Noted(placed, changed, on_absence, sure), context.window_ms)
     state.due = result != document or result != state.live
     stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
     return folded._replace(settings=tuple(changed), stale=stale)
@@ -297,7 +306,7 @@ def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
     folded = Folded(Status.IGNORED, state.version, state.version)
     if state.document is not None:
         folded = move(state, placed, None)
-    follow(state, Noted(placed), context.window_ms)
+    note_in_trail(state, Noted(placed), context.window_ms)
     state.advance(None, "", placed.published_at, context.window_ms, context.sole_writer)
     state.due = False
     return folded

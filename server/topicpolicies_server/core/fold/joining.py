@@ -81,7 +81,7 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
     state.joined = Joined(dropped=first) if late else Joined(first, placed.published_at, first)
 
 
-def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
+def check_all_seen(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
     """Returns whether every document that brokers may still compute from was seen; drops ``state.joined`` when it is of no more use.
 
     Args:
@@ -92,7 +92,7 @@ def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
     known = state.joined
     if known is None or known is ALONE:
         return True
-    if not state.sighted(now, window_ms):
+    if not state.all_seen(now, window_ms):
         return False
     newest = known.trail[-1].placed.published_at if known.trail else known.first_at
     if newest < now - 2 * window_ms:  # clocks may differ by W
@@ -100,7 +100,7 @@ def sight(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
     return True
 
 
-def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
+def note_in_trail(state: KeyState, noted: Noted, window_ms: int) -> None:
     """Adds an event to the trail of a key whose history was not seen from its beginning; ``state.upto`` must still be the event before."""
     known = state.joined
     if known is ALONE or (known is None and not state.since):
@@ -108,7 +108,7 @@ def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
     if known is None:
         known = state.joined = Joined(dropped=state.upto)
     at = noted.placed.published_at
-    if known.first and state.sighted(at, 2 * window_ms):
+    if known.first and state.all_seen(at, 2 * window_ms):
         known.dropped, known.first, known.first_at = max(known.dropped, known.first), "", 0
     trail = known.trail
     trail.append(noted)
@@ -121,7 +121,7 @@ def follow(state: KeyState, noted: Noted, window_ms: int) -> None:
             del trail[:count]
 
 
-def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = None, inferred: Inference | None = None) -> bool:
+def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = None, inferred: Inference | None = None) -> bool:
     """Returns whether a sidecar that had the same head and had seen more would fold an event to the same result.
 
     If not, the head rests only on what was seen here from now on (``state.since`` is set), even if it had been taken from a writer that
@@ -135,7 +135,7 @@ def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = N
         inferred: what was inferred from a broker's event, whose true base may have stood before the first event that was seen here.
     """
     known = state.joined
-    if known is None or not known.first or state.sighted(at, 2 * window_ms):  # clocks may differ by W
+    if known is None or not known.first or state.all_seen(at, 2 * window_ms):  # clocks may differ by W
         return True
     if stamp is not None and stamp.seen is not None and stamp.seen.upto >= known.first:
         return True
@@ -145,7 +145,7 @@ def certain(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | None = N
     return False
 
 
-def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
+def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
         if _has_seen_more(state, stamp):
@@ -169,7 +169,7 @@ def learn(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     _fold_again(state, later)
 
 
-def taught(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
+def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
     """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to the operation.
 
     Returns None, and takes nothing, if the writer had not.

@@ -146,7 +146,7 @@ class KeyState:
         """Whether an event or document that the key's newest events were computed from may be missing."""
         return self.joined is not None and (self.joined is ALONE or self.joined.first != "")
 
-    def sighted(self, at: int, window_ms: int = WINDOW_MS) -> bool:
+    def all_seen(self, at: int, window_ms: int = WINDOW_MS) -> bool:
         """Returns whether every document was seen that an event published at ``at`` (milliseconds since 1970) may be computed from."""
         return self.joined is None or self.joined.first_at <= at - window_ms
 

@@ -39,7 +39,7 @@ class RecentRequests:
         self.noted = 0
         """How many requests have been added in all, but for those of entries that were folded late (``number``)."""
         self.number = 0
-        """The ``Sealed.number`` of the kept entry that is being folded late (``core/reading/unfolded``); 0: the event just arrived."""
+        """The ``UndecodedEntry.number`` of the kept entry that is being folded late (``core/reading/lazy_view``); 0: it just arrived."""
         self._late: dict[str, str] = {}
         """Answers by name, of requests of entries that were folded late: all are older than those in ``_requests``."""
         self._late_ones: list[tuple[int, str]] = []
@@ -97,7 +97,7 @@ class RecentRequests:
         found.reverse()
         return found
 
-    def go_on(self, kept: Sequence[Texts]) -> None:
+    def restore(self, kept: Sequence[Texts]) -> None:
         """Adds requests that another process kept, oldest first, as newer than those here. If one is known already, the last answer stays.
 
         Raises:

@@ -79,7 +79,7 @@ def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
         if secret is None:
             name = format_path((FIELD, *path))
             problem = (
-                f'"{REDACTED}" stands for a secret that is there already, and {name} has none: give the secret itself, or leave it out.'
+                f'"{REDACTED}" stands for a secret that is already stored, and {name} has none: give the secret itself, or leave it out.'
             )
             yield Violation(f"policies.{name}", Reason.REDACTED_SECRET, problem)
         else:

@@ -39,11 +39,11 @@ from ..fold.fold import KeyState, repair_due
 from ..fold.keystate import ALONE
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
-from . import unthawed
+from . import frozen_fields
 from .frozen import freeze, thaw, thaw_head
-from .heads import Cell, Head, told_of
-from .lately import Lately
-from .unthawed import document_size, glance, has_leftovers, renumbered, sighted, trimmed
+from .frozen_fields import document_size, glance, has_leftovers, once_all_seen, renumbered, trimmed
+from .heads import Cell, Head, without_requests
+from .recent_cells import RecentCells
 
 WARM = 256
 """How many cells may be live before any is frozen, by default."""
@@ -94,7 +94,7 @@ class Trace(NamedTuple):
 class Cells:
     """All cells of one view, in the order of their last change, oldest first."""
 
-    __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "_unsettled", "lately")
+    __slots__ = ("_cells", "_least", "_live", "_most", "_shared", "_taken", "_unsettled", "recent_cells")
 
     def __init__(self, window_ms: int, most: int = WARM) -> None:
         """Begins without cells.
@@ -108,7 +108,7 @@ class Cells:
         """How many turns ``settle`` has still to give before it takes room back."""
         self._taken = 0
         """Counts the events that were taken; each ``settle`` counts as two."""
-        self.lately: defaultdict[int, Lately] = defaultdict(lambda: Lately(window_ms))
+        self.recent_cells: defaultdict[int, RecentCells] = defaultdict(lambda: RecentCells(window_ms))
         """The cells that had events lately, by partition, but for frozen cells with a document and without leftovers."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._live: deque[Cell] = deque()
@@ -154,9 +154,9 @@ class Cells:
         return topic in self._cells or _GLOBAL + topic in self._cells
 
     def joined(self, now: int, window_ms: int) -> Iterator[KeyState]:
-        """Yields the states, made live, of keys with a ``joined``; of frozen keys only if they still need it (``joining.sight``)."""
+        """Yields the states, made live, of keys with a ``joined``; of frozen keys only if they need it (``joining.check_all_seen``)."""
         for name, kept in self.items():
-            if isinstance(kept, bytes) and (rest := sighted(kept, now, window_ms)) is not None:
+            if isinstance(kept, bytes) and (rest := once_all_seen(kept, now, window_ms)) is not None:
                 if rest is not kept:
                     self._cells[name] = rest
                 continue
@@ -172,7 +172,7 @@ class Cells:
         self._line_up(cell)
         return cell
 
-    def go_on(self, some: Iterable[tuple[str, Kept]]) -> None:
+    def restore(self, some: Iterable[tuple[str, Kept]]) -> None:
         """Adds cells as they are, live or frozen, at the end of the order, the oldest change first; live ones go to the line."""
         before = self._cells
         for name, kept in some:
@@ -306,11 +306,11 @@ class Cells:
         head = cell.head
         if head is not None and head.before is not None:
             if head.placed is not None:
-                head.placed = told_of(head.placed)
+                head.placed = without_requests(head.placed)
             self._shared[cell.name] = head
         self._cells[cell.name] = data
         if document_size(data) is not None and not has_leftovers(data):
-            self.lately[cell.partition].rest(cell.name)
+            self.recent_cells[cell.partition].rest(cell.name)
         return True
 
     def _thawed(self, name: str, data: bytes) -> Cell:
@@ -331,7 +331,7 @@ class Cells:
 
 def is_due(kept: Kept) -> bool:
     """Returns whether a repair of a cell's key is due."""
-    return unthawed.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
+    return frozen_fields.is_due(kept) if isinstance(kept, bytes) else repair_due(kept.state)
 
 
 def is_same(kept: Kept | None, other: Kept | None) -> bool:
@@ -343,4 +343,4 @@ def is_same(kept: Kept | None, other: Kept | None) -> bool:
 
 def partition_of(kept: Kept) -> int:
     """Returns the partition of the last event of a cell's key."""
-    return unthawed.partition_of(kept) if isinstance(kept, bytes) else kept.partition
+    return frozen_fields.partition_of(kept) if isinstance(kept, bytes) else kept.partition

@@ -7,7 +7,7 @@ state of  changes that the member is      event                                 
 a member  owed
 ========  ==============================  ========================================  =================================================
 RESTING   none                            a change: the member is woken, after      OWED
-                                          ``owed_from`` with the view's place
+                                          ``owed_again`` with the view's place
                                           before the change
 OWED      those after its place           it takes some (``run``); at the end it    OWED, or RESTING at the end
                                           calls ``rest``
@@ -38,7 +38,7 @@ _TRIM_EVERY = 64
 class Member(Protocol):
     """A watcher in a feed."""
 
-    def owed_from(self, stood: Token, before: int) -> None:
+    def owed_again(self, stood: Token, before: int) -> None:
         """Notes that changes are owed again, of which the first has just come.
 
         Args:
@@ -114,7 +114,7 @@ class Feed:
         if resting:
             self._resting = {}
             for member in resting:
-                member.owed_from(stood, change.number - 1)
+                member.owed_again(stood, change.number - 1)
             for member in resting:
                 member.signal()
 

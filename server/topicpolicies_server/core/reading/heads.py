@@ -104,7 +104,7 @@ class Head:
         return self.placed.position if self.placed is not None else self.version
 
     @property
-    def takes_back(self) -> bool:
+    def is_correction(self) -> bool:
         """Whether this head corrects one that watchers were sent with the same version, or a greater one.
 
         A reader that compares versions would ignore the correction. To be read before ``forget_before``. A change from one absence to
@@ -146,7 +146,7 @@ class Cell:
         return self.head.document if self.head is not None else None
 
 
-def told_of(placed: Placed) -> Placed:
+def without_requests(placed: Placed) -> Placed:
     """Returns an event without the requests that its stamp carries: only the fold needs them, and heads are kept for long."""
     event = placed.event
     if event is None or event.stamp is None or not event.stamp.remembered:

@@ -91,10 +91,10 @@ class OutOfRange(Exception):
 
 
 class Lagged(Exception):
-    """A watcher is BEHIND (see the states in ``standing``); its token says where it stands.
+    """A watcher is BEHIND (see the states in ``watcher_base``); its token says where it stands.
 
     EVERY: changes that it is owed have left the ring, or may be gone as the view was replaced. LATEST: deletions that it is owed are
-    forgotten, or a head was corrected under a version that readers do not take for newer (``Head.takes_back``).
+    forgotten, or a head was corrected under a version that readers do not take for newer (``Head.is_correction``).
     """
 
 

@@ -21,7 +21,7 @@ KEPT = 16
 class Run:
     """Consecutive changes, and what was made of them."""
 
-    __slots__ = ("_moved", "changes", "end", "known_to", "last", "told")
+    __slots__ = ("_moved", "changes", "checked_by", "end", "last", "serialized")
 
     def __init__(self, changes: list[Head], end: int, last: int = 0) -> None:
         """A run of which nothing was made yet.
@@ -35,9 +35,9 @@ class Run:
         self.end = end
         self.last = last
         self._moved: tuple[Token, Token] | None = None
-        self.known_to: set[object] = set()
+        self.checked_by: set[object] = set()
         """The objects that have checked all of these changes already, and need not check them for another watcher."""
-        self.told: dict[Hashable, tuple[bytes, ...]] = {}
+        self.serialized: dict[Hashable, tuple[bytes, ...]] = {}
         """The serialized changes, by the form in which watchers want them; filled by the code that sends them."""
 
     def moved(self, token: Token) -> Token:

@@ -7,8 +7,8 @@ from typing import TypeAlias, overload
 
 from ..names import Scope
 from .cells import Cells, Trace, key_of
+from .frozen_fields import document_size
 from .heads import Head
-from .unthawed import document_size
 
 Stood: TypeAlias = "tuple[str, Head | bytes]"
 """The name of a key, and its head, or its frozen cell."""

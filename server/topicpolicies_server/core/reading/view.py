@@ -7,7 +7,7 @@ many other keys there are:
 order of the cells               what it is for                        what removes a cell from it
 ===============================  ====================================  ===============================================================
 by last change                   snapshots; changes since a place      only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``lately``)
+by last event, per partition     dropping what matters only for a      so many windows W without an event (``recent_cells``)
                                  while after an event
 absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
 with a document, by their names  pages                                 its deletion
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement, sight
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
 from ..fold.recent import RecentRequests
 from ..names import PolicyKey, Scope
 from ..policies import documents
@@ -33,7 +33,7 @@ from . import snapshot
 from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
 from .pages import Pages
-from .resumed import Resumed
+from .restorable import Restorable
 from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
 
@@ -44,7 +44,7 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View(Resumed):
+class View(Restorable):
     """The heads of one namespace."""
 
     __slots__ = (
@@ -193,7 +193,7 @@ class View(Resumed):
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._cells.lately[cell.partition].leave(cell.name)
+            self._cells.recent_cells[cell.partition].leave(cell.name)
             cell.partition = placed.partition
         state = cell.state
         context = self._context
@@ -205,7 +205,7 @@ class View(Resumed):
                 context = context._replace(joining=False)
         folded = fold(state, placed, context, computed_on)
         cell.touched_at = placed.published_at
-        now, idle = self._cells.lately[placed.partition].touch(cell.name, placed.published_at, placed.producer)
+        now, idle = self._cells.recent_cells[placed.partition].touch(cell.name, placed.published_at, placed.producer)
         for name in idle:
             self._cells.trim(name, now, context.window_ms)
         change = None
@@ -217,7 +217,7 @@ class View(Resumed):
             self._forget()
         return folded, change
 
-    def sight(self, now: int) -> int | None:
+    def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
 
         Args:
@@ -227,11 +227,11 @@ class View(Resumed):
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
         window = self._context.window_ms
-        missing = (state.joined for state in self._cells.joined(now, window) if not sight(state, now, window))
+        missing = (state.joined for state in self._cells.joined(now, window) if not check_all_seen(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
-    def open_all(self) -> None:
-        """Folds all kept entries; a view of this class keeps none (but see ``unfolded``)."""
+    def fold_all(self) -> None:
+        """Folds all kept entries; a view of this class keeps none (but see ``lazy_view``)."""
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
         """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
@@ -250,7 +250,7 @@ class View(Resumed):
         Returns:
             The heads that changed in between: first the keys that vanished, then the others in this view's order.
         """
-        older.open_all()
+        older.fold_all()
         mine, theirs = self._cells, older._cells
         fresh = [
             (name, head)
@@ -327,7 +327,7 @@ class View(Resumed):
         cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
-            if any(name in lately for lately in self._cells.lately.values()) or not cells.is_forgettable(name):
+            if any(name in lately for lately in self._cells.recent_cells.values()) or not cells.is_forgettable(name):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)

@@ -28,9 +28,9 @@ from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
 from .runs import Lot
-from .standing import Batch, Watcher
 from .view import View
 from .watcher import Every, Latest
+from .watcher_base import Batch, Watcher
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
 
@@ -94,7 +94,7 @@ class WatchHub:
         To be called before ``moved`` with the change's place.
         """
         self.ring.append(change)
-        if change.takes_back:
+        if change.is_correction:
             self._horizon.begin(change.partition, change.place)
             for watcher in self._watchers:
                 watcher.leave_feed()

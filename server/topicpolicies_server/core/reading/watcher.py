@@ -18,7 +18,7 @@ from .cells import Trace
 from .heads import Head
 from .places import Selection, Token
 from .runs import Lot
-from .standing import Watched, Watcher
+from .watcher_base import Watched, Watcher
 
 MOST_DIRTY = 4_096
 """How many keys a watcher of a whole namespace keeps at most."""

@@ -20,7 +20,7 @@ def local_cluster_known(judged: Judged) -> Iterator[Problem]:
     """Checks that the local cluster's name is known, without which a LOCAL list can't be judged."""
     if judged.local and judged.policies.replication_clusters and not judged.facts.cluster:
         problem = (
-            "Brokers delete the topic if a LOCAL list does not name their own cluster, and this server does not know that one's name:"
+            "Brokers delete the topic if a LOCAL list does not name their own cluster, and this server does not know that cluster's name:"
             " configure it (serve --cluster-file)."
         )
         yield blamed(_FIELD), problem
@@ -40,7 +40,7 @@ def namespace_replicated(judged: Judged) -> Iterator[Problem]:
     if judged.local or namespace is None or not judged.policies.replication_clusters:
         return
     if len(namespace.replication_clusters) < _REPLICATED:
-        yield blamed(_FIELD), "The namespace is not replicated, so a GLOBAL list would reach nobody: replicate the namespace first."
+        yield blamed(_FIELD), "The namespace is not replicated, so a GLOBAL list would have no effect: replicate the namespace first."
 
 
 def clusters_of_namespace(judged: Judged) -> Iterator[Problem]:
@@ -57,7 +57,7 @@ def clusters_exist(judged: Judged) -> Iterator[Problem]:
     if judged.facts.clusters is not None:
         for name in judged.policies.replication_clusters:
             if name not in judged.facts.clusters:
-                yield blamed(_FIELD), f'There is no cluster "{name}": create it, or leave it out.'
+                yield blamed(_FIELD), f'The cluster "{name}" does not exist: create it, or leave it out.'
 
 
 def no_peers(judged: Judged) -> Iterator[Problem]:

@@ -40,7 +40,7 @@ def shadows_persistent(judged: Judged) -> Iterator[Problem]:
     for name in judged.policies.shadow_topics:
         full = full_name(name)
         if full is not None and not full.startswith(PERSISTENT):
-            yield blamed(_FIELD), f'The shadow topic "{name}" is not persistent: give one that is.'
+            yield blamed(_FIELD), f'The shadow topic "{name}" is not persistent: give a persistent topic.'
 
 
 def shadows_exist(judged: Judged) -> Iterator[Problem]:

@@ -43,7 +43,10 @@ def message_size_fits(judged: Judged) -> Iterator[Problem]:
     most = judged.facts.broker.max_message_size if judged.facts.broker is not None else None
     size = judged.policies.max_message_size
     if most is not None and size > most:
-        yield blamed("max_message_size"), f"max_message_size is {size}, and the brokers take at most {most} bytes: give no more than that."
+        yield (
+            blamed("max_message_size"),
+            f"max_message_size is {size}, and the brokers accept at most {most} bytes: give no more than that.",
+        )
 
 
 def retention_limits(judged: Judged) -> Iterator[Problem]:
@@ -117,7 +120,7 @@ def offload_driver(judged: Judged) -> Iterator[Problem]:
     if judged.policies.HasField("offload_policies"):
         driver = judged.policies.offload_policies.managed_ledger_offload_driver
         if driver.lower() not in map(str.lower, DRIVERS):
-            told = f'"{driver}" is no offload driver' if driver else "No offload driver is named"
+            told = f'"{driver}" is not an offload driver' if driver else "No offload driver is named"
             problem = f"{told}: give one of {', '.join(DRIVERS)}."
             yield blamed("offload_policies", "managed_ledger_offload_driver"), problem
 

@@ -78,11 +78,11 @@ class SchemaBounds:
         if name in self._named:
             return self._named[name]
         if name in self._begun:
-            raise ValueError(f'its type "{name}" holds itself')
+            raise ValueError(f'its type "{name}" contains itself')
         if name == "null":
             return _Measure(1, 1, 0, 1)
         if name not in _PRIMITIVES:
-            raise ValueError(f'it has a type "{name}", which is none of a value')
+            raise ValueError(f'it has a type "{name}", which is not a type of values')
         return _Measure(1, 1, 1, 0)
 
     def _definition(self, avro: Any) -> _Measure:

@@ -186,7 +186,7 @@ class Codec:
         try:
             stamp = from_properties(properties)
         except MalformedStamp as error:
-            problem = f"taken for a broker's event, its stamp is damaged: {error}"
+            problem = f"treated as a broker's event because its stamp is damaged: {error}"
         if payload is None:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
         # Most events are UPDATEs whose bytes around the document are as we write them, and many topics have the same document. Then only
@@ -251,7 +251,7 @@ class Codec:
             what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
         raise LogError(
             Reason.DIALECT_CANNOT_EXPRESS,
-            f"As far as is known, these brokers have no way to {what} and leave the LOCAL one alone. Upgrade them to 4.0.6 or later.",
+            f"As far as is known, these brokers can't {what} without changing the LOCAL one. Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )
 
@@ -263,4 +263,4 @@ def _topic_of(topic_event: AvroValue) -> str:
     try:
         return str(parse_topic(str(TopicName(*names))))
     except PolicyError as error:
-        raise Unreadable(f"its topic is none: {error}") from error
+        raise Unreadable(f"its topic is not valid: {error}") from error

@@ -93,7 +93,7 @@ class Document:
         if flag is None:
             raise UnsupportedSchema(f"TopicPolicies has no field {IS_GLOBAL}")
         if kind(schema.present(flag)) != "boolean":
-            raise UnsupportedSchema(f"{IS_GLOBAL} of TopicPolicies is no boolean")
+            raise UnsupportedSchema(f"{IS_GLOBAL} of TopicPolicies is not a boolean")
         piece = Piece(schema, flag)
         self._templates = {value: [*absent[:flag_at], piece(value), *absent[flag_at + 1 :]] for value in (False, True)}
         self._readers = [(name, read) for _, name, read in sorted(readers, key=lambda reader: reader[0])]

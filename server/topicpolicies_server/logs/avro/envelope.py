@@ -89,7 +89,7 @@ class Envelope:
                 self._lay_out_topic(schema, avro)
             elif name == "actionType":
                 if kind(schema.present(avro)) not in ("enum", "string"):
-                    raise ValueError("its actionType is no name")
+                    raise ValueError("its actionType is not a name")
                 piece = Piece(schema, avro)
                 self._actions = {action: piece(action.name) for action in Action}
                 self._layout.append(name)
@@ -116,7 +116,7 @@ class Envelope:
 def _fields(schema: Schema, avro: AvroType) -> list[AvroType]:
     record = schema.record(avro)
     if record is None:
-        raise ValueError("something is not the record that it should be")
+        raise ValueError("something in it is not a record as expected")
     fields: list[AvroType] = record["fields"]
     return fields
 

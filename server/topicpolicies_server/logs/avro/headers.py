@@ -88,7 +88,7 @@ class Headers:
             try:
                 name = parse_topic(key[len(GLOBAL_PREFIX) :] if is_global else key)
             except PolicyError as error:
-                raise Unreadable(f"its key is no topic: {error}") from error
+                raise Unreadable(f"its key is not a topic: {error}") from error
             topic, scope = str(name), Scope.GLOBAL if is_global else Scope.LOCAL
             frame = self._envelope.namespace_frame(name, Action.UPDATE, local=not is_global)
             local = name.local

@@ -19,7 +19,7 @@ def fail(sink: LogSink, left: Iterable[tuple[Event, bool]], error: LogError) -> 
         try:
             sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
         except Exception:  # noqa: BLE001 (the log ends all the same, and the others are told)
-            _log.exception("what became of an event of %s could not be told", event.key.topic)
+            _log.exception("the outcome of an event of %s could not be reported", event.key.topic)
 
 
 async def close_all(namespace: str, closing: Iterable[Awaitable[None]], seconds: float) -> None:

@@ -60,7 +60,7 @@ def checked_token(token: str, what: str) -> str:
     if not token:
         raise OSError(f"{what} is empty")
     if len(token) > _MOST_CHARACTERS or not (token.isascii() and token.isprintable() and " " not in token):
-        raise OSError(f"{what} holds something else than a token")
+        raise OSError(f"{what} has something other than a token")
     return token
 
 
@@ -151,11 +151,11 @@ class LiveContext:
             context = self._tls.context()
         except OSError as error:
             if self._problem != (problem := str(error)):
-                _LOG.warning("TLS towards Pulsar: %s; what was read before stays in force", problem)
+                _LOG.warning("TLS to Pulsar: %s; the former content stays in force", problem)
             self._problem = problem
             return False
         self.context, self._seen, self._problem = context, seen, ""
-        _LOG.info("TLS towards Pulsar: read anew, and in force")
+        _LOG.info("TLS to Pulsar: read again, and in force")
         return True
 
     def _look(self) -> list[regular_file.Signature | None]:

@@ -116,8 +116,8 @@ class HealthChecks:
         """Logs whose last check failed: each is logged once."""
         self._turns, self._looks = CheckOrder(), CheckOrder()
         """Turns of the logs that exist, and of those that do not."""
-        self._rounds = RestartedTask("Looking at change logs", self._run, longest_seconds=every_seconds)
-        self._checks = TaskSet("Looking after change logs")
+        self._rounds = RestartedTask("Checking change logs", self._run, longest_seconds=every_seconds)
+        self._checks = TaskSet("Checking what change logs need")
 
     def start(self) -> None:
         """Starts the rounds; a second call does nothing."""
@@ -165,7 +165,7 @@ class HealthChecks:
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
             if log not in self._troubled:
                 self._troubled.add(log)
-                _log.exception("Looking at a change log failed")
+                _log.exception("Checking a change log failed")
         else:
             if whole:
                 self._troubled.discard(log)
@@ -190,7 +190,7 @@ class HealthChecks:
                 raise
             if log not in self._failed:
                 self._failed.add(log)
-                _log.exception("Looking after a change log failed")
+                _log.exception("Checking what a change log needs failed")
         else:
             self._failed.discard(log)
 

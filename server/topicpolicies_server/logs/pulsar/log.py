@@ -220,4 +220,4 @@ class PulsarLog:
 
 
 def _upgraded(namespace: str) -> LogError:
-    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} are of another version now; its log is opened anew.")
+    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} have another version now; its log is opened again.")

@@ -214,7 +214,7 @@ class PulsarNamespaceLog:
         try:
             error = await self._reader.trouble()
         except LogError as failure:
-            _log.info("Looking after the change log of %s: %s", self.namespace, failure.message)
+            _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
             return
         if error is not None:
             self.lost(error)

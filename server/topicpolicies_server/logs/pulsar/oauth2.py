@@ -86,12 +86,12 @@ class Tokens:
                 found = await _json(http, "GET", issuer + _DISCOVERY)
                 endpoint = str(found.get("token_endpoint", ""))
                 if urlsplit(endpoint).scheme != "https" and urlsplit(issuer).scheme == "https":
-                    raise OSError(f"the issuer {where} names no place with TLS for tokens")
+                    raise OSError(f"the issuer {where} has no token endpoint with TLS")
                 told = await _json(http, "POST", endpoint, data=form)
         except TimeoutError:
-            raise OSError(f"the issuer {where} gives no answer in {_SECONDS:g} s") from None
+            raise OSError(f"the issuer {where} did not answer within {_SECONDS:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise OSError(f"the issuer {where} can't be asked ({type(error).__name__})") from None
+            raise OSError(f"the issuer {where} can't be reached ({type(error).__name__})") from None
         token = checked_token(str(told.get("access_token") or ""), f"what the issuer {where} gives")
         seconds = _seconds(told.get("expires_in"))
         self._token, self._until = token, self._clock() + seconds - min(_EARLIER_SECONDS, _EARLIER_PART * seconds)
@@ -102,7 +102,7 @@ class Tokens:
             read = json.loads(regular_file.read(path))
             return {name: str(read[name]) for name in ("client_id", "client_secret")}
         except (ValueError, TypeError, LookupError, RecursionError):
-            raise OSError(f"the file {path} holds no client_id and client_secret in JSON") from None
+            raise OSError(f"the file {path} is not JSON with client_id and client_secret") from None
 
 
 async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) 
         async for part in answer.aiter_bytes():
             body += part
             if len(body) > _MOST_BYTES:
-                raise OSError(f"the issuer {urlsplit(url).netloc} answers more than {_MOST_BYTES:,} bytes")
+                raise OSError(f"the issuer {urlsplit(url).netloc} answered more than {_MOST_BYTES:,} bytes")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) 
     if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
         code = str(found.get("error", "")) if isinstance(found, dict) else ""
         why = f" ({code})" if _CODE.fullmatch(code) else ""
-        raise OSError(f"the issuer {urlsplit(url).netloc} answers {answer.status_code}{why} where a token was to be had")
+        raise OSError(f"the issuer {urlsplit(url).netloc} answers {answer.status_code}{why} to the request for a token")
     return found
 
 

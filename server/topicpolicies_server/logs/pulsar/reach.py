@@ -24,7 +24,7 @@ from .broker_connections import BrokerConnections
 _SECONDS = 3.0
 """How long one answer may take."""
 _TOTAL_SECONDS = 3.5
-"""How long all answers of brokers may take together: less than the caller waits (``health/watch``)."""
+"""How long all answers of brokers may take together: less than the caller waits (``health/log_probe``)."""
 _ASKED = 4
 """How many logs are checked at once. Those that turn out to be gone do not count any more, so the next call checks others."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
@@ -68,7 +68,7 @@ class Reach:
         if problem:
             raise LogError(Reason.LOG_UNREACHABLE, problem)
         if connected is not None and not await self._all_gone(min(_SECONDS, deadline - time.monotonic())):
-            raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log has its connection to a broker.")
+            raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log is connected to a broker.")
 
     async def _all_gone(self, seconds: float) -> bool:
         """Whether the logs whose readers have no connection do not exist any more. Without an answer in time: False."""
@@ -94,7 +94,7 @@ class Reach:
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
                 return ""
-        return f"No broker is reached ({'; '.join(problems)})."
+        return f"No broker can be reached ({'; '.join(problems)})."
 
 
 def _hosts(service_url: str) -> list[tuple[str, int]]:

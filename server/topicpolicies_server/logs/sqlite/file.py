@@ -127,7 +127,7 @@ def identity(connection: sqlite3.Connection) -> Identity:
     """
     row = connection.execute("SELECT identity, base FROM log").fetchone()
     if row is None:
-        raise Damaged("it has lost its identity")
+        raise Damaged("its identity is missing")
     return Identity(*row)
 
 

@@ -134,7 +134,7 @@ def complete(connection: sqlite3.Connection, namespace_id: int, rows: Sequence[R
         for row in rows:
             found = (row.properties, row.checksum, row.place, row.former)
             if connection.execute("UPDATE events SET properties = ?, checksum = ? WHERE place = ? AND checksum = ?", found).rowcount != 1:
-                raise Damaged("some of the events that were to be completed are not there any more")
+                raise Damaged("some of the events that were to be completed are missing")
         added = sum(row.checksum - row.former for row in rows)
         keep(connection, namespace_id, known.compacted, KeptRows(floor, count, whole + added))
 
@@ -147,5 +147,5 @@ def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[i
         floor, rows, whole = known.kept
         (total,) = connection.execute(f"SELECT sum(checksum) {chosen}", places).fetchone()
         if connection.execute(f"DELETE {chosen}", places).rowcount != len(places):
-            raise Damaged("some of the events that were to be deleted are not there any more")
+            raise Damaged("some of the events that were to be deleted are missing")
         keep(connection, namespace_id, known.compacted, KeptRows(floor, rows - len(places), whole - total))

@@ -191,5 +191,5 @@ class Loading:
         except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
             event, problem = None, repr(error)
         if event is None:
-            raise Damaged(f"the event in row {number} of {self._name} is none: {problem}")
+            raise Damaged(f"the event in row {number} of {self._name} can't be read: {problem}")
         return Placed(0, rows.position_of(number), event, published_at, "", problem)

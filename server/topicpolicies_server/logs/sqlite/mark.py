@@ -156,7 +156,7 @@ class Mark:
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            _log.warning("the mark %s could not be brought to the disk: %s", self.path, error)
+            _log.warning("the mark %s could not be written to the disk: %s", self.path, error)
         self._unflushed = 0
 
     def close(self) -> None:

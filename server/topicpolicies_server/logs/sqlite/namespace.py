@@ -152,7 +152,7 @@ class SqliteNamespaceLog(Brokerless):
         if len(self._pending) >= in_flight.events or in_flight.bytes_now >= in_flight.bytes:
             raise LogError(
                 Reason.LOG_BUSY,
-                f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all wait for the change log already:"
+                f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all already wait for the change log:"
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )

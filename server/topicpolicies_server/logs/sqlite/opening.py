@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 _WHY = {
     Verdict.BEHIND: "events that were acknowledged are missing at its end (a backup was restored, or its write-ahead log was lost)",
-    Verdict.FOREIGN: "the mark beside it is another file's (a backup was restored, perhaps)",
-    Verdict.UNMARKED: "the mark beside it is missing or damaged (a copy, perhaps, whose original went on)",
+    Verdict.FOREIGN: "the mark beside it belongs to another file (perhaps a backup was restored)",
+    Verdict.UNMARKED: "the mark beside it is missing or damaged (perhaps this is a copy, whose original went on)",
 }
 
 
@@ -126,7 +126,7 @@ def _compare(
         high_water = _high_water(identity, namespaces)
         mark.begin(high_water)
         _log.error(
-            "%s: %s. It goes on with what is there, under another identity: watches begin anew, and versions go on behind row %d",
+            "%s: %s. The log continues with the present events under another identity: watches begin anew, versions continue after row %d",
             path, _WHY[verdict], base,
         )  # fmt: skip
     return identity, namespaces, high_water

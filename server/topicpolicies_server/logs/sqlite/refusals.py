@@ -14,12 +14,12 @@ from pathlib import Path
 QUIET_SECONDS = 5.0
 """How long no commit must have been refused before the server's log says that the file can be written again."""
 
-_LOCKED = "Another program has the server's file locked: let that end, and send it again."
-_CLOSED = "Let the server write its file and the folder of that, and send it again: it goes on by itself."
+_LOCKED = "Another program has the server's file locked: end that program, and repeat the change."
+_CLOSED = "Let the server write its file and the file's folder, and repeat the change: the server recovers by itself."
 _DO = {
     sqlite3.SQLITE_READONLY_DBMOVED: "Put it back, or restart the server on what is there.",
-    sqlite3.SQLITE_FULL: "Make room on the server's disk, and send it again: it goes on by itself.",
-    sqlite3.SQLITE_IOERR: "Look at the server's disk (room, quota, limits, hardware), and send it again: it goes on by itself.",
+    sqlite3.SQLITE_FULL: "Make room on the server's disk, and repeat the change: the server recovers by itself.",
+    sqlite3.SQLITE_IOERR: "Check the server's disk (room, quota, limits, hardware), and repeat the change: the server recovers by itself.",
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: _CLOSED,

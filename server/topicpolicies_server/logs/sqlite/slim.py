@@ -188,7 +188,7 @@ class Completing:
         for at, first, count, added in reversed(slim):
             kept = _part(seen, first, count)
             if kept is None:
-                raise self._damaged(at, "leans on more than there is")
+                raise self._damaged(at, "depends on more rows than there are")
             seen = kept if added is None else f"{kept},{added}"
         return seen
 
@@ -205,11 +205,11 @@ class Completing:
         found = self._look(before)
         if found is None:
             if row > self._compacted:
-                raise self._damaged(row, f"leans on row {before}, which is missing")
+                raise self._damaged(row, f"depends on row {before}, which is missing")
             return None
         events.check(found)
         if found[4] != key:
-            raise self._damaged(row, f"leans on row {before}, which is of another key")
+            raise self._damaged(row, f"depends on row {before}, which has another key")
         return strings(found[5])
 
     def _damaged(self, row: int, what: str) -> Damaged:

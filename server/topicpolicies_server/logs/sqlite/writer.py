@@ -165,12 +165,12 @@ class Writer:
                 pass
             self._checkpoint(truncate=True)
         except BaseException as error:  # noqa: BLE001 (whatever it is: nobody must wait for this thread for ever)
-            _log.error("nothing can be written to the change log's file any more", exc_info=error)
+            _log.error("the change log's file can't be written any more", exc_info=error)
             failure = error
         try:
             self._connection.close()
         except sqlite3.Error as error:
-            _log.warning("the change log's file was not closed in good order: %s", error)
+            _log.warning("the change log's file was not closed properly: %s", error)
         self._mark.close()
         self._report(self._end, failure)
 
@@ -218,7 +218,7 @@ class Writer:
             events.insert(self._connection, self._values(group, published_at, places, sizes), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
-                _log.warning("the commit that failed (%s) is in the change log's file all the same", error)
+                _log.warning("the commit that failed (%s) is in the change log's file after all", error)
             else:
                 failed = error
         self._committing = []
@@ -287,7 +287,7 @@ class Writer:
             pass
 
     def _doubt(self, error: sqlite3.Error) -> None:
-        _log.error("the change log's file can't be written, and what became of the last commit is being found out: %s", error)
+        _log.error("the change log's file can't be written, and the outcome of the last commit is being determined: %s", error)
         self._report(self._owner.doubtful, error)
 
     def _trouble(self) -> sqlite3.Error | None:

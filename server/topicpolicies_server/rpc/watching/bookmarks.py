@@ -31,35 +31,35 @@ class Bookmarks:
     def __len__(self) -> int:
         return sum(map(len, self._slots.values()))
 
-    def expect(self, due: Callable[[], None], seconds: float) -> int:
-        """Has ``due`` called once, after so many seconds. Returns the slot, for ``forget``."""
+    def schedule(self, due: Callable[[], None], seconds: float) -> int:
+        """Has ``due`` called once, after so many seconds. Returns the slot, for ``cancel``."""
         slot = ceil((self._loop.time() + seconds) / SLOT_SECONDS)
         waiting = self._slots.get(slot)
         if waiting is None:
             waiting = self._slots[slot] = {}
             heapq.heappush(self._order, slot)
             if self._order[0] == slot:
-                self._wind()
+                self._set_timer()
         waiting[due] = None
         return slot
 
-    def forget(self, due: Callable[[], None], slot: int) -> None:
-        """Cancels an ``expect``; does nothing if ``due`` was called already."""
+    def cancel(self, due: Callable[[], None], slot: int) -> None:
+        """Cancels what ``schedule`` planned; does nothing if ``due`` was called already."""
         waiting = self._slots.get(slot)
         if waiting is not None:
             waiting.pop(due, None)
 
-    def _wind(self) -> None:
+    def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._order[0] * SLOT_SECONDS, self._ring) if self._order else None
+        self._timer = self._loop.call_at(self._order[0] * SLOT_SECONDS, self._fire) if self._order else None
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         reached = max(self._loop.time() / SLOT_SECONDS, self._order[0])  # by rounding, the timer may seem to have fired too early
         while self._order and self._order[0] <= reached:
             for due in self._slots.pop(heapq.heappop(self._order)):
                 try:
                     due()
                 except Exception:  # noqa: BLE001 (all other streams wait for their bookmarks)
-                    _LOG.exception("a stream could not be told that its bookmark is due")
-        self._wind()
+                    _LOG.exception("a stream could not be notified that its bookmark is due")
+        self._set_timer()

@@ -14,9 +14,9 @@ from ...history.entries import Gap
 from ...history.following import LogPlace, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from .. import answers, histories
-from .desk import Desk
 from .outbox import RETRY_SECONDS, Outbox
 from .recalling import Recalling
+from .resources import WatchResources
 
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
@@ -27,26 +27,26 @@ _NOT_CONFIRMED = 0
 class Copying:
     """Copies one namespace's history into the outbox of a part."""
 
-    def __init__(self, desk: Desk, outbox: Outbox, recalling: Recalling, wake: Callable[[], None]) -> None:
+    def __init__(self, resources: WatchResources, outbox: Outbox, recalling: Recalling, wake: Callable[[], None]) -> None:
         """Copies nothing before ``copy``.
 
         Args:
-            desk: names the server's history, by way of its registry.
+            resources: names the server's history, by way of its registry.
             outbox: the outbox of the part.
             recalling: reads the history, and puts its pieces into the outbox.
             wake: called when the part's status may have changed.
         """
-        self.namespace: Namespace = desk.registry.get(outbox.name)
+        self.namespace: Namespace = resources.registry.get(outbox.name)
         """The namespace, which has to be loaded for its history to go on."""
         self.behind = True
         """Whether the history may have more that was not sent; bookmarks confirm nothing newer until it was."""
         self.going = False
         """Whether the history has been read at least once."""
-        self._desk = desk
+        self._resources = resources
         self._outbox = outbox
         self._recalling = recalling
         self._wake = wake
-        self._stirred = asyncio.Event()
+        self._signalled = asyncio.Event()
 
     async def copy(self) -> None:
         """Copies without end.
@@ -54,13 +54,13 @@ class Copying:
         Raises:
             PolicyError: the history can't be read, or the namespace can't be loaded.
         """
-        history, name = histories.of(self._desk.registry), self._outbox.name
-        self.namespace.observe(self)
-        history.listen(name, self._stir)
+        history, name = histories.of(self._resources.registry), self._outbox.name
+        self.namespace.observe(self, self._wake)
+        history.listen(name, self._signal)
         try:
             await self._copy()
         finally:
-            history.unlisten(name, self._stir)
+            history.unlisten(name, self._signal)
             self.namespace.unobserve(self)
 
     async def _copy(self) -> None:
@@ -72,7 +72,7 @@ class Copying:
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while True:
             ready = self.namespace.phase is Phase.READY
-            self._stirred.clear()
+            self._signalled.clear()
             if ready and self.namespace.is_beyond(Token(place.log, place.positions)):
                 place, log = self._begin_anew("it is ahead of the log")
             try:
@@ -89,10 +89,10 @@ class Copying:
             if stretch.log != log:
                 log = stretch.log
                 # The positions of the entries that follow are of this log: the client folds them into a token with its identity.
-                outbox.tell(answers.bookmark(outbox.name, service_pb2.BOOKMARK_KIND_TIMER, Token(log, ()), _NOT_CONFIRMED))
+                outbox.add(answers.bookmark(outbox.name, service_pb2.BOOKMARK_KIND_TIMER, Token(log, ()), _NOT_CONFIRMED))
             for piece in stretch.pieces:
                 if piece not in gaps:
-                    self._recalling.tell_entry(piece)
+                    self._recalling.add_entry(piece)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
             outbox.token = Token(place.log, place.positions)
@@ -100,22 +100,22 @@ class Copying:
                 outbox.sync(outbox.token, self.namespace.confirmed_ms)
             await outbox.emptied()
             if self.namespace.phase is Phase.CLOSED:
-                self.namespace = self._desk.registry.get(outbox.name)
-                self.namespace.observe(self)
+                self.namespace = self._resources.registry.get(outbox.name)
+                self.namespace.observe(self, self._wake)
             if not stretch.more:
-                await self._something_new()
+                await self._new_entries()
 
     def look(self) -> None:
         """Wakes the copying if it waits for new events, because its namespace may have been closed."""
         if not self.behind:
-            self._stirred.set()
+            self._signalled.set()
 
     def _begin_anew(self, why: str) -> tuple[LogPlace, str]:
         outbox = self._outbox
-        outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't go on from its token: {why}.")
+        outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't continue from its token: {why}.")
         return LogPlace("", ()), ""
 
-    async def _something_new(self) -> None:
+    async def _new_entries(self) -> None:
         if self.namespace.phase is not Phase.READY:
             try:
                 await self.namespace.ready()
@@ -123,7 +123,7 @@ class Copying:
                 await asyncio.sleep(RETRY_SECONDS[0])  # the status of the namespace says why
             return
         self.behind = False
-        await self._stirred.wait()
+        await self._signalled.wait()
         self.behind = True
         await asyncio.sleep(_GATHER_SECONDS)
 
@@ -132,6 +132,6 @@ class Copying:
             self.going = True
             self._wake()
 
-    def _stir(self) -> None:
-        self._stirred.set()
+    def _signal(self) -> None:
+        self._signalled.set()
         self._wake()

@@ -11,11 +11,8 @@ from ...core.errors import Kind, PolicyError
 from ...core.reading.watch import Mode, Token
 from ...core.reasons import Reason
 from .. import answers
+from .status import ASSUMED, Status
 
-Said = tuple[service_pb2.NamespaceState.ValueType, Reason | None, str]
-"""The content of a status: the namespace's state, the reason, and the reason in words."""
-UNTOLD: Said = (service_pb2.NAMESPACE_STATE_READY, None, "")
-"""The status that a client assumes before it is sent one: a namespace that is READY from the start sends none."""
 RETRY_SECONDS = (0.1, 10.0)
 """The first and the longest pause, in seconds, before a step that failed is retried."""
 
@@ -42,14 +39,14 @@ class Outbox:
         self._mode = mode
         self._wake = wake
         self._records: list[bytes] = []
-        self._said = UNTOLD
+        self._sent = ASSUMED
         self._taken: asyncio.Event | None = None
         """Set when the waiting records are taken; None until ``emptied`` was called for the first time."""
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def tell(self, record: bytes) -> None:
+    def add(self, record: bytes) -> None:
         """Appends a record, and wakes the stream."""
         self._records.append(record)
         self.counts = True
@@ -61,20 +58,20 @@ class Outbox:
         self.synced = False
         if self.counts:
             follows = "What the history has follows" if self._mode is Mode.ENTRIES else "A snapshot follows"
-            self.tell(answers.reset(self.name, reason, f"{message} {follows}."))
+            self.add(answers.reset(self.name, reason, f"{message} {follows}."))
             self.counts = False
 
     def sync(self, token: Token, confirmed_ms: int) -> None:
         """Appends SYNCED with a token, which is where the client then stands."""
-        self.tell(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, confirmed_ms))
+        self.add(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, confirmed_ms))
         self.synced = True
         self.token = token
 
-    def status(self, now: Said) -> bytes | None:
+    def status(self, now: Status) -> bytes | None:
         """Returns a status record; None if the same status was returned last."""
-        if now == self._said:
+        if now == self._sent:
             return None
-        self._said = now
+        self._sent = now
         return answers.namespace_status(self.name, *now)
 
     def take(self) -> list[bytes]:
@@ -104,4 +101,4 @@ def failure_of(name: str, error: BaseException) -> PolicyError:
     """Returns the error that a failure of a part is reported with; an unforeseen one becomes INTERNAL."""
     if isinstance(error, PolicyError):
         return error
-    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be told of, for a reason that this server's own log has: look there.")
+    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be watched; this server's log has the reason.")

@@ -4,8 +4,8 @@ The task ``_live`` goes through the stages. Records that it makes wait in the ou
 stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``taking``); when the watcher can't go on, ``take`` interrupts the
 stage, and ``_live`` loads the namespace again. A failure is sent as a status and retried; only what concerns the whole stream ends it.
 
-Topics whose policies are disabled (``cluster/disabled_topics``) are left out. While the caller lacks the permission (``warrants``), nothing
-is taken but a status; once it is granted again, the part goes on where it stood.
+Topics whose policies are disabled (``cluster/disabled_topics``) are left out. While the caller lacks the permission
+(``authorizations``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
 from ...tasks import RestartedTask
 from .. import answers
+from .authorizations import Authorization
 from .copying import Copying
-from .desk import NOTHING_READ, Desk
 from .outbox import RETRY_SECONDS, Gone, Outbox, failure_of
 from .recalling import Recalling
 from .requests import Watch
-from .saying import failed, said
+from .resources import NOTHING_READ, WatchResources
+from .serializing import change_pieces
 from .stages import Interruption, Stage, StageEvent, after
+from .status import failed_status, status_of
 from .taking import Taking
-from .telling import told
-from .warrants import Warrant
 
 _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
 """Reasons of errors that end the stream instead of being retried."""
@@ -40,28 +40,30 @@ _FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HIS
 class Part:
     """One namespace of a stream."""
 
-    def __init__(self, desk: Desk, name: str, watch: Watch, wake: Callable[[], None], warrant: Warrant | None = None) -> None:
+    def __init__(
+        self, resources: WatchResources, name: str, watch: Watch, wake: Callable[[], None], authorization: Authorization | None = None
+    ) -> None:
         """Does nothing before ``begin``.
 
         Args:
-            desk: what all watches of the server share.
+            resources: what all watches of the server share.
             name: ``tenant/namespace``.
             watch: the request of the stream.
             wake: called when there may be something to take.
-            warrant: the caller's permission in this namespace; None: no permission is checked.
+            authorization: the caller's permission in this namespace; None: no permission is checked.
         """
         self.name = name
         self.more = False
         """Whether the last ``take`` left something that can be taken at once."""
         self.stage = Stage.LOADING
-        self.warrant = warrant if warrant is not None else Warrant(desk.wire)
+        self.authorization = authorization if authorization is not None else Authorization(resources.wire)
         """The caller's permission in this namespace, as of the last check."""
-        self._desk = desk
+        self._resources = resources
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._wake = wake
         self.outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
-        self._recalling = Recalling(desk, watch, self._selection, self.outbox)
+        self._recalling = Recalling(resources, watch, self._selection, self.outbox)
         self._from_beginning = watch.from_beginning and self.outbox.token is None
         self._disabled: DisabledTopics | None = None
         self._switched: asyncio.Event | None = None
@@ -71,7 +73,7 @@ class Part:
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
         self._copying: Copying | None = None
-        self._told_ms = 0
+        self._taken_ms = 0
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
         self._failure: PolicyError | None = None
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
@@ -88,7 +90,7 @@ class Part:
     @property
     def refusal(self) -> PolicyError | None:
         """Why the caller may not watch this namespace now; None: it may."""
-        return self.warrant.refusal
+        return self.authorization.refusal
 
     @property
     def synced(self) -> bool:
@@ -98,9 +100,9 @@ class Part:
     def bookmark(self) -> bytes | None:
         """Returns a TIMER bookmark; None while the namespace is not followed, its history is still being read, or SYNCED was not sent."""
         behind = self.stage is Stage.RECALLING or (self._copying is not None and self._copying.behind)
-        return self.parting() if self._is_followed() and not behind else None
+        return self.last_bookmark() if self._is_followed() and not behind else None
 
-    def parting(self) -> bytes | None:
+    def last_bookmark(self) -> bytes | None:
         """Returns a last TIMER bookmark for a client that will resume elsewhere; None if the part is not synced or has no token."""
         token = self._place()
         if token is None or not self.synced:
@@ -117,16 +119,14 @@ class Part:
         if self._fault is not None:
             raise self._fault
         if self.refusal is not None:
-            status = self.outbox.status(failed(self.refusal))
+            status = self.outbox.status(failed_status(self.refusal))
             return [] if status is None else [status]
-        status = self.outbox.status(said(self.name, self.stage, self._problem(), self._namespace))
+        status = self.outbox.status(status_of(self.name, self.stage, self._problem(), self._namespace))
         taken = [*([] if status is None else [status]), *self.outbox.take()]
         if self._copying is not None:
             self._copying.look()
         if self._taking is not None:
-            batch = self._taking.take()
-            if batch is not None:
-                self._tell(batch, taken)
+            taken += self._taking.pieces(self._add_batch)
         return taken
 
     async def close(self) -> None:
@@ -134,8 +134,8 @@ class Part:
         self._leave()
         await self._life.stop()
         self._leave()  # gives back a watcher that the task took while it was being stopped
-        if self._desk.watched_namespaces is not None and self._disabled is not None:
-            self._desk.watched_namespaces.leave(self.name, self)
+        if self._resources.watched_namespaces is not None and self._disabled is not None:
+            self._resources.watched_namespaces.leave(self.name, self)
             self._disabled = None
 
     # --- the stages ----------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Part:
             PolicyError: a step failed.
         """
         if self._watch.mode is Mode.ENTRIES:
-            self._copying = copying = Copying(self._desk, self.outbox, self._recalling, self._wake)
+            self._copying = copying = Copying(self._resources, self.outbox, self._recalling, self._wake)
             self._namespace = copying.namespace
             self._go(StageEvent.COPIES)
             await copying.copy()
@@ -186,6 +186,8 @@ class Part:
             self._fault = self._failure
             self._go(StageEvent.ENDS)
         else:
+            if self.outbox.token is None:  # the snapshot was not sent completely
+                self.outbox.reset(self._failure.reason, self._failure.message)
             self._go(StageEvent.FAILED)
 
     async def _load(self) -> bool:
@@ -197,14 +199,14 @@ class Part:
         Raises:
             PolicyError: it can't be found out whether policies are disabled, or the namespace can't be loaded.
         """
-        watched_namespaces, topics = self._desk.watched_namespaces, self._selection.topics
+        watched_namespaces, topics = self._resources.watched_namespaces, self._selection.topics
         if watched_namespaces is not None:
             if self._disabled is None:
                 self._disabled = self._recalling.disabled = watched_namespaces.join(self.name, self, self._switch)
             await self._disabled.look_up_all(topics or ())
             if self._look_away():
                 return True
-        self._namespace = namespace = self._desk.registry.get(self.name)
+        self._namespace = namespace = self._resources.registry.get(self.name)
         self._wake()
         await namespace.ready()
         self._failure = None
@@ -223,9 +225,9 @@ class Part:
         """DISABLED: returns when the policies of some watched topic have been enabled."""
         assert self._disabled is not None, "looked at"
         self._failure = None
-        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of what is watched of {self.name} were disabled.")
+        self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
-            self.outbox.tell(answers.disabled_record(self.name, key))
+            self.outbox.add(answers.disabled_record(self.name, key))
         self.outbox.sync(NOTHING_READ, self._confirmed_ms())
         self._switched = asyncio.Event()
         while self._disabled.all_disabled(self._selection.topics):
@@ -247,16 +249,17 @@ class Part:
         watcher = await self._watcher_of(namespace, mark)
         self._taking = taking = Taking(namespace, watcher, self._disabled, self._selection, self._switches, self._wake)
         self._go(StageEvent.PLACED)
-        why = await taking.interrupted
-        outbox.token = self._place()
-        self._leave()
+        try:
+            why = await taking.interrupted
+        finally:
+            outbox.token = self._place()
+            self._leave()
         self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:
-            outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} is another one now.")
+            outbox.reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
         elif why is Interruption.BEHIND and outbox.token is None:
-            outbox.reset(
-                Reason.TOKEN_OUT_OF_RANGE, f"The snapshot of {self.name} was not complete when its log was read anew, or put right."
-            )
+            incomplete = f"The snapshot of {self.name} was not complete when its log was read again, or corrected."
+            outbox.reset(Reason.TOKEN_OUT_OF_RANGE, incomplete)
         elif why is Interruption.SWITCHED or outbox.token is None:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
 
@@ -270,14 +273,14 @@ class Part:
                 assert outbox.token is not None, "a snapshot is always to be had"
                 try:
                     every = self._watch.mode is Mode.EVERY
-                    if not (error.older and every and self._desk.registry.history is not None):
+                    if not (error.older and every and self._resources.registry.history is not None):
                         raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
                     place = outbox.token._replace(left_out=mark)
                     outbox.token = await self._recall(place, strict=True)
                     if outbox.token == place:
-                        raise Gone(Reason.EVENTS_GONE, "the history has nothing of what followed it")
+                        raise Gone(Reason.EVENTS_GONE, "the history does not have what followed it")
                 except Gone as gone:
-                    outbox.reset(gone.reason, f"The watch of {self.name} can't go on from its token: {gone}.")
+                    outbox.reset(gone.reason, f"The watch of {self.name} can't continue from its token: {gone}.")
 
     async def _recall(self, token: Token, *, strict: bool) -> Token:
         """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""
@@ -294,24 +297,24 @@ class Part:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    def _tell(self, batch: Batch, taken: list[bytes]) -> None:
+    def _add_batch(self, batch: Batch, taken: list[bytes]) -> None:
         disabled, outbox = self._disabled, self.outbox
         if batch.changes:
             before = len(taken)
-            wire, before_too = self.warrant.wire, self._watch.include_previous
-            taken += told(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._desk.wire)
+            wire, before_too = self.authorization.wire, self._watch.include_previous
+            taken += change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             if disabled is not None and not outbox.synced and self._selection.topics is not None:
                 taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if disabled.includes(change.key.topic)]
             outbox.counts = outbox.counts or len(taken) > before
         if batch.synced and not outbox.synced:
-            outbox.synced = outbox.counts = True
             token = self._place()
             assert token is not None, "synced"
             taken.append(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms()))
+            outbox.synced = outbox.counts = True
         self.more = batch.more
 
     def _problem(self) -> PolicyError | None:
-        """Why the part can't follow the namespace, other than the state of the namespace itself (see ``saying.said``)."""
+        """Why the part can't follow the namespace, other than the state of the namespace itself (see ``status.status_of``)."""
         if self._copying is not None and self._copying.going:
             return None
         if self._taking is None:
@@ -325,23 +328,22 @@ class Part:
         return self._taking.token if self._taking is not None else self.outbox.token
 
     def _is_followed(self) -> bool:
-        if self.stage is Stage.DISABLED:
-            return True
-        return self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
+        serves = self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
+        return serves or self.stage is Stage.DISABLED
 
     def _confirmed_ms(self) -> int:
         """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self.stage is Stage.DISABLED or self._namespace is None:
-            return self._desk.registry.now()
+            return self._resources.registry.now()
         if self._taking is not None:
-            self._told_ms = self._taking.confirmed_ms
+            self._taken_ms = self._taking.confirmed_ms
         elif self._copying is not None and not self._copying.behind:
-            self._told_ms = self._namespace.confirmed_ms
-        return self._told_ms
+            self._taken_ms = self._namespace.confirmed_ms
+        return self._taken_ms
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one, and ends copying."""
         taking, self._taking, self._copying = self._taking, None, None
         if taking is not None:
-            self._told_ms = taking.confirmed_ms
+            self._taken_ms = taking.confirmed_ms
             taking.close()

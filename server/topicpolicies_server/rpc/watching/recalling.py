@@ -11,9 +11,9 @@ from ...core.reasons import Reason
 from ...history.entries import Gap
 from ...history.following import LogPlace, Recorded, Stretch, UnknownLog
 from .. import answers, histories, recorded
-from .desk import Desk
 from .outbox import Gone, Outbox
 from .requests import Watch
+from .resources import WatchResources
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
@@ -22,18 +22,18 @@ _STRETCH = 256
 class Recalling:
     """Reads the history of one namespace for a part."""
 
-    def __init__(self, desk: Desk, watch: Watch, selection: Selection, outbox: Outbox) -> None:
+    def __init__(self, resources: WatchResources, watch: Watch, selection: Selection, outbox: Outbox) -> None:
         """Reads nothing before ``recall`` or ``stretch``.
 
         Args:
-            desk: names the server's history, by way of its registry.
+            resources: names the server's history, by way of its registry.
             watch: the request of the stream.
             selection: the topics and scopes that are watched in this namespace.
             outbox: the outbox of the part.
         """
         self.disabled: DisabledTopics | None = None
         """Says which topics have their policies disabled; None: no topic has."""
-        self._desk = desk
+        self._resources = resources
         self._watch = watch
         self._selection = selection
         self._outbox = outbox
@@ -45,7 +45,7 @@ class Recalling:
             UnknownLog: the history does not know the log of the place, or not with that number of partitions.
             PolicyError: the history can't be read.
         """
-        return await histories.of(self._desk.registry).stretch(self._outbox.name, place, _STRETCH)
+        return await histories.of(self._resources.registry).stretch(self._outbox.name, place, _STRETCH)
 
     async def recall(self, token: Token, *, strict: bool) -> Token:
         """Sends the changes that the history has behind a token. Returns the token behind the last of them.
@@ -72,36 +72,36 @@ class Recalling:
                 return token  # the namespace is about to follow another log
             await self._look_at({piece.entry.topic for piece in stretch.pieces if isinstance(piece, Recorded)} - {""})
             for piece in stretch.pieces:
-                self.tell_change(piece)
+                self.add_change(piece)
             place = stretch.place
             outbox.token = token = token._replace(positions=place.positions)
             await outbox.emptied()
             if not stretch.more:
                 return token
 
-    def tell_change(self, piece: Recorded | Gap) -> None:
+    def add_change(self, piece: Recorded | Gap) -> None:
         """Sends a piece of the history: a gap as it is, an event as a change, if it changed a document that this watch wants."""
         name = self._outbox.name
         if isinstance(piece, Gap):
-            self._outbox.tell(answers.event_record(service_pb2.WatchEvent(namespace=name, gap=recorded.gap(piece))))
+            self._outbox.add(answers.event_record(service_pb2.WatchEvent(namespace=name, gap=recorded.gap(piece))))
             return
         entry = piece.entry
         if not recorded.changed(entry) or not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
         if self.disabled is None or not self.disabled.includes(entry.topic):
             change = recorded.change(entry, piece.partition, with_before=self._watch.include_previous)
-            self._outbox.tell(answers.watched(name, _CHANGE, change))
+            self._outbox.add(answers.watched(name, _CHANGE, change))
 
-    def tell_entry(self, piece: Recorded | Gap) -> None:
+    def add_entry(self, piece: Recorded | Gap) -> None:
         """Sends a piece of the history: a gap as it is, an event as an entry, whether it changed anything or not."""
         if isinstance(piece, Gap):
-            self.tell_change(piece)
+            self.add_change(piece)
             return
         entry, topics = piece.entry, self._selection.topics
         if entry.topic and not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
         if entry.topic or (topics is None and len(self._selection.scopes) == len(Scope)):  # the topic of an unreadable event is not known
-            self._outbox.tell(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
+            self._outbox.add(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
 
     async def _look_at(self, topics: set[str]) -> None:
         if self.disabled is not None:

@@ -56,9 +56,9 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
     scopes = read_scopes(message.scopes, problems)
     mode = int(message.mode)
     if mode not in (0, *Mode):
-        problems.add("mode", Reason.UNKNOWN_MODE, f"{mode} is no mode: say WATCH_MODE_LATEST, WATCH_MODE_EVERY or WATCH_MODE_ENTRIES.")
+        problems.add("mode", Reason.UNKNOWN_MODE, f"{mode} is not a mode: use WATCH_MODE_LATEST, WATCH_MODE_EVERY or WATCH_MODE_ENTRIES.")
     if message.from_beginning and mode not in (Mode.EVERY, Mode.ENTRIES):
-        problems.add("from_beginning", Reason.CONTRADICTION, "LATEST has no beginning: say WATCH_MODE_EVERY, or drop from_beginning.")
+        problems.add("from_beginning", Reason.CONTRADICTION, "LATEST has no beginning: use WATCH_MODE_EVERY, or leave out from_beginning.")
     interval = default_interval
     if message.HasField("bookmark_interval"):
         interval = message.bookmark_interval.seconds + message.bookmark_interval.nanos / 1e9
@@ -89,7 +89,7 @@ def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Pr
         problems.add(
             "topics",
             Reason.TOO_MANY_SELECTORS,
-            f"{selectors:,} topics and namespaces are named; {most:,} is the most: name fewer, or raise max_selectors_per_watch.",
+            f"{selectors:,} topics and namespaces are named; at most {most:,} are allowed: name fewer, or raise max_selectors_per_watch.",
         )
     if len(message.resume) > max(selectors, 1):
         problems.add("resume", Reason.TOO_MANY_ELEMENTS, f"resume has {len(message.resume):,} tokens, more than there are namespaces.")
@@ -115,7 +115,7 @@ def _resume(message: service_pb2.WatchPoliciesRequest, selected: dict[str, set[s
         if name not in selected:
             problems.add("resume", Reason.NOT_SELECTED, f'There is a token for "{name[:MAX_NAME_LENGTH]}", which is not watched.')
         elif not _is_small(token):
-            problems.add("resume", Reason.MALFORMED_TOKEN, f"The token for {name} is not one of this service's: begin without it.")
+            problems.add("resume", Reason.MALFORMED_TOKEN, f"The token for {name} is not a token of this service: begin without it.")
         elif token.log:
             resume[name] = Token(token.log, tuple(token.positions), token.left_out)
     return resume

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
+from .authorizations import Authorization
 from .bookmarks import Bookmarks
-from .desk import Desk
 from .part import Part
 from .requests import Watch
-from .warrants import Warrant
+from .resources import WatchResources
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
@@ -25,7 +25,7 @@ TURN = 50
 """How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
-NO_WARRANTS: Mapping[str, Warrant] = {}
+UNCHECKED: Mapping[str, Authorization] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
 
@@ -68,11 +68,11 @@ class _Message:
 class WatchStream:
     """Sends the messages of one WatchPolicies stream."""
 
-    def __init__(self, desk: Desk, watch: Watch, bookmarks: Bookmarks) -> None:
-        """Does nothing before ``tell``.
+    def __init__(self, resources: WatchResources, watch: Watch, bookmarks: Bookmarks) -> None:
+        """Does nothing before ``run``.
 
         Args:
-            desk: what all watches of the server share.
+            resources: what all watches of the server share.
             watch: the request.
             bookmarks: the timer that signals when a bookmark is due.
         """
@@ -81,7 +81,7 @@ class WatchStream:
         self._bookmarks = bookmarks
         self._stops = False
         self._bookmark_due = False
-        self._stirred: dict[Part, None] = {}
+        self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
@@ -90,11 +90,11 @@ class WatchStream:
         self._unsynced: list[Part] = []
         """Parts that were not synced when ``_all_synced`` last looked at all; a part that was synced then may have been reset since."""
         self._waiter: asyncio.Future[None] | None = None
-        self._desk = desk
+        self._resources = resources
         self._watch = watch
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
-        """The task that runs ``tell``; None before."""
+        """The task in which ``run`` runs; None before."""
         self._unread_since: Callable[[], float | None] = _never
         """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
 
@@ -106,7 +106,7 @@ class WatchStream:
     def stop(self) -> None:
         """Ends the stream with UNAVAILABLE, after a last bookmark of each part, because the server stops."""
         self._stops = True
-        self.stir()
+        self.signal_all()
 
     def reconsider(self) -> None:
         """Acts on a permission that has changed or is still missing: in the next turn of the loop, together with all others until then.
@@ -121,21 +121,21 @@ class WatchStream:
     def _reconsider(self) -> None:
         """Has permissions looked at anew, and cancels the stream of a denied client that does not read."""
         self._reconsidering = None
-        self.stir()
+        self.signal_all()
         since = self._unread_since()
         if since is None or self._task is None or self._denied() is None:
             return
         if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
             self._task.cancel()
 
-    async def tell(
-        self, write: Write, warrants: Mapping[str, Warrant] = NO_WARRANTS, unread_since: Callable[[], float | None] = _never
+    async def run(
+        self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = _never
     ) -> None:
         """Writes serialized ``WatchPoliciesResponse`` messages. Returns only with ``end_when_synced``, once every part is synced.
 
         Args:
             write: writes a message.
-            warrants: the caller's permission by namespace; where one is missing, no permission is checked.
+            authorizations: the caller's permission by namespace; where one is missing, no permission is checked.
             unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
@@ -144,49 +144,51 @@ class WatchStream:
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         message = _Message(write)
-        slot = self._bookmarks.expect(self._is_due, self._interval)
+        slot = self._bookmarks.schedule(self._is_due, self._interval)
         try:
-            await self._begin(warrants)
+            await self._begin(authorizations)
             while True:
                 more = await self._take(message)
                 if self._stops and not more:
-                    await self._mark(message, Part.parting)
+                    await self._mark(message, Part.last_bookmark)
                     await message.send()
                     raise PolicyError(
-                        Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: resume elsewhere, or here later, with the token."
+                        Kind.UNAVAILABLE,
+                        Reason.SHUTTING_DOWN,
+                        "The server is stopping: resume with the token at another server, or here later.",
                     )
                 if self._bookmark_due:
                     self._bookmark_due = False
                     await self._mark(message, Part.bookmark)
-                    slot = self._bookmarks.expect(self._is_due, self._interval)
+                    slot = self._bookmarks.schedule(self._is_due, self._interval)
                 await message.send()
                 self._end_if_denied()
                 if self._ends and not more and self._all_synced():
                     return
-                if self._stirred:
+                if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
-                    await self._something()
+                    await self._next_signal()
         finally:
-            self._bookmarks.forget(self._is_due, slot)
+            self._bookmarks.cancel(self._is_due, slot)
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
 
-    async def _begin(self, warrants: Mapping[str, Warrant]) -> None:
+    async def _begin(self, authorizations: Mapping[str, Authorization]) -> None:
         for number, name in enumerate(self._watch.topics, 1):
-            part = self._part(name, warrants.get(name))
+            part = self._part(name, authorizations.get(name))
             self._parts.append(part)
             part.begin()
             if not number % TURN:
                 await asyncio.sleep(0)
-        self.stir()
+        self.signal_all()
 
-    def _part(self, name: str, warrant: Warrant | None) -> Part:
+    def _part(self, name: str, authorization: Authorization | None) -> Part:
         def wake() -> None:
-            self._stirred[part] = None
+            self._signalled[part] = None
             self._wake()
 
-        part = Part(self._desk, name, self._watch, wake, warrant)
+        part = Part(self._resources, name, self._watch, wake, authorization)
         return part
 
     def _all_synced(self) -> bool:
@@ -226,17 +228,17 @@ class WatchStream:
             PolicyError: the permission for records that were taken ended while the client did not read.
         """
         more = False
-        stirred, self._stirred = self._stirred, {}
-        for number, part in enumerate(stirred, 1):
-            wire = part.warrant.wire
+        signalled, self._signalled = self._signalled, {}
+        for number, part in enumerate(signalled, 1):
+            wire = part.authorization.wire
             for piece in part.take():
                 if not message.has_room(piece):
                     await message.send()
-                    part.warrant.check(part.name, wire)
+                    part.authorization.check(part.name, wire)
                 message.add(piece)
             if part.more:
                 more = True
-                self._stirred[part] = None
+                self._signalled[part] = None
             await message.pause(number)
         return more
 
@@ -251,17 +253,17 @@ class WatchStream:
                 message.add(mark)
             await message.pause(number)
 
-    async def _something(self) -> None:
-        """Returns when a part has signalled, or ``stir`` was called."""
+    async def _next_signal(self) -> None:
+        """Returns when a part has signalled, or ``signal_all`` was called."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def stir(self) -> None:
+    def signal_all(self) -> None:
         """Has every part looked at, and wakes the stream."""
-        self._stirred |= dict.fromkeys(self._parts)
+        self._signalled |= dict.fromkeys(self._parts)
         self._wake()
 
     def _wake(self) -> None:
@@ -270,4 +272,4 @@ class WatchStream:
 
     def _is_due(self) -> None:
         self._bookmark_due = True
-        self.stir()
+        self.signal_all()

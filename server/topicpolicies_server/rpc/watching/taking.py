@@ -45,10 +45,12 @@ class Taking:
             wake: called when there is something to take.
         """
         self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
-        """Done when nothing more can be taken; its result says why."""
+        """Done when nothing more can be taken: its result says why; an exception, if what was taken could not be serialized."""
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
         self._confirmed_ms = namespace.confirmed_ms
+        self._stood: Token | None = None
+        """The token before the batch that could not be serialized."""
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
@@ -63,8 +65,23 @@ class Taking:
         self._looking: RestartedTask | None = None
         """The task that looks up unknown topics; None: there was none so far."""
 
-    def take(self) -> Batch | None:
+    def pieces(self, add: Callable[[Batch, list[bytes]], None]) -> list[bytes]:
+        """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back."""
+        stood, pieces = self._watcher_token, list[bytes]()
+        try:
+            batch = self._take()
+            if batch is not None:
+                add(batch, pieces)
+        except Exception as error:  # noqa: BLE001 (whoever awaits it has it)
+            self._stood = self._marked(stood)
+            self.interrupted.set_exception(error)
+            return []
+        return pieces
+
+    def _take(self) -> Batch | None:
         """Takes the next batch. None: a batch is held back, or nothing more can be taken and ``interrupted`` says why."""
+        if self.interrupted.done():
+            return None
         if self._namespace.phase is Phase.CLOSED:
             why = Interruption.CLOSED
         elif self._disabled is not None and self._disabled.concerns(self._switches, self._selection.topics):
@@ -76,24 +93,22 @@ class Taking:
                 why = Interruption.BEHIND
             except Replaced:
                 why = Interruption.REPLACED
-        if not self.interrupted.done():
-            self.interrupted.set_result(why)
+        self.interrupted.set_result(why)
         return None
 
     @property
     def confirmed_ms(self) -> int:
         """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
-        if self._held is None and self._watcher.has_all:
+        if self._held is None and self._watcher.has_all and not self._broken:
             self._confirmed_ms = self._namespace.confirmed_ms
         return self._confirmed_ms
 
     @property
     def token(self) -> Token | None:
         """The token of what was taken; None during a snapshot, and while a batch is held back."""
-        token = self._watcher.token if self._held is None else None
-        if token is None or self._disabled is None:
-            return token
-        return token._replace(left_out=self._disabled.digest(self._selection.topics))
+        if self._broken:
+            return self._stood
+        return self._marked(self._watcher_token)
 
     def close(self) -> None:
         """Gives the watcher back, and ends the task that looks at topics."""
@@ -101,6 +116,19 @@ class Taking:
             self._looking.cancel()
         self._held = None
         self._namespace.unwatch(self._watcher)
+
+    @property
+    def _watcher_token(self) -> Token | None:
+        return self._watcher.token if self._held is None else None
+
+    def _marked(self, token: Token | None) -> Token | None:
+        """Returns the token with the topics that are left out."""
+        return token if token is None or self._disabled is None else token._replace(left_out=self._disabled.digest(self._selection.topics))
+
+    @property
+    def _broken(self) -> bool:
+        """Whether a batch could not be serialized."""
+        return self.interrupted.done() and not self.interrupted.cancelled() and self.interrupted.exception() is not None
 
     def _taken(self) -> Batch | None:
         if self._unknown:
@@ -114,7 +142,7 @@ class Taking:
         self._held = batch
         if self._asked is None or self._looking is None:
             self._asked = asyncio.Event()
-            self._looking = RestartedTask("the look at new topics of a watch", self._look, failed=self._failed)
+            self._looking = RestartedTask("checking for new topics of a watch", self._look, failed=self._failed)
         self._asked.set()
         self._looking.start()
         return None
@@ -146,9 +174,9 @@ class Taking:
 def _unknown(batch: Batch, disabled: DisabledTopics | None) -> frozenset[str]:
     """Returns the topics of a batch that were not looked up yet. A run of known topics only is marked, for other watchers that take it."""
     run = batch.run
-    if disabled is None or (run is not None and disabled in run.known_to):
+    if disabled is None or (run is not None and disabled in run.checked_by):
         return frozenset()
     unknown = frozenset(change.key.topic for change in batch.changes if not disabled.knows(change.key.topic))
     if run is not None and not unknown:
-        run.known_to.add(disabled)
+        run.checked_by.add(disabled)
     return unknown

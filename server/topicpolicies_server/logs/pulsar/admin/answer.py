@@ -90,7 +90,7 @@ def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, 
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             problem = f"{type(error).__name__} {error}"[:_REASON_CHARACTERS]
             raise LogError(
-                Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answers in a form that is not known ({ask.__name__}: {problem})."
+                Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answered in an unknown form ({ask.__name__}: {problem})."
             ) from error
 
     return asking

@@ -89,7 +89,7 @@ class Admin:
         try:
             return None if answer is None else answer.content
         except RecursionError:
-            raise _useless(resource, "nested too deep to be read") from None
+            raise _useless(resource, "nested too deeply to be read") from None
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
         """Returns the headers of such an answer, by name in upper or lower case; None for "not found".
@@ -113,7 +113,7 @@ class Admin:
                 async with asyncio.timeout(seconds / len(bases)):
                     await self._followed(base, resource, reaching=True)
             except TimeoutError:
-                problem = _no_answer(f"none within {seconds / len(bases):g} s")
+                problem = _no_answer(f"no answer within {seconds / len(bases):g} s")
             except _PassingFaultError as error:
                 problem = _no_answer(str(error))
             except LogError as error:
@@ -166,7 +166,7 @@ class Admin:
             except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
-                        Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer to GET {resource}: {fault}."
+                        Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
                     ) from fault
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -189,7 +189,7 @@ class Admin:
                 return await self._followed(base, resource)
         except TimeoutError:
             self._turn_from(base)
-            raise _PassingFaultError(f"no whole answer in {_ATTEMPT_SECONDS:g} s") from None
+            raise _PassingFaultError(f"no complete answer in {_ATTEMPT_SECONDS:g} s") from None
         except _PassingFaultError:
             self._turn_from(base)
             raise
@@ -266,7 +266,7 @@ class Admin:
             target = scheme = host = ""
         where = f"The admin API of Pulsar redirects from {_host_of(url)} to"
         if scheme not in ("http", "https") or not host:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"{where} what is no address of HTTP.")
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"{where} something that is not an HTTP address.")
         if urlsplit(url).scheme == "https" and scheme != "https":
             raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
         return target
@@ -279,7 +279,7 @@ class Admin:
             self._issued.refused(token)
         if status in _NO_ENTRY:
             raise LogError(
-                Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answers {status} to GET {resource}: {answer.reason(token)}."
+                Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to GET {resource}: {answer.reason(token)}."
             )
         if status in _WORTH_RETRYING:
             raise _PassingFaultError(f"{status} {answer.reason(token)}")
@@ -328,11 +328,11 @@ def _cancellations() -> int:
 
 
 def _no_answer(fault: str) -> LogError:
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no answer: {fault}.")
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
 
 
 def _useless(resource: str, what: str) -> LogError:
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gives no usable answer to GET {resource}: {what}.")
+    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to GET {resource}: {what}.")
 
 
 def _host_of(url: str) -> str:

@@ -114,7 +114,7 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
         return str(reached[0])
     raise LogError(
         Reason.PULSAR_CLUSTER_UNKNOWN,
-        f"It can't be told which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
+        f"It is not known which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
         kind=Kind.FAILED_PRECONDITION,
     )
 

@@ -7,6 +7,7 @@ them the process did nothing else (docs/benchmarks.md, "Many namespaces").
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ class NoPlaceError(Exception):
     """No place became free within the time allowed."""
 
     def __str__(self) -> str:
-        return "so many others are asked before it"
+        return "too many other requests wait before it"
 
 
 class RequestLimiter:
@@ -23,7 +24,10 @@ class RequestLimiter:
 
     def __init__(self, places: int) -> None:
         """``places``: how many requests may be in flight."""
-        self._places = asyncio.Semaphore(places)
+        self._free = places
+        """Free places; 0 while a request waits."""
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        """The waiting requests, in order. One that gives up leaves the queue from any place in it, at once."""
 
     @asynccontextmanager
     async def place(self, seconds: float) -> AsyncIterator[None]:
@@ -35,12 +39,33 @@ class RequestLimiter:
         Raises:
             NoPlaceError: no place became free in time.
         """
-        try:
-            async with asyncio.timeout(seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            raise NoPlaceError from None
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(seconds)
         try:
             yield
         finally:
-            self._places.release()
+            self._leave()
+
+    async def _wait(self, seconds: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = None
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except BaseException as error:
+            self._waiting.pop(turn, None)
+            if turn.done() and not turn.cancelled():  # it has come just now
+                self._leave()
+            if isinstance(error, TimeoutError):
+                raise NoPlaceError from None
+            raise
+
+    def _leave(self) -> None:
+        while self._waiting:
+            turn, _ = self._waiting.popitem(last=False)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

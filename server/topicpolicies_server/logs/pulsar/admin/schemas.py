@@ -97,7 +97,7 @@ class Schemas:
                 raise UnsupportedSchema(f"its type is {answer.get('type')}")
             return self._codec(str(answer["data"]))
         except UnsupportedSchema as error:
-            _log.warning("The schema %d of %s is none of policy events: %s", version, self._name, error)
+            _log.warning("The schema %d of %s is not one of policy events: %s", version, self._name, error)
             return None
 
     def _codec(self, definition: str) -> Codec:

@@ -207,7 +207,7 @@ class PulsarClient:
         try:
             self._client.close()
         except Exception as error:  # noqa: BLE001 (one class per result code, and none matters any more)
-            _log.warning("pulsar-client did not close in good order: %s", type(error).__name__)
+            _log.warning("pulsar-client did not close properly: %s", type(error).__name__)
         finally:
             _open_clients.discard(self)
 
@@ -216,7 +216,9 @@ class PulsarClient:
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         if os.getpid() != self._process:
-            raise LogError(Reason.LOG_CLOSED, "A Pulsar client does not survive fork: open the change log in the process that uses it.")
+            raise LogError(
+                Reason.LOG_CLOSED, "A Pulsar client does not work after a fork: open the change log in the process that uses it."
+            )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 

@@ -25,16 +25,16 @@ _PASSING = frozenset(
 )
 _MEANINGS = {
     Result.AuthenticationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the brokers do not know the sidecar"),
-    Result.AuthorizationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar may not do that"),
+    Result.AuthorizationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar lacks the permission"),
     Result.ErrorGettingAuthenticationData: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar has no credentials"),
     Result.MemoryBufferIsFull: (
         Reason.LOG_BUSY,
         Kind.RESOURCE_EXHAUSTED,
-        "more bytes are in flight than the client library keeps, send fewer at once, or lower max_in_flight_per_namespace",
+        "more bytes are in flight than the client library allows, send fewer at once, or lower max_in_flight_per_namespace",
     ),
     Result.MessageTooBig: (Reason.EVENT_TOO_LARGE, Kind.INVALID_ARGUMENT, "the event is larger than brokers accept"),
-    Result.ProducerBusy: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),
-    Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "somebody else holds the exclusive producer"),
+    Result.ProducerBusy: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
+    Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
     Result.ProducerQueueIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
 }
 
@@ -53,7 +53,7 @@ def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool 
         message: the library's own message.
         outcome_unknown: for an append, whether it may have succeeded all the same.
     """
-    default = (Reason.LOG_UNREACHABLE, "no answer in time") if result in _PASSING else (Reason.LOG_REFUSED, "the brokers refuse")
+    default = (Reason.LOG_UNREACHABLE, "no answer in time") if result in _PASSING else (Reason.LOG_REFUSED, "the brokers refused it")
     reason, kind, meaning = _MEANINGS.get(result, (default[0], Kind.UNAVAILABLE, default[1]))
     said = f"{result.name}: {message}" if message else result.name
     return LogError(reason, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)

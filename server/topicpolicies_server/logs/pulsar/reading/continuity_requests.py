@@ -131,7 +131,7 @@ class ContinuityRequests:
             except LogError as error:
                 pause = next(pauses, None)
                 if pause is None:
-                    _log.warning("Reading a change log does not wait any longer: %s", error.message)
+                    _log.warning("Reading a change log waits no longer: %s", error.message)
                     return None
                 _log.info("Reading a change log waits for what a compaction erased while it was read: %s", error.message)
             await asyncio.sleep(pause)

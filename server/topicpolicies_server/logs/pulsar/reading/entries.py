@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ....core.names import Scope
 from ....core.policies.events import Event, Placed, Position
-from ....core.reading.unfolded import Sealed
+from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
@@ -89,10 +89,10 @@ class Entries:
         if message is None:
             self.last = place
             self.problems += 1
-            return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not hand it over")
+            return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not deliver it")
         return self._decoded(place, message, *self._at_hand)
 
-    def sealed(self, place: MessageId, message: Any) -> Placed | Sealed | None:
+    def undecoded(self, place: MessageId, message: Any) -> Placed | UndecodedEntry | None:
         """Does the same as ``entry``, but leaves the message encoded if that can wait; of such an entry only the topic is known."""
         codec, version = self._at_hand
         topic = None if message is None or codec is None else codec.topic(message.partition_key())
@@ -101,7 +101,7 @@ class Entries:
         self.last = place
         self.newest_schema = max(self.newest_schema, version)
         self._published = message.publish_timestamp()
-        return SealedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
+        return UndecodedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
 
     def ready(self, message: Any) -> bool:
         """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
@@ -125,7 +125,7 @@ class Entries:
         self.last, self.problems = last, problems
         if resume_point.anchor not in ("", anchor_of(found)):
             place = f"{resume_point.place.ledger}:{resume_point.place.entry}"
-            raise LogError(Reason.LOG_REPLACED, f"At {place} something else stands than when the change log was followed last.")
+            raise LogError(Reason.LOG_REPLACED, f"At {place} the change log has another entry than when it was last followed.")
 
     async def _codec(self, version: int) -> Codec | None:
         """Returns the codec of a schema that is not at hand; repeats the request until it is answered, for reading can't go on without."""
@@ -143,7 +143,7 @@ class Entries:
         self._published = message.publish_timestamp()
         if codec is None:
             self.problems += 1
-            problem = f"its schema, version {version}, is none of policy events"
+            problem = f"its schema, version {version}, is not one of policy events"
             return Placed(self._partition, position_of(place), None, self._published, message.producer_name(), problem)
         self.newest_schema = max(self.newest_schema, version)
         position = position_of(place)
@@ -168,8 +168,8 @@ class Entries:
         return Placed(self._partition, position, event, published, producer, problem)
 
 
-class SealedMessage(Sealed):
-    """An entry that keeps the library's message and decodes it only when it is opened."""
+class UndecodedMessage(UndecodedEntry):
+    """An entry that keeps the library's message and decodes it only when ``decode`` is called."""
 
     __slots__ = ("_codec", "_message", "_read")
 
@@ -199,6 +199,6 @@ class SealedMessage(Sealed):
         """The size of the message's payload in bytes."""
         return int(self._message.length())
 
-    def opened(self) -> Placed:
+    def decode(self) -> Placed:
         """Returns the decoded entry."""
         return self._read(self.position, self.published_at, self._message, self._codec)

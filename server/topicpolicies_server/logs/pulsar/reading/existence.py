@@ -39,7 +39,7 @@ async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | 
         return None
     if not found:
         return LogError(Reason.LOG_DELETED, f"{name} was deleted.")
-    return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it has to be opened anew.")
+    return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it must be opened again.")
 
 
 class Existence:
@@ -127,7 +127,7 @@ class Existence:
         if layout.partitions != opened.layout.partitions:
             return LogError(
                 Reason.LOG_REPARTITIONED,
-                f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it has to be opened anew.",
+                f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it must be opened again.",
             )
         return await replaced(topics, layout, opened.creation)
 
@@ -135,7 +135,7 @@ class Existence:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
         gone = time.monotonic() - self._connected
         if not self._following.connected and gone > self._access.limits.reconnect_seconds:
-            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} is there, but was not reconnected within {gone:.0f} s.")
+            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ....core.policies.events import Placed, Position
-from ....core.reading.unfolded import Sealed
+from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, Start
@@ -37,7 +37,7 @@ class Listener(Protocol):
     """Receives the events of a log that is followed."""
 
     @property
-    def undecoded(self) -> Callable[[Sequence[Placed | Sealed]], None] | None:
+    def undecoded(self) -> Callable[[Sequence[Placed | UndecodedEntry]], None] | None:
         """Takes the entries of the initial replay, decoded or not; None: ``read`` takes them, decoded."""
 
     def read(self, events: Sequence[Placed]) -> None:

@@ -108,8 +108,8 @@ class LogReader:
             if max(1, layout.partitions) != self.partitions:
                 error = LogError(
                     Reason.LOG_REPARTITIONED,
-                    f"The change log of {namespace} came into being with {layout.partitions} partitions instead of {self.partitions};"
-                    " it has to be opened anew.",
+                    f"The change log of {namespace} was created with {layout.partitions} partitions instead of {self.partitions};"
+                    " it must be opened again.",
                 )
                 raise self._losing(error)
             await self._follow(layout, made=made)
@@ -200,7 +200,7 @@ class LogReader:
             await following.close()
             raise closed(layout.namespace)
         if not self._existed and any(following.complete_after):
-            what = f"The change log of {layout.namespace} came into being and was compacted before it was found; it has to be opened anew."
+            what = f"The change log of {layout.namespace} was created and compacted before it was found; it must be opened again."
             error = self._losing(LogError(Reason.LOG_COMPACTED, what))
             await following.close()
             raise error

@@ -30,7 +30,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ....core.policies.events import Placed, Position
-from ....core.reading.unfolded import Sealed
+from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, border_of
@@ -66,7 +66,7 @@ class _Delivery:
 
     __slots__ = ("decoded", "undecoded")
 
-    def __init__(self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Placed | Sealed]], None] | None) -> None:
+    def __init__(self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Any]], None] | None) -> None:
         self.decoded = decoded
         self.undecoded = undecoded
         """Takes entries that need not be decoded, during the initial replay; None: ``decoded`` takes all."""
@@ -135,7 +135,7 @@ class PartitionReader:
         self,
         deliver: Callable[[Sequence[Placed]], None],
         caught_up: Callable[[], None],
-        undecoded: Callable[[Sequence[Placed | Sealed]], None] | None = None,
+        undecoded: Callable[[Sequence[Placed | UndecodedEntry]], None] | None = None,
     ) -> None:
         """Reads until it is cancelled.
 
@@ -177,7 +177,7 @@ class PartitionReader:
                     caught_up()
             elif self._patience.too_long(time.monotonic()) and not self._receiver.has_some:
                 raise LogError(
-                    Reason.LOG_STUCK, f"Nothing came for {goal.patience_seconds:g} s, though the change log goes on to {goal.last}."
+                    Reason.LOG_STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues to {goal.last}."
                 )
 
     def end(self, last: MessageId) -> Position:
@@ -205,7 +205,7 @@ class PartitionReader:
         try:
             sent = self.connected and await self._goal.sent(expected)
         except LogError as error:
-            _log.info("The broker can't say where reading stands: %s", error.message)
+            _log.info("The broker can't report the position of a reader: %s", error.message)
             sent = False
         if not sent:
             await self._replace_stuck_reader()
@@ -250,14 +250,14 @@ class PartitionReader:
             try:
                 sent = self._goal.last is None or await self._goal.sent(self._goal.last)
             except LogError as error:
-                _log.info("The broker can't say where reading stands: %s", error.message)
+                _log.info("The broker can't report the position of a reader: %s", error.message)
                 sent = False
             self._patience.broker_answered(time.monotonic())
             if not sent:
                 await self._replace_stuck_reader()
                 return False
             _log.warning(
-                "pulsar-client says that there is more to read, the broker that it sent all; nothing comes, so the broker is right."
+                "pulsar-client reports more to read, and the broker that it sent everything; nothing arrives, so the broker is right."
             )
         # A message that was on its way between two threads when the answer was given has come after this wait.
         return not await self._receiver.wait(_QUIET_SECONDS)
@@ -277,7 +277,7 @@ class PartitionReader:
             self.handle = await self._reopen(self.entries.last)
             self._receiver = Receiver(self.handle)
         except LogError as error:
-            _log.info("A reader can't be opened anew: %s", error.message)
+            _log.info("A reader can't be opened again: %s", error.message)
 
     def _in_order(self, batch: Sequence[Received]) -> Sequence[Received]:
         """Merges a received batch with the recalled entries that precede it."""
@@ -300,7 +300,7 @@ class PartitionReader:
         placed: list[Any] = []
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
-        entry_of = entries.entry if deliver.undecoded is None else entries.sealed
+        entry_of = entries.entry if deliver.undecoded is None else entries.undecoded
         until = clock() + SLICE_SECONDS
         for place, message in batch:
             if self._ledger is None or place[0] > self._ledger:

@@ -61,7 +61,7 @@ class Source:
         try:
             return await self.open(last)
         except PulsarClientError as error:
-            raise refusal(f"Opening a reader of {self._full_name} anew", error.result, error.message) from error
+            raise refusal(f"Opening a reader of {self._full_name} again", error.result, error.message) from error
 
     async def has_sent(self, last: MessageId) -> bool:
         """Asks the broker whether it has sent the reader every entry up to ``last`` and waits for new ones.

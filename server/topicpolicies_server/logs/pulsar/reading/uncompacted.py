@@ -84,7 +84,7 @@ class Uncompacted:
             if len(came.entries) == stretch.entries and not any(_is_of_batch(place) for place, _ in came.entries):
                 return came.entries
             what = (self._full_name, stretch.entries, len(came.entries))
-            _log.info("%s: of %d entries that were compacted away %d can be recalled, so none is", *what)
+            _log.info("%s: of %d entries that were compacted away only %d can be recalled, so none is used", *what)
         return []
 
     async def between(self, after: MessageId, before: MessageId) -> list[Received] | None:
@@ -105,7 +105,7 @@ class Uncompacted:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 await self._read(stretch, came)
         except TimeoutError:
-            _log.info("%s: %d of %d entries came within %g s", self._full_name, len(came.entries), stretch.entries, _LONGEST_SECONDS)
+            _log.info("%s: %d of %d entries arrived within %g s", self._full_name, len(came.entries), stretch.entries, _LONGEST_SECONDS)
         except PulsarClientError as error:
             raise refusal(f"Recalling what was compacted away in {self._full_name}", error.result, error.message) from error
         found = await self._without_hole(after, came.entries)

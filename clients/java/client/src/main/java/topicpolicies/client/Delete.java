@@ -76,7 +76,7 @@ public final class Delete implements Change {
             return this;
         }
 
-        /** Deletes only this version of the document. */
+        /** Deletes only this version of the document; if there is none, the etag is compared with the version of the absence. */
         public Builder etag(String version) {
             message.setEtag(version);
             return this;

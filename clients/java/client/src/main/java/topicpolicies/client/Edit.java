@@ -61,6 +61,10 @@ public final class Edit {
         return skipIfAbsent;
     }
 
+    boolean includesPrevious() {
+        return includePrevious;
+    }
+
     Optional<Document> start() {
         return start;
     }

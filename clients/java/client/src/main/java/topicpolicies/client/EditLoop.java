@@ -56,7 +56,7 @@ final class EditLoop {
         attempts++;
         try {
             if (edit.skipsIfAbsent() && !document.exists()) {
-                result.complete(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_SKIPPED).afterAttempts(attempts));
+                result.complete(nothing(document, UpdateOutcome.UPDATE_OUTCOME_SKIPPED));
                 return;
             }
             TopicPolicies before = document.policiesOrDefault();
@@ -65,7 +65,7 @@ final class EditLoop {
             TopicPolicies after = copy.build();
             List<String> mask = FieldPaths.between(before, after);
             if (mask.isEmpty()) {
-                result.complete(UpdateResult.nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED).afterAttempts(attempts));
+                result.complete(nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED));
                 return;
             }
             boolean unconditional = cameOutTheSame(mask, after) && edit.isInsistent();
@@ -75,6 +75,10 @@ final class EditLoop {
         } catch (RuntimeException thrown) { // thrown by the change itself
             result.completeExceptionally(thrown);
         }
+    }
+
+    private UpdateResult nothing(Document document, UpdateOutcome outcome) {
+        return UpdateResult.nothing(document, outcome, edit.includesPrevious()).afterAttempts(attempts);
     }
 
     private void again(TopicPoliciesException error) {

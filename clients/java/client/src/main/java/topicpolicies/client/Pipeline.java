@@ -1,5 +1,6 @@
 package topicpolicies.client;
 
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -28,6 +29,8 @@ final class Pipeline {
     static final int BATCH_CHANGES = 1000;
     /** The maximum size of one batch in bytes; only a single change may be larger. */
     static final int BATCH_BYTES = 1 << 20;
+    private static final String OTHER_KIND = "The service gave the result of another kind of change.";
+    private static final String UNKNOWN_KIND = "The service gave a result that this client does not know.";
 
     private final Routes routes;
     private final RetryPolicy retries;
@@ -136,12 +139,12 @@ final class Pipeline {
         return switch (result.getResultCase()) {
             case UPDATED -> one.change instanceof Update update
                     ? Optional.of(done(one, new ChangeResult.Updated(one.index, update, UpdateResult.of(result.getUpdated()))))
-                    : Optional.empty();
+                    : refused(one, address, TopicPoliciesException.unexpected(OTHER_KIND));
             case DELETED -> one.change instanceof Delete deletion
                     ? Optional.of(done(one, new ChangeResult.Deleted(one.index, deletion, DeleteResult.of(result.getDeleted()))))
-                    : Optional.empty();
+                    : refused(one, address, TopicPoliciesException.unexpected(OTHER_KIND));
             case ERROR -> refused(one, address, TopicPoliciesException.of(result.getError()));
-            case RESULT_NOT_SET -> Optional.empty(); // of a newer service
+            case RESULT_NOT_SET -> refused(one, address, new TopicPoliciesException(Status.Code.UNKNOWN, UNKNOWN_KIND, null));
         };
     }
 

@@ -4,13 +4,14 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import topicpolicies.v1.WatchPoliciesRequest;
 
 /** What a watch or a cache follows, and how. Immutable. */
 public final class Selection {
     private final WatchPoliciesRequest message;
-    private final ResumeToken resume;
+    private final Optional<ResumeToken> resume;
     private final boolean relentless;
 
     private Selection(Builder builder) {
@@ -32,7 +33,8 @@ public final class Selection {
         return new Builder().topics(topics);
     }
 
-    ResumeToken resume() {
+    /** The token of an earlier watch; empty if this one does not resume. */
+    Optional<ResumeToken> resume() {
         return resume;
     }
 
@@ -41,7 +43,11 @@ public final class Selection {
     }
 
     boolean isFromBeginning() {
-        return message.getFromBeginning() || message.getMode() == WatchMode.ENTRIES.message();
+        return message.getFromBeginning() || isEntries();
+    }
+
+    boolean isEntries() {
+        return message.getMode() == WatchMode.ENTRIES.message();
     }
 
     boolean endsWhenSynced() {
@@ -63,7 +69,7 @@ public final class Selection {
     /** Builds a selection. */
     public static final class Builder {
         private final WatchPoliciesRequest.Builder message = WatchPoliciesRequest.newBuilder();
-        private ResumeToken resume = ResumeToken.NONE;
+        private Optional<ResumeToken> resume = Optional.empty();
         private boolean relentless;
 
         private Builder() {
@@ -113,7 +119,7 @@ public final class Selection {
 
         /** Resumes where an earlier watch was; a namespace that is not in the token starts over with a snapshot. */
         public Builder resume(ResumeToken value) {
-            resume = value;
+            resume = Optional.of(value);
             return this;
         }
 

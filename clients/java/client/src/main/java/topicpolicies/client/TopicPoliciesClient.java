@@ -108,17 +108,20 @@ public final class TopicPoliciesClient implements AutoCloseable {
         return new EditLoop(this, edit, pauses, edit.timeout().orElse(options.timeout())).start();
     }
 
-    /** Deletes the document of a topic in one scope. */
+    /** Deletes the document of a topic in one scope. If there is none, that is no error: the outcome is {@code DELETE_OUTCOME_ABSENT}. */
     public DeleteResult delete(String topic, Scope scope) {
         return delete(Delete.of(topic).scope(scope).build());
     }
 
-    /** Deletes one document. */
+    /**
+     * Deletes one document. If there is none, that is no error (the outcome is {@code DELETE_OUTCOME_ABSENT}), unless an etag is given that
+     * does not match the version of the absence: that is a {@link ConflictException}, as with a document.
+     */
     public DeleteResult delete(Delete deletion) {
         return Calls.await(deleteAsync(deletion));
     }
 
-    /** Deletes one document. */
+    /** Deletes one document; see {@link #delete(Delete)}. */
     public CompletableFuture<DeleteResult> deleteAsync(Delete deletion) {
         var question = question(TopicPoliciesServiceStub::deletePolicy, deletion.message(), answer -> DeleteResult.of(answer.message()),
                 deletion.timeout());

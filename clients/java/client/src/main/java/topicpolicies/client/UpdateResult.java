@@ -26,9 +26,11 @@ public record UpdateResult(Optional<Document> document, String version, String p
                 answer.getOutcome(), answer.getRequestId(), answer.getReplayed(), 1);
     }
 
-    /** Creates the result of an edit that sent nothing. */
-    static UpdateResult nothing(Document document, UpdateOutcome outcome) {
-        return new UpdateResult(Optional.of(document), document.version(), document.version(), Optional.empty(), outcome, "", false, 1);
+    /** Creates the result of an edit that sent nothing; {@code withPrevious} says whether the previous document was requested. */
+    static UpdateResult nothing(Document document, UpdateOutcome outcome, boolean withPrevious) {
+        Optional<Document> found = Optional.of(document);
+        Optional<Document> previous = withPrevious ? found : Optional.empty();
+        return new UpdateResult(found, document.version(), document.version(), previous, outcome, "", false, 1);
     }
 
     UpdateResult afterAttempts(int value) {

@@ -23,14 +23,16 @@ import topicpolicies.v1.WatchPoliciesRequest;
  *
  * <p>The session keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the
  * SYNCED bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is
- * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. After a resume,
- * events at or before the token that was sent are not delivered again. Not thread-safe.
+ * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. In the mode
+ * {@link WatchMode#ENTRIES}, where events come in the log's order and without a snapshot, the token of every bookmark is taken. After a
+ * resume, events at or before the token that was sent are not delivered again. Not thread-safe.
  */
 final class WatchSession {
     /** The status codes of streams that it makes no sense to open again. */
     private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.UNAUTHENTICATED,
             Status.Code.PERMISSION_DENIED, Status.Code.UNIMPLEMENTED, Status.Code.FAILED_PRECONDITION);
     private static final String BROKEN = "the watch was interrupted before everything was told";
+    private static final String NOT_COVERED = "the token does not cover this namespace";
 
     private final Selection selection;
     private final Map<String, Place> places = new LinkedHashMap<>();
@@ -39,7 +41,7 @@ final class WatchSession {
     private int failed;
 
     private static final class Place {
-        /** The place of the watch; null before and within the snapshot. */
+        /** The place of the watch; null before and within the snapshot, in the mode ENTRIES before the first bookmark. */
         private WatchToken token;
         /** The token that this stream was resumed from, until it has caught up. */
         private WatchToken resumed;
@@ -47,19 +49,22 @@ final class WatchSession {
         private boolean beginning;
         /** Whether the consumer may hold documents of an earlier stream. */
         private boolean told;
+        /** Whether SYNCED came on the present stream. */
+        private boolean synced;
+        /** The reason for the next Reset of this session's own. */
         private String restart = BROKEN;
     }
 
     WatchSession(Selection selection) {
         this.selection = selection;
-        boolean continued = !selection.resume().namespaces().isEmpty();
         for (String name : selection.allNamespaces()) {
-            Place place = place(name);
-            if (continued) {
+            Place place = new Place();
+            places.put(name, place);
+            selection.resume().ifPresent(token -> {
                 place.told = true;
-                place.token = selection.resume().namespaces().get(name);
-                place.restart = "the token does not cover this namespace";
-            }
+                place.token = token.namespaces().get(name);
+                place.restart = place.token == null ? NOT_COVERED : BROKEN;
+            });
         }
     }
 
@@ -76,6 +81,7 @@ final class WatchSession {
         newest = Instant.MIN;
         places.forEach((name, place) -> {
             place.resumed = place.token;
+            place.synced = false;
             place.beginning = place.token == null && selection.isFromBeginning();
             if (place.token != null) {
                 request.putResume(name, place.token.message());
@@ -88,10 +94,13 @@ final class WatchSession {
         return request.build();
     }
 
-    /** Converts an event of the stream; empty if there is nothing to deliver. */
+    /** Converts an event of the stream; empty if there is nothing to deliver. Namespaces that were not selected are ignored. */
     Optional<WatchEvent> received(topicpolicies.v1.WatchEvent event) {
         String namespace = event.getNamespace();
-        Place place = place(namespace);
+        Place place = places.get(namespace);
+        if (place == null) {
+            return Optional.empty();
+        }
         return switch (event.getContentCase()) {
             case CHANGE -> change(namespace, place, event.getChange());
             case ENTRY -> entry(namespace, place, event.getEntry());
@@ -100,9 +109,10 @@ final class WatchSession {
             case RESET -> {
                 place.token = null;
                 place.resumed = null;
-                place.beginning = selection.message().getMode() == WatchMode.ENTRIES.message();
+                place.beginning = selection.isEntries();
                 place.told = false;
-                yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReason()), event.getReset().getMessage()));
+                place.synced = false;
+                yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReasonValue()), event.getReset().getMessage()));
             }
             case GAP -> Optional.of(new WatchEvent.Gap(namespace, event.getGap()));
             case CONTENT_NOT_SET -> Optional.empty(); // of a newer service
@@ -129,11 +139,7 @@ final class WatchSession {
 
     /** Whether the stream was to end when every namespace is synced, and every one is. */
     boolean isComplete() {
-        return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.token != null && place.resumed == null);
-    }
-
-    private Place place(String namespace) {
-        return places.computeIfAbsent(namespace, name -> new Place());
+        return selection.endsWhenSynced() && places.values().stream().allMatch(place -> place.synced);
     }
 
     /** Whether an event at this position was delivered before the stream broke; otherwise the position is folded into the token. */
@@ -169,7 +175,7 @@ final class WatchSession {
 
     private Optional<WatchEvent> bookmark(String namespace, Place place, topicpolicies.v1.Bookmark bookmark) {
         boolean synced = bookmark.getKind() == BookmarkKind.BOOKMARK_KIND_SYNCED;
-        if (place.token == null && !synced) {
+        if (place.token == null && !synced && !selection.isEntries()) {
             return Optional.empty(); // within a snapshot there is no place to resume from
         }
         WatchToken token = WatchToken.of(bookmark.getToken());
@@ -178,8 +184,12 @@ final class WatchSession {
         Duration lag = Duration.between(confirmed, newest);
         place.token = token;
         place.told = true;
+        if (place.resumed != null && !place.resumed.log().equals(token.log())) {
+            place.resumed = null; // positions of another log follow
+        }
         if (synced) {
             place.resumed = null;
+            place.synced = true;
             failed = 0;
             return Optional.of(new WatchEvent.Synced(namespace, token, confirmed, lag));
         }
@@ -187,12 +197,15 @@ final class WatchSession {
     }
 
     private static WatchEvent status(String namespace, NamespaceStatus status) {
-        return new WatchEvent.Status(namespace, status.getState(), name(status.getReason()), status.getMessage());
+        return new WatchEvent.Status(namespace, status.getState(), name(status.getReasonValue()), status.getMessage());
     }
 
-    /** The name of a reason, as errors have it; empty if there is none, or it is one of a newer service. */
-    private static String name(ErrorReason reason) {
-        boolean known = reason != ErrorReason.ERROR_REASON_UNSPECIFIED && reason != ErrorReason.UNRECOGNIZED;
-        return known ? reason.name().substring("ERROR_REASON_".length()) : "";
+    /** The name of a reason, as errors have it; empty if there is none, the number itself if it is one of a newer service. */
+    private static String name(int number) {
+        ErrorReason reason = ErrorReason.forNumber(number);
+        if (reason == null) {
+            return Integer.toString(number);
+        }
+        return reason == ErrorReason.ERROR_REASON_UNSPECIFIED ? "" : reason.name().substring("ERROR_REASON_".length());
     }
 }

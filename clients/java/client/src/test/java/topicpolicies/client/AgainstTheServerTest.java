@@ -120,6 +120,20 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
+    void anEditThatSendsNothingHasThePreviousDocumentIfThatIsRequested() {
+        Edit.Builder skipping = Edit.of(topic, policies -> { }).skipIfAbsent().includePrevious();
+        Update onlyIfThere = Update.of(topic).policies(producers(1)).skipIfAbsent().includePrevious().build();
+        assertEquals(client.update(onlyIfThere).previous(), client.edit(skipping.build()).previous());
+        Update.Builder update = Update.of(topic).policies(producers(1)).includePrevious();
+        String version = client.update(update.build()).version();
+        Optional<Document> answered = client.update(update.requestId("").build()).previous();
+        assertEquals(version, answered.orElseThrow().version());
+        UpdateResult nothing = client.edit(Edit.of(topic, policies -> { }).includePrevious().build());
+        assertEquals(List.of(UpdateOutcome.UPDATE_OUTCOME_UNCHANGED, answered), List.of(nothing.outcome(), nothing.previous()));
+        assertTrue(client.edit(topic, policies -> { }).previous().isEmpty());
+    }
+
+    @Test
     void everythingThatIsWrongIsSaidAtOnce() {
         TopicPoliciesException error =
                 assertThrows(TopicPoliciesException.class, () -> client.update(topic, producers(1), "no_such_field", "retention_policies.x"));
@@ -236,6 +250,15 @@ final class AgainstTheServerTest extends WithAServer {
                 List.of(deleted.previousVersion(), deleted.previous().orElseThrow().version(), deleted.requestId()));
         assertTrue(client.delete(deletion).replayed());
         assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(topic, Scope.GLOBAL).outcome());
+    }
+
+    @Test
+    void aDeletionWithoutADocumentIsAConflictOnlyIfItsEtagDoesNotMatch() {
+        String version = client.update(topic, producers(1)).version();
+        String gone = client.delete(topic, Scope.LOCAL).version();
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(topic, Scope.LOCAL).outcome());
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(Delete.of(topic).etag(gone).build()).outcome());
+        assertThrows(ConflictException.class, () -> client.delete(Delete.of(topic).etag(version).build()));
     }
 
     @Test

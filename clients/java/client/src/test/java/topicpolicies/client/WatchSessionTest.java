@@ -143,7 +143,7 @@ final class WatchSessionTest {
                 session.received(event().setStatus(failed).build()));
         assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_READY, "", "so it is")),
                 session.received(event().setStatus(ready).build()));
-        assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_FAILED, "", "so it is")),
+        assertEquals(Optional.of(new WatchEvent.Status(NAMESPACE, NamespaceState.NAMESPACE_STATE_FAILED, "9999", "so it is")),
                 session.received(event().setStatus(newer).build()));
     }
 
@@ -186,6 +186,18 @@ final class WatchSessionTest {
     }
 
     @Test
+    void aCopyOfTheHistoryIsNotCompleteBeforeItIsSyncedAlthoughItHasAPlace() {
+        WatchSession copying = new WatchSession(Selection.ofNamespaces(NAMESPACE).mode(WatchMode.ENTRIES).endWhenSynced().build());
+        copying.connect(first);
+        bookmark(copying, BookmarkKind.BOOKMARK_KIND_TIMER, "", 0);
+        assertFalse(copying.isComplete());
+        copying.connect(first);
+        assertFalse(copying.isComplete());
+        bookmark(copying, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 0);
+        assertTrue(copying.isComplete());
+    }
+
+    @Test
     void pausesGrowAreJitteredAndBoundedAndEndWithASnapshot() {
         session.connect(first);
         long before = 0;
@@ -214,6 +226,40 @@ final class WatchSessionTest {
         assertEquals(Set.of(NAMESPACE), request.getResumeMap().keySet());
         assertEquals("public/other", ((WatchEvent.Reset) first.get(0)).namespace());
         assertFalse(first.size() > 1);
+    }
+
+    @Test
+    void aTokenThatWasSavedBeforeAnythingWasSyncedCoversNothing() {
+        ResumeToken early = ResumeToken.parse(session.token().format());
+        WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(early).build());
+        assertEquals(0, resumed.connect(first).getResumeCount());
+        String message = "The namespace public/default begins anew: the token does not cover this namespace.";
+        assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
+    }
+
+    @Test
+    void aCoveredNamespaceThatIsResetAndBreaksInItsSnapshotSaysThatTheWatchWasInterrupted() {
+        ResumeToken token = new ResumeToken(Map.of(NAMESPACE, new WatchToken("log", List.of("7"), "")));
+        WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(token).build());
+        resumed.connect(first);
+        resumed.received(event().setReset(WatchReset.getDefaultInstance()).build());
+        changed(resumed, "a", "1", "");
+        resumed.connect(first);
+        String message = "The namespace public/default begins anew: the watch was interrupted before everything was told.";
+        assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
+    }
+
+    @Test
+    void aNamespaceThatWasNotSelectedIsIgnored() {
+        WatchSession ending = new WatchSession(Selection.ofNamespaces(NAMESPACE).endWhenSynced().build());
+        ending.connect(first);
+        topicpolicies.v1.WatchEvent.Builder other = event().setNamespace("public/other");
+        assertTrue(ending.received(other.setChange(change("a", "1", "1")).build()).isEmpty());
+        assertTrue(ending.received(other.setStatus(NamespaceStatus.getDefaultInstance()).build()).isEmpty());
+        bookmark(ending, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 0);
+        assertTrue(ending.isComplete());
+        ending.received(other.setBookmark(topicpolicies.v1.Bookmark.newBuilder().setKind(BookmarkKind.BOOKMARK_KIND_SYNCED)).build());
+        assertEquals(Set.of(NAMESPACE), ending.token().namespaces().keySet());
     }
 
     @Test

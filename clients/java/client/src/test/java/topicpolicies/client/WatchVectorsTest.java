@@ -36,12 +36,13 @@ final class WatchVectorsTest {
         private final WatchSession session;
         private final CacheState state;
         private List<List<String>> told = new ArrayList<>();
+        private List<String> entries = new ArrayList<>();
         private long nowNanos;
 
         Run(JsonObject vector) {
             this.vector = vector;
             List<String> namespaces = Vectors.strings(vector.getAsJsonArray("namespaces"));
-            this.session = new WatchSession(Selection.ofNamespaces(namespaces.toArray(String[]::new)).build());
+            this.session = new WatchSession(Selection.ofNamespaces(namespaces.toArray(String[]::new)).mode(mode(vector)).build());
             this.state = new CacheState(new LinkedHashSet<>(namespaces), (key, before, after) -> told.add(Arrays.asList(
                     key.topic() + " " + key.scope(), before.map(Document::version).orElse(null), after.map(Document::version).orElse(null))));
         }
@@ -67,7 +68,7 @@ final class WatchVectorsTest {
                 JsonObject response = new JsonObject();
                 response.add("events", step.get("receive"));
                 for (topicpolicies.v1.WatchEvent each : Vectors.message(response, WatchPoliciesResponse.newBuilder()).getEventsList()) {
-                    session.received(each).ifPresent(event -> state.take(event, nowNanos));
+                    session.received(each).ifPresent(this::take);
                 }
             }
             if (step.has("expect")) {
@@ -75,8 +76,15 @@ final class WatchVectorsTest {
             }
         }
 
+        private void take(WatchEvent event) {
+            state.take(event, nowNanos);
+            if (event instanceof WatchEvent.Entry entry) {
+                entries.add(entry.entry().getPosition());
+            }
+        }
+
         private void expect(JsonObject expected) throws InvalidProtocolBufferException {
-            Set<String> known = Set.of("documents", "told", "tokens", "synced", "states", "staleness");
+            Set<String> known = Set.of("documents", "told", "entries", "tokens", "synced", "states", "staleness");
             assertEquals(Set.of(), Set.copyOf(expected.keySet().stream().filter(name -> !known.contains(name)).toList()));
             if (expected.has("documents")) {
                 Map<String, String> documents = new HashMap<>();
@@ -91,6 +99,10 @@ final class WatchVectorsTest {
                         .map(text -> text.isJsonNull() ? null : text.getAsString()).toList()));
                 assertEquals(wanted, told);
                 told = new ArrayList<>();
+            }
+            if (expected.has("entries")) {
+                assertEquals(Vectors.strings(expected.getAsJsonArray("entries")), entries);
+                entries = new ArrayList<>();
             }
             if (expected.has("tokens")) {
                 Map<String, topicpolicies.v1.WatchToken> tokens = new HashMap<>();
@@ -120,6 +132,11 @@ final class WatchVectorsTest {
                             staleness.map(duration -> duration.toNanos() / 1e9));
                 });
             }
+        }
+
+        private static WatchMode mode(JsonObject vector) {
+            String name = Vectors.text(vector, "mode");
+            return name.isEmpty() ? WatchMode.LATEST : WatchMode.valueOf(name.substring("WATCH_MODE_".length()));
         }
 
         private static Map<String, topicpolicies.v1.WatchToken> tokens(JsonObject json) throws InvalidProtocolBufferException {

@@ -1,0 +1,23 @@
+"""What all watches of a server share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...cluster.watched_namespaces import WatchedNamespaces
+from ...core.reading.watch import Token
+from ...namespaces.registry import Registry
+from .. import answers
+
+NOTHING_READ = Token("", ())
+"""The token of a client that has nothing of a namespace, and sees none of its log, because its topic policies are disabled."""
+
+
+class WatchResources(NamedTuple):
+    """What all watches of a server share."""
+
+    registry: Registry
+    wire: answers.Wire
+    """Serializes documents, unless an authorization decides that."""
+    watched_namespaces: WatchedNamespaces | None = None
+    """Says which topics have their policies disabled, and notifies parts when that changes; None: no topic has."""

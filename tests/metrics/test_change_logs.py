@@ -1,0 +1,74 @@
+"""What an outage, and a reader that is behind, move."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.metrics.test_metrics import shown
+from tests.namespaces.bench import VANISHED, Bench, simulate
+from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.health import Readiness
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.metrics import ServerCollector
+from topicpolicies_server.metrics.change_logs import MOST_NAMED, _furthest
+
+GONE = LogError(Reason.LOG_UNREACHABLE, "No broker answers.")
+
+
+def test_an_outage_and_its_end_are_shown() -> None:
+    async def scenario(bench: Bench) -> None:
+        readiness = Readiness(5.0)
+        bench.registry.heed(readiness)
+        collector = ServerCollector(bench.registry)
+        assert (shown(collector)["ready"], shown(collector)["readiness starting"]) == (0, 1)
+        readiness.answered(1.0)
+        well = shown(collector)
+        assert (well["ready"], well["readiness ready"], well["log_unreachable_seconds"]) == (1, 1, 0)
+        readiness.failed(GONE, 2.0, 3.0)
+        assert shown(collector)["ready"] == 1 and shown(collector)["log_unreachable_seconds"] > 0
+        readiness.failed(GONE, 8.0, 9.0)
+        ill = shown(collector)
+        assert (ill["ready"], ill["readiness cut off"], ill["readiness ready"]) == (0, 1, 0)
+        assert ill["readiness_transitions_total cut off"] == 1 and ill["log_unreachable_seconds"] > 0
+        readiness.answered(10.0)
+        again = shown(collector)
+        assert (again["ready"], again["readiness_transitions_total ready"], again["log_unreachable_seconds"]) == (1, 2, 0)
+
+    simulate(scenario)
+
+
+def test_a_log_that_is_lost_and_events_that_it_does_not_take_are_counted_by_reason() -> None:
+    async def scenario(bench: Bench) -> None:
+        collector = ServerCollector(bench.registry)
+        await bench.set(1)
+        assert shown(collector)["namespaces_serving"] == 1
+        bench.opened.lose(LogError(Reason.LOG_LOST, "Gone."))
+        await bench.set(2)
+        assert shown(collector)["log_losses_total LOG_LOST"] == 1
+        assert shown(collector)["loads_total loaded"] == 2
+        bench.faults.fates = [VANISHED]
+        await bench.set(3)
+        failures = {reason: shown(collector)[f"append_failures_total {reason}"] for reason in ("LOG_LOST", "APPEND_FAILED")}
+        assert failures == {"LOG_LOST": 1, "APPEND_FAILED": 1}, "one was under way when the log was lost"
+
+    simulate(scenario)
+
+
+def test_how_far_a_watched_namespace_may_be_behind_is_shown() -> None:
+    async def scenario(bench: Bench) -> None:
+        collector = ServerCollector(bench.registry)
+        await bench.set(1)
+        assert "namespace_lag_seconds acme/orders" not in shown(collector), "nobody watches"
+        watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
+        await asyncio.sleep(60)
+        lag = shown(collector)
+        assert lag["namespace_lag_seconds acme/orders"] == lag["lag_seconds"] < 60
+        bench.namespace.unwatch(watcher)
+
+    simulate(scenario, sole_writer=False)
+
+
+def test_no_more_namespaces_are_named_than_may_be_and_those_are_the_furthest_behind() -> None:
+    named = _furthest({f"acme/{number}": float(number) for number in range(1_000)})
+    assert len(named) == MOST_NAMED and min(named.values()) == 1_000 - MOST_NAMED

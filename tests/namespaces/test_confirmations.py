@@ -1,0 +1,502 @@
+"""A namespace whose view is behind the log: what it answers when nothing is to be written, as far as it knows; two sidecars on one log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage
+from topicpolicies_server.core.chains.sequencer import Outcome, Request
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.policies.events import Position
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError, LogSink, Start
+from topicpolicies_server.namespaces import confirmations
+
+from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
+
+
+class Pair:
+    """Two sidecars on one log. What the first one reads is held back when a test wants that."""
+
+    def __init__(self, mine: Bench, theirs: Bench) -> None:
+        self.mine = mine
+        self.theirs = theirs
+        self.questions = 0
+        self.most_at_once = 0
+
+    def hold(self) -> None:
+        for line in self.mine.opened.reads:
+            line.hold()
+
+    def release(self) -> None:
+        for line in self.mine.opened.reads:
+            line.release()
+
+    def count_questions(self, seconds: float = 0.0) -> None:
+        """Counts the questions of the first sidecar, each of which takes so long besides."""
+        log = self.mine.opened
+        original, under_way = log.end, [0]
+
+        async def end(partition: int) -> Position:
+            self.questions += 1
+            under_way[0] += 1
+            self.most_at_once = max(self.most_at_once, under_way[0])
+            try:
+                told = await original(partition)
+                await asyncio.sleep(seconds)
+                return told
+            finally:
+                under_way[0] -= 1
+
+        log.end = end  # type: ignore[method-assign]
+
+
+def pair(scenario: Callable[[Pair], Awaitable[None]], *, partitions: int = 1) -> None:
+    """Runs a scenario with two sidecars, both of which have read the log."""
+
+    async def run(unused: Bench) -> None:
+        storage = MemoryStorage(partitions=partitions, now=unused.loop.milliseconds)
+        benches = [Bench(sole_writer=False, storage=storage, join_patience_seconds=0.0, seed=seed) for seed in (1, 2)]
+        benches[1]._number = 1_000  # their request ids are others
+        for bench in benches:
+            await bench.namespace.ready()
+        await scenario(Pair(*benches))
+        for bench in benches:
+            await bench.registry.close()
+
+    simulate(run)
+
+
+# What the view has not read
+
+
+def test_a_value_that_was_changed_elsewhere_is_set_again_and_not_told_to_be_unchanged() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        setting = both.mine.setting(1)
+        await asyncio.sleep(0.1)
+        assert await both.mine.value() == 1, "it is behind"
+        assert not setting.done()
+        both.release()
+        result = await setting
+        assert result.outcome is Outcome.APPLIED
+        assert await both.theirs.namespace.get(KEY, result.version) is not None
+        assert await both.theirs.value() == 1
+        assert both.mine.registry.activity.confirmations == {"overtaken": 1}
+
+    pair(scenario)
+
+
+def test_a_document_that_was_made_elsewhere_is_changed_and_deleted_and_not_told_to_be_absent() -> None:
+    async def scenario(both: Pair) -> None:
+        both.hold()
+        await both.theirs.set(2)
+        await both.theirs.set(2, key=OTHER)
+        skipping = both.mine.setting(3, skip_if_absent=True)
+        deleting = asyncio.ensure_future(both.mine.namespace.update(Request(OTHER, None, "deletion", "delete")))
+        await asyncio.sleep(0.1)
+        assert not skipping.done() and not deleting.done()
+        both.release()
+        assert (await skipping).outcome is Outcome.APPLIED
+        deleted = await deleting
+        assert deleted.outcome is Outcome.APPLIED
+        await both.theirs.namespace.get(OTHER, deleted.version)
+        assert await both.theirs.value(OTHER) is None
+
+    pair(scenario)
+
+
+def test_dry_runs_and_conflicts_tell_of_what_was_there_when_they_came() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.theirs.set(1)
+        await both.mine.namespace.get(KEY, both.theirs.namespace.version(KEY))
+        both.hold()
+        deleted = await both.theirs.namespace.update(Request(KEY, None, "deletion", "delete"))
+        dry = both.mine.setting(1, validate_only=True)
+        creating = both.mine.setting(1, must_not_exist=True)
+        await asyncio.sleep(0.1)
+        assert not dry.done() and not creating.done()
+        both.release()
+        assert (await dry).outcome is Outcome.WOULD_APPLY, "it would set the value again"
+        assert (await dry).version == deleted.version
+        assert (await creating).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_where_the_view_is_not_behind_one_question_is_all_that_it_takes() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.count_questions()
+        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
+        assert both.questions == 1
+        assert both.mine.registry.activity.confirmations == {"held": 1}
+
+    pair(scenario)
+
+
+# Questions
+
+
+def test_all_who_come_while_a_question_is_asked_share_the_next_one() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.count_questions(seconds=0.1)
+        first = both.mine.setting(1)
+        await asyncio.sleep(0.05)
+        later = [both.mine.setting(1) for _ in range(50)]
+        await first
+        assert not any(each.done() for each in later), "their question began after they came"
+        assert {result.outcome for result in await asyncio.gather(*later)} == {Outcome.UNCHANGED}
+        assert (both.questions, both.most_at_once) == (2, 1)
+
+    pair(scenario)
+
+
+def test_all_who_come_at_once_share_one_question() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.count_questions(seconds=0.1)
+        results = await asyncio.gather(*(both.mine.setting(1) for _ in range(50)))
+        assert {result.outcome for result in results} == {Outcome.UNCHANGED}
+        assert both.questions == 1
+
+    pair(scenario)
+
+
+def test_a_question_that_began_before_the_arrival_does_not_count_for_it() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.count_questions(seconds=0.1)  # the log's end is told at once, and is long on its way
+        early = both.mine.setting(1)
+        await asyncio.sleep(0.05)
+        both.hold()
+        await both.theirs.set(2)
+        late = both.mine.setting(1)
+        assert (await early).outcome is Outcome.UNCHANGED
+        await asyncio.sleep(0.2)
+        assert not late.done()
+        both.release()
+        assert (await late).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_only_the_keys_own_partition_is_asked_and_waited_for() -> None:
+    async def scenario(both: Pair) -> None:
+        log = both.mine.opened
+        keys = (PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in range(100))
+        other = next(key for key in keys if log.partition_of(key) != log.partition_of(KEY))
+        there = log.partition_of(other)
+        await both.mine.set(1)
+        await both.mine.set(2, key=other)
+        log.questions[there].hold()
+        log.reads[there].hold()
+        await both.theirs.set(3, key=other)
+        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
+        waiting = both.mine.setting(2, key=other)
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        log.questions[there].release()
+        log.reads[there].release()
+        assert (await waiting).outcome is Outcome.APPLIED
+
+    pair(scenario, partitions=3)
+
+
+def test_an_end_that_is_never_read_is_asked_for_again() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        log = both.mine.opened
+        original, answers = log.end, ["~"]  # behind everything that will ever be read
+
+        async def end(partition: int) -> Position:
+            return answers.pop() if answers else await original(partition)
+
+        log.end = end  # type: ignore[method-assign]
+        began = both.mine.loop.time()
+        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
+        assert not answers
+        assert both.mine.loop.time() - began >= confirmations._AGAIN_SECONDS
+
+    async def patient(unused: Bench) -> None:
+        storage = MemoryStorage(now=unused.loop.milliseconds)
+        bench = Bench(sole_writer=False, storage=storage, join_patience_seconds=0.0, update_timeout_seconds=10.0)
+        await bench.namespace.ready()
+        await scenario(Pair(bench, bench))
+        await bench.registry.close()
+
+    simulate(patient)
+
+
+# No answer
+
+
+def unconfirmed(error: PolicyError) -> bool:
+    return (error.kind, error.reason) == (Kind.UNAVAILABLE, Reason.NOT_CONFIRMED) and "Nothing was done" in error.message
+
+
+def test_where_nobody_tells_the_end_nothing_is_done_and_that_is_said_in_time() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.mine.opened.questions[0].hold()
+        began = both.mine.loop.time()
+        assert unconfirmed(await error_of(both.mine.set(1)))
+        assert unconfirmed(await error_of(both.mine.set(1, validate_only=True)))
+        assert both.mine.loop.time() - began <= 2 * both.mine.limits.update_timeout_seconds
+        assert both.mine.registry.activity.confirmations == {"failed": 2}
+        assert (await both.mine.set(2)).outcome is Outcome.APPLIED, "what is to be written needs no question"
+
+    pair(scenario)
+
+
+def test_a_log_that_can_not_tell_its_end_is_named_and_the_next_one_may_ask_again() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        log = both.mine.opened
+        original = log.end
+        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("nobody thought of it")):
+
+            async def end(partition: int, failure: Exception = failure) -> Position:
+                raise failure
+
+            log.end = end  # type: ignore[method-assign]
+            error = await error_of(both.mine.set(1))
+            assert unconfirmed(error)
+            assert "No broker answers" in error.message or "RuntimeError" in error.message
+        log.end = original  # type: ignore[method-assign]
+        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
+
+    pair(scenario)
+
+
+def test_a_view_that_does_not_come_to_the_end_in_time_answers_that_nothing_was_done() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        assert unconfirmed(await error_of(both.mine.set(1)))
+        both.release()
+        await asyncio.sleep(3)
+        assert await both.mine.value() == 2, "who was told so has changed nothing, then or later"
+        assert not both.mine.namespace._updates.under_way
+
+    pair(scenario)
+
+
+def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_waits() -> None:
+    async def scenario(both: Pair) -> None:
+        version = (await both.mine.set(1)).version
+        log = both.mine.opened
+        original = log.end
+        answers: list[Position | LogError] = [
+            LogError(Reason.LOG_UNREACHABLE, "No broker answers."),
+            "~",
+        ]  # the last one first: it never comes
+
+        async def end(partition: int) -> Position:
+            answer = answers.pop() if answers else await original(partition)
+            if isinstance(answer, LogError):
+                raise answer
+            return answer
+
+        log.end = end  # type: ignore[method-assign]
+        assert unconfirmed(await error_of(both.mine.set(1))), "the end that was told does not come"
+        await asyncio.sleep(3 * confirmations._AGAIN_SECONDS)
+        assert not answers, "the second question was not answered"
+        assert not both.mine.namespace.busy
+        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the_end() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        ends = both.mine.namespace._updates._confirmations._ends
+        assert sum(len(requests) for _, requests in ends[0]) == 100, "the case: they wait"
+        for each in given_up:
+            each.cancel()
+        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
+        assert not ends.get(0)
+        both.release()
+        assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
+
+    pair(scenario)
+
+
+def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> None:
+    async def scenario(both: Pair) -> None:
+        version = (await both.mine.set(1)).version
+        log, original = both.mine.opened, both.mine.opened.end
+
+        async def end(partition: int) -> Position:
+            await original(partition)
+            return "~"
+
+        log.end = end  # type: ignore[method-assign]
+        cancelled = both.mine.setting(1)
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        assert unconfirmed(await error_of(both.mine.set(1)))
+        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
+        assert not both.mine.namespace.busy and not both.mine.namespace._updates._confirmations._ends
+        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_a_repeat_that_still_waits_keeps_a_request_that_was_given_up() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        given_up = both.mine.setting(1, request_id="same")
+        await asyncio.sleep(0.5)
+        repeat = both.mine.setting(1, request_id="same")
+        await asyncio.sleep(0.05)
+        given_up.cancel()
+        await asyncio.sleep(0.8)  # it is asked again meanwhile
+        both.release()
+        assert (await repeat).outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        for waiting in (both.mine.setting(1), both.mine.setting(1, validate_only=True)):
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+        await asyncio.sleep(0.05)
+        both.release()
+        await asyncio.sleep(2)
+        assert await both.mine.value() == 2
+        assert not both.mine.namespace.busy
+
+    pair(scenario)
+
+
+def test_what_waits_when_the_log_is_lost_is_asked_of_the_next_opening() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.mine.opened.questions[0].hold()
+        asking = both.mine.setting(1)
+        await asyncio.sleep(0.05)
+        both.mine.opened.questions[0].release()
+        both.hold()
+        await both.theirs.set(2)
+        reading, dry = both.mine.setting(1, field="max_consumer_per_topic"), both.mine.setting(1, validate_only=True)
+        await asyncio.sleep(0.05)
+        assert not dry.done()
+        both.mine.storage.lose(NAMESPACE)
+        results = await asyncio.gather(asking, reading, dry)
+        assert [result.outcome for result in results] == [Outcome.UNCHANGED, Outcome.APPLIED, Outcome.WOULD_APPLY]
+
+    pair(scenario)
+
+
+def test_closing_answers_whoever_waits() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.mine.opened.questions[0].hold()
+        waiting = [both.mine.setting(1), both.mine.setting(1, validate_only=True)]
+        await asyncio.sleep(0.05)
+        await both.mine.registry.close()
+        assert {(await error_of(each)).kind for each in waiting} == {Kind.UNAVAILABLE}
+
+    pair(scenario)
+
+
+# Requests that both are sent
+
+
+def test_an_id_that_the_other_sidecar_used_for_another_body_is_refused() -> None:
+    async def scenario(both: Pair) -> None:
+        both.hold()
+        assert (await both.theirs.set(2, request_id="same")).outcome is Outcome.APPLIED
+        reused = both.mine.setting(7, request_id="same")
+        await asyncio.sleep(0.1)
+        both.release()
+        error = await error_of(reused)
+        assert (error.kind, error.reason) == (Kind.INVALID_ARGUMENT, "REQUEST_ID_REUSED")
+        assert await both.mine.value() == 2
+        again = await both.mine.set(2, request_id="same")
+        assert again.replayed and again.outcome is Outcome.APPLIED
+
+    pair(scenario)
+
+
+def test_a_request_that_both_are_sent_while_nothing_is_to_be_done_is_applied_once() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.hold()
+        await both.theirs.set(2)
+        applied = await both.theirs.set(1, request_id="same")
+        await both.theirs.set(3)
+        repeat = both.mine.setting(1, request_id="same")
+        await asyncio.sleep(0.1)
+        both.release()
+        result = await repeat
+        assert (result.outcome, result.version, result.replayed) == (Outcome.APPLIED, applied.version, True)
+        assert await both.mine.value() == 3
+
+    pair(scenario)
+
+
+def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_and_waited_for() -> None:
+    async def scenario(both: Pair) -> None:
+        await both.mine.set(1)
+        both.mine.faults.fates = [replace(VANISHED, answer_delay=0.2)]
+        first = both.mine.setting(2, request_id="same")
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.sleep(0.05)
+        repeat = both.mine.setting(2, request_id="same")
+        result = await repeat
+        assert result.outcome is Outcome.APPLIED
+        await both.theirs.namespace.get(KEY, result.version)
+        assert await both.theirs.value() == 2
+        assert not both.mine.faults.fates, "the first append got lost"
+
+    pair(scenario)
+
+
+class UnaskableLog(MemoryNamespaceLog):
+    """A log that nobody else writes, and that is never asked."""
+
+    @property
+    def shared(self) -> bool:
+        return False
+
+    async def end(self, partition: int) -> Position:
+        raise AssertionError(f"nobody is to ask about partition {partition}")
+
+
+class UnaskableLogs(MemoryLog):
+    def _opening(self, stored: object, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+        return UnaskableLog(self, stored, sink, start)  # type: ignore[arg-type]
+
+
+def test_who_is_the_only_writer_is_not_asked() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.registry.common.log = UnaskableLogs(bench.storage)
+        await bench.set(1)
+        assert (await bench.set(1)).outcome is Outcome.UNCHANGED
+        assert (await bench.set(2, validate_only=True)).outcome is Outcome.WOULD_APPLY
+        absent = await bench.namespace.update(Request(PolicyKey(KEY.topic + "-2", KEY.scope), None, "deletion", "delete"))
+        assert absent.outcome is Outcome.UNCHANGED
+
+    simulate(scenario, sole_writer=False, join_patience_seconds=0.0)

@@ -1,0 +1,212 @@
+"""With what an opening begins: what is known of a log is not read again, unless it may be why an opening failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.simulation.kept import Disk, SimulatedCheckpoints
+from topicpolicies_server.checkpoints import Checkpoints
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.reading.lazy_view import LazyView
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.namespaces.follower import Follower
+from topicpolicies_server.namespaces.namespace import Phase
+
+from .bench import NAMESPACE, Bench, error_of, simulate
+
+GONE = LogError(Reason.LOG_LOST, "The change log was lost.")
+UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+TOPICS = 100
+
+
+def kept(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> None:
+    """Runs a scenario with checkpoints."""
+
+    async def with_checkpoints(bench: Bench) -> None:
+        checkpoints = SimulatedCheckpoints(Disk(), random.Random(1), Counter())
+        bench.registry.keep_checkpoints(cast("Checkpoints", checkpoints))
+        await scenario(bench)
+        checkpoints.end()
+
+    simulate(with_checkpoints, **options)
+
+
+def served(bench: Bench) -> Follower:
+    follower = bench.namespace._life.served
+    assert follower is not None
+    return follower
+
+
+def resumed(bench: Bench) -> bool:
+    """Whether the log was read from a place on that was known."""
+    return bench.opened.resumed
+
+
+async def loaded_anew(bench: Bench) -> None:
+    """The namespace is closed, as one that is idle is closed, and loaded again."""
+    bench.registry._drop(bench.namespace)
+    await bench.registry._closings.close(cancel=False)
+    await bench.namespace.ready()
+
+
+async def lost(bench: Bench, why: LogError = GONE) -> None:
+    """The log is lost, and about to be opened anew."""
+    bench.log.opening_seconds = 0.5
+    bench.opened.lose(why)
+    await asyncio.sleep(0.1)
+    assert bench.namespace.phase is Phase.LOADING
+
+
+def test_a_namespace_that_was_idle_is_loaded_from_its_checkpoint() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await loaded_anew(bench)
+        assert resumed(bench) and await bench.value() == 1
+
+    kept(scenario)
+
+
+def test_a_log_that_was_lost_is_read_from_where_the_view_stands() -> None:
+    async def scenario(bench: Bench) -> None:
+        for value in range(1, 6):
+            await bench.set(value)
+        view = served(bench).view
+        read: list[Placed] = []
+        await lost(bench)
+        bench.elsewhere(9)
+        take = Follower.read
+
+        def reading(follower: Follower, events: Sequence[Placed]) -> None:
+            read.extend(events)
+            take(follower, events)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Follower, "read", reading)
+            assert await bench.value() == 9
+        assert (resumed(bench), len(read)) == (True, 1)
+        assert served(bench).view is view
+        await bench.set(10)
+        assert await bench.value() == 10
+        await loaded_anew(bench)
+        assert resumed(bench) and await bench.value() == 10
+
+    kept(scenario)
+
+
+def test_a_log_that_was_compacted_behind_the_view_is_read_from_its_beginning() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await lost(bench)
+        for value in range(2, 9):
+            bench.elsewhere(value)
+        bench.storage.compact(NAMESPACE)
+        assert await bench.value() == 8
+        assert not resumed(bench)
+
+    kept(scenario)
+
+
+def test_a_log_that_is_lost_because_its_file_is_damaged_is_looked_at_from_its_beginning() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await lost(bench, LogError(Reason.LOG_FILE_UNUSABLE, "The change log is damaged."))
+        assert (await bench.value(), resumed(bench)) == (1, False)
+        await bench.set(2)
+        await lost(bench)
+        assert (await bench.value(), resumed(bench)) == (2, True)
+
+    kept(scenario)
+
+
+def test_a_failure_that_has_nothing_to_do_with_the_checkpoint_does_not_have_the_next_try_do_without() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.registry._drop(bench.namespace)
+        await bench.registry._closings.close(cancel=False)
+        bench.log.refusals.append(UNREACHABLE)
+        assert (await error_of(bench.namespace.ready())).reason is Reason.LOG_UNREACHABLE
+        await bench.namespace.ready()
+        assert resumed(bench) and await bench.value() == 1
+
+    kept(scenario)
+
+
+@pytest.mark.parametrize("how", ["contradicted", "unforeseen"])
+def test_a_checkpoint_that_may_be_why_an_opening_failed_is_done_without_until_one_serves(how: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        bench.registry._drop(bench.namespace)
+        await bench.registry._closings.close(cancel=False)
+        finish, failures = Follower._finish_loading, [how]
+        begin = Follower._begin_with
+
+        def finished(follower: Follower, owner: Any) -> None:
+            if failures:
+                failures.clear()
+                raise ValueError("what is read contradicts it")
+            finish(follower, owner)
+
+        def began(follower: Follower, restored: Any, log: Any) -> None:
+            if failures:
+                failures.clear()
+                raise ValueError("nobody thought of that")
+            begin(follower, restored, log)
+
+        with pytest.MonkeyPatch.context() as patched:
+            if how == "contradicted":
+                patched.setattr(Follower, "_finish_loading", finished)
+            else:
+                patched.setattr(Follower, "_begin_with", began)
+            with contextlib.suppress(PolicyError):  # what nobody thought of is told
+                await bench.namespace.ready()
+            await bench.namespace.ready()
+        assert (failures, resumed(bench), await bench.value()) == ([], False, 1)
+        await bench.set(2)
+        await asyncio.sleep(2)
+        await loaded_anew(bench)
+        assert resumed(bench) and await bench.value() == 2
+
+    kept(scenario)
+
+
+def key_of(number: int) -> PolicyKey:
+    return PolicyKey(f"persistent://{NAMESPACE}/topic-{number:03d}", Scope.LOCAL)
+
+
+def test_what_is_kept_until_somebody_looks_is_kept_beside_checkpoints_too_and_the_first_one_has_it_all() -> None:
+    async def scenario(bench: Bench) -> None:
+        for number in range(TOPICS):
+            await bench.set(number % 100 + 1, key=key_of(number), request_id=f"the request {number}")
+        await asyncio.sleep(100)
+        bench.registry.common.checkpoints = None
+        await loaded_anew(bench)
+        checkpoints = SimulatedCheckpoints(Disk(), random.Random(1), Counter())
+        bench.registry.keep_checkpoints(cast("Checkpoints", checkpoints))
+        await loaded_anew(bench)
+        assert not resumed(bench), "there is no checkpoint yet"
+        view = served(bench).view
+        assert isinstance(view, LazyView)
+        left = [view.unfolded]
+        await asyncio.sleep(5)
+        left.append(view.unfolded)
+        assert left[0] > 0 == left[1]
+        expected = [(head.key, head.version, dict(head.document or {})) for head in view.heads()]
+        await loaded_anew(bench)
+        assert resumed(bench)
+        assert [(head.key, head.version, dict(head.document or {})) for head in served(bench).view.heads()] == expected
+        for number in range(TOPICS):
+            again = await bench.set(number % 100 + 1, key=key_of(number), request_id=f"the request {number}")
+            assert again.replayed
+        checkpoints.end()
+
+    kept(scenario, sole_writer=False, window_ms=1_000)

@@ -1,0 +1,41 @@
+"""In which trace a call is made, as its metadata says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.calls import CallContext
+from topicpolicies_server.core.traces import NO_TRACE, TraceContext
+from topicpolicies_server.rpc.authors import author_of, context_of
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+class Context(CallContext):
+    """A call with any metadata."""
+
+    def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
+        super().__init__("")
+        self.metadata = metadata
+
+
+def test_a_call_is_made_in_the_trace_that_it_names() -> None:
+    context = Context(("traceparent", PARENT), ("tracestate", "a=1"), ("other", "x"), ("tracestate", "b=2"))
+    assert context_of(context) == TraceContext(PARENT, "a=1,b=2")
+    assert author_of(context).trace == TraceContext(PARENT, "a=1,b=2")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [(), (("traceparent", PARENT), ("traceparent", PARENT)), (("traceparent", b"\xff" * 55),), (("tracestate", "a=1"),)],
+)
+def test_a_call_that_names_none_is_made_in_none(metadata: tuple[tuple[str, str | bytes], ...]) -> None:
+    context = Context(*metadata)
+    assert context_of(context) is NO_TRACE
+    assert author_of(context).trace is NO_TRACE
+
+
+def test_the_changes_of_a_call_that_is_traced_are_asked_for_by_that_call() -> None:
+    context = Context(("traceparent", PARENT))
+    context.trace = TraceContext(PARENT.replace("00f067", "abcdef"), "a=1")
+    assert author_of(context).trace is context.trace

@@ -1,0 +1,29 @@
+"""What a watch is told of its places when the server stops."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies.documents import wire
+from topicpolicies_server.core.reading.watch import Mode, Token
+from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.requests import Watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
+
+
+class Registry:
+    """What a part asks while it has no namespace."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return 1_000
+
+
+async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> None:
+    watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
+    part = Part(WatchResources(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
+    part.outbox.sync(Token("log", ("b1",)), 0)
+    assert part.last_bookmark() is None, "its SYNCED waits"
+    assert len(list(part.take())) == 1
+    assert part.last_bookmark() is not None
