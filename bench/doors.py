@@ -26,7 +26,7 @@ from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 from topicpolicies_server.rpc.authors import author_of
 from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import Permitting
@@ -67,8 +67,8 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "roles.toml"
         file.write_text(ROLES)
-        rereading = Rereading()
-        roles = RolesFile(file, rereading)
+        reloader = Reloader()
+        roles = RolesFile(file, reloader)
         await roles.start()
         permitting = Permitting(ByRoles(roles))
         door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
@@ -83,7 +83,7 @@ async def main() -> None:
             nobody, everybody = (measure(each, cold=cold) for each in (author_of, asked))
             print(f"{name:34}{everybody - nobody:6.1f} us")
         await roles.close()
-        await rereading.close()
+        await reloader.close()
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
-from topicpolicies_server.logs.pulsar.reading.questions import Questions
 from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "bench/following"
@@ -194,7 +194,7 @@ class _MessageLog:
 
         entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
         continuity = Continuity(Compaction(1, horizon))
-        reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, Questions(compaction, skipped))
+        reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, ContinuityRequests(compaction, skipped))
         self._undecoded = sink if isinstance(sink, UndecodedSink) else None
         undecoded = self.read_undecoded if self._undecoded is not None else None
         self._task = asyncio.create_task(reader.run(self.read, sink.caught_up, undecoded))

@@ -13,7 +13,7 @@ import pytest
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, not_looked_for_yet, rarely_looked_for
+from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, collector_off_during_start, tuned_collector
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.process import run
@@ -150,7 +150,7 @@ async def test_a_server_in_somebody_elses_program_leaves_its_collections_as_they
 
 def test_a_process_has_its_own_collections_back_at_the_end() -> None:
     activity, before = Activity(), (gc.get_threshold(), list(gc.callbacks))
-    with pytest.raises(KeyError), rarely_looked_for(activity):
+    with pytest.raises(KeyError), tuned_collector(activity):
         assert gc.get_threshold() == (YOUNGEST, MIDDLE, OLDEST) and gc.get_freeze_count() > 0
         assert activity.on_load is not None and activity.on_let_go is not None
         raise KeyError
@@ -171,7 +171,7 @@ def test_a_process_of_its_own_has_garbage_looked_for_rarely_while_it_runs() -> N
 
 def test_nothing_is_looked_for_while_checkpoints_are_read() -> None:
     activity = Activity()
-    with rarely_looked_for(activity):
+    with tuned_collector(activity):
         with activity.restoring():
             with pytest.raises(KeyError), activity.restoring():
                 raise KeyError
@@ -185,9 +185,9 @@ def test_nothing_is_looked_for_while_checkpoints_are_read() -> None:
 
 
 def test_nothing_is_looked_for_while_a_process_starts() -> None:
-    with pytest.raises(KeyError), not_looked_for_yet():
+    with pytest.raises(KeyError), collector_off_during_start():
         assert not gc.isenabled()
-        with rarely_looked_for(Activity()):
+        with tuned_collector(Activity()):
             assert gc.isenabled()
         raise KeyError
     assert gc.isenabled()

@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.tasks import Kept, Owned
+from topicpolicies_server.tasks import RestartedTask, TaskSet
 
 
 def simulate(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -37,7 +37,7 @@ def test_a_task_that_fails_goes_on_after_pauses_that_grow_to_the_longest(error: 
         raise error
 
     async def scenario() -> None:
-        kept = Kept("looking", run, first_seconds=1, longest_seconds=4)
+        kept = RestartedTask("looking", run, first_seconds=1, longest_seconds=4)
         kept.start()
         await asyncio.sleep(12)
         assert began == [0, 1, 3, 7, 11] and kept.failures == 5
@@ -57,7 +57,7 @@ def test_one_that_has_run_for_long_begins_with_the_first_pause_again() -> None:
         raise ValueError
 
     async def scenario() -> None:
-        kept = Kept("looking", run, first_seconds=1, longest_seconds=8)
+        kept = RestartedTask("looking", run, first_seconds=1, longest_seconds=8)
         kept.start()
         await asyncio.sleep(105)
         assert began == [0, 1, 3, 104]
@@ -79,7 +79,7 @@ def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplo
         raise RuntimeError("whoever is told fails too")
 
     async def scenario() -> None:
-        kept = Kept("looking for logs", run, first_seconds=1, failed=tell)
+        kept = RestartedTask("looking for logs", run, first_seconds=1, failed=tell)
         kept.start()
         await asyncio.sleep(0.5)
         assert kept.problem == "KeyError: 'partitions'"
@@ -102,7 +102,7 @@ def test_one_that_fails_as_it_is_ended_has_ended() -> None:
             raise OSError("the connection was gone")
 
     async def scenario() -> None:
-        kept = Kept("looking", run)
+        kept = RestartedTask("looking", run)
         kept.start()
         await asyncio.sleep(1)
         async with asyncio.timeout(20):
@@ -120,7 +120,7 @@ def test_one_that_returns_has_ended_and_may_be_started_again() -> None:
         runs += 1
 
     async def scenario() -> None:
-        kept = Kept("once", run)
+        kept = RestartedTask("once", run)
         for times in (1, 2):
             kept.start()
             kept.start()
@@ -143,7 +143,7 @@ def test_one_that_is_cancelled_and_started_at_once_runs_once() -> None:
             running -= 1
 
     async def scenario() -> None:
-        kept = Kept("looking", run)
+        kept = RestartedTask("looking", run)
         kept.start()
         await asyncio.sleep(1)
         kept.cancel()
@@ -169,7 +169,7 @@ def test_tasks_that_fail_are_told_of_and_forgotten_and_the_others_end_with_their
             ended.append("waiting")
 
     async def scenario() -> None:
-        owned = Owned("acme/orders")
+        owned = TaskSet("acme/orders")
         owned.begin(fail(), "closing")
         owned.begin(wait(), "asking")
         await asyncio.sleep(1)
@@ -188,7 +188,7 @@ def test_a_task_whose_wait_is_cancelled_although_nobody_asked_for_that_is_told_o
         raise asyncio.CancelledError
 
     async def scenario() -> None:
-        owned = Owned("acme/orders")
+        owned = TaskSet("acme/orders")
         owned.begin(fail(), "closing")
         owned.begin(asyncio.sleep(1_000), "asking")
         await asyncio.sleep(1)
@@ -201,7 +201,7 @@ def test_a_task_whose_wait_is_cancelled_although_nobody_asked_for_that_is_told_o
 
 def test_tasks_that_are_not_to_be_cancelled_are_waited_for() -> None:
     async def scenario() -> None:
-        owned = Owned("acme/orders")
+        owned = TaskSet("acme/orders")
         owned.begin(asyncio.sleep(5), "closing")
         await owned.close(cancel=False)
         assert _now() == pytest.approx(5.0) and len(owned) == 0

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from .outliving import ASKING, SERVERS, outlived
+from .control_signals import CONTROL_SIGNALS, SERVERS, ignore_signal
 
 
 def main() -> None:
@@ -14,8 +14,8 @@ def main() -> None:
     if SERVERS.isdisjoint(sys.argv[1:]):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would log each failed attempt to connect, amid the command's output
     else:
-        for number in ASKING:
-            signal.signal(number, outlived)  # until the server installs its own handlers (``signals``)
+        for number in CONTROL_SIGNALS:
+            signal.signal(number, ignore_signal)  # until the server installs its own handlers (``signals``)
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)

@@ -41,8 +41,8 @@ _ALL = 2
 """The number of the oldest generation: its collection is a full one."""
 
 
-class Tells(Protocol):
-    """Notifies of namespaces that are loaded, let go of, or restored from a checkpoint (``namespaces.activity.Activity``)."""
+class NamespaceHooks(Protocol):
+    """Callbacks for namespaces that are loaded, let go of, or restored from a checkpoint (``namespaces.activity.Activity``)."""
 
     on_load: Callable[[], None] | None
     on_let_go: Callable[[], None] | None
@@ -97,8 +97,8 @@ class Garbage:
 
 
 @contextlib.contextmanager
-def not_looked_for_yet() -> Iterator[None]:
-    """Switches the collector off while a process that will run a service starts: from here until ``rarely_looked_for``."""
+def collector_off_during_start() -> Iterator[None]:
+    """Switches the collector off while a process that will run a service starts: from here until ``tuned_collector``."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -109,8 +109,8 @@ def not_looked_for_yet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def rarely_looked_for(activity: Tells) -> Iterator[None]:
-    """Tunes the collector as described above for as long as a service runs; ``activity`` notifies of its namespaces."""
+def tuned_collector(activity: NamespaceHooks) -> Iterator[None]:
+    """Tunes the collector as described above for as long as a service runs; ``activity`` calls back for its namespaces."""
     thresholds = gc.get_threshold()
     garbage = Garbage()
     gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)

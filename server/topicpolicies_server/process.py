@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
-from .garbage import rarely_looked_for
+from .garbage import tuned_collector
 from .namespaces.activity import Activity
 from .namespaces.registry import Registry
-from .rereading import Rereading
-from .signals import outlive_hangups, until_told_to_stop
+from .reloading import Reloader
+from .signals import ignore_control_signals, until_told_to_stop
 
 
 class Service(Protocol):
@@ -22,7 +22,7 @@ class Service(Protocol):
         """The service's namespaces, whose repairs SIGUSR1 and SIGUSR2 pause and resume. Available once the service is started."""
 
     @property
-    def rereading(self) -> Rereading:
+    def reloader(self) -> Reloader:
         """The files that the service reads anew, at SIGHUP at once."""
 
     async def start(self) -> None:
@@ -53,12 +53,12 @@ async def until_stopped(
         PolicyError: the service can't start.
         OSError: the service can't start, because of a file or an address.
     """
-    outlive_hangups()
+    ignore_control_signals()
     service = make()
     await service.start()
     try:
         with around(service.registry.activity):
-            await until_told_to_stop(service.registry.gate, lambda: started(service), service.rereading.ask)
+            await until_told_to_stop(service.registry.gate, lambda: started(service), service.reloader.reload_now)
     finally:
         await service.stop()
 
@@ -68,7 +68,7 @@ def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lamb
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:
-        asyncio.run(until_stopped(make, started, rarely_looked_for))
+        asyncio.run(until_stopped(make, started, tuned_collector))
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(make, started, rarely_looked_for))
+            runner.run(until_stopped(make, started, tuned_collector))

@@ -18,19 +18,19 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
+from .control_signals import CONTROL_SIGNALS, ignore_signal
 from .namespaces.gate import Gate
-from .outliving import ASKING, outlived
 
 _LOG = logging.getLogger(__name__)
 
 
-def outlive_hangups() -> None:
+def ignore_control_signals() -> None:
     """Makes SIGHUP, SIGUSR1 and SIGUSR2 harmless: they no longer end the process. Only ``until_told_to_stop`` gives them an effect."""
-    for each in ASKING:
-        _hear(each, outlived)
+    for each in CONTROL_SIGNALS:
+        _install(each, ignore_signal)
 
 
-def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int) -> None:
+def _install(number: int, handler: Callable[[int, FrameType | None], object] | int) -> None:
     """Installs a signal's handler. The handler is replaced in one step, so there is no moment in which the signal would end the process.
 
     Event loops are not used for this: removing a handler from a loop restores the signal's default effect first.
@@ -40,11 +40,11 @@ def _hear(number: int, handler: Callable[[int, FrameType | None], object] | int)
 
 
 @atexit.register
-def _outlive_the_end() -> None:
+def _ignore_at_exit() -> None:
     """Ignores the signals at exit: the interpreter restores the default effect of all other signals before the process has ended."""
-    for each in ASKING:
-        if signal.getsignal(each) is outlived:
-            _hear(each, signal.SIG_IGN)
+    for each in CONTROL_SIGNALS:
+        if signal.getsignal(each) is ignore_signal:
+            _install(each, signal.SIG_IGN)
 
 
 async def until_told_to_stop(
@@ -70,7 +70,7 @@ async def until_told_to_stop(
         _LOG.warning("repairs are resumed (%d have waited)", gate.waiting)
         gate.resume()
 
-    def reread() -> None:
+    def reload() -> None:
         _LOG.info("files are read again")
         read_anew()
 
@@ -78,14 +78,14 @@ async def until_told_to_stop(
     with contextlib.suppress(NotImplementedError):
         for each in stopping:
             loop.add_signal_handler(each, asked.set)
-    for number, handler in zip(ASKING, (reread, pause, resume), strict=False):
-        _hear(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
+    for number, handler in zip(CONTROL_SIGNALS, (reload, pause, resume), strict=False):
+        _install(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
     try:
         listening()
         await asked.wait()
         _LOG.info("stopping: finishing what was accepted")
     finally:
-        outlive_hangups()
+        ignore_control_signals()
         with contextlib.suppress(NotImplementedError):
             for each in stopping:
                 loop.remove_signal_handler(each)

@@ -1,10 +1,10 @@
 """Background tasks, each with an owner that handles its failure.
 
-If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever. ``Kept``
-is one task that should run on: an exception of any type is logged, and the task is restarted after a pause. ``Owned`` is any number of
-tasks that end by themselves: their failures are logged, and ``close`` ends those that are left.
+If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever.
+``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task is restarted after a pause. ``TaskSet``
+is any number of tasks that end by themselves: their failures are logged, and ``close`` ends those that are left.
 
-The states of a ``Kept`` task:
+The states of a ``RestartedTask``:
 
 =========  ==========  ==========  ==================================================================================
 state      event       next        what is done
@@ -35,7 +35,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 """The default of the longest pause. After a failure of a task that ran for longer than this, the pauses begin with the first again."""
 
 
-class Kept:
+class RestartedTask:
     """A task that is restarted whenever it fails. It belongs to the event loop that starts it."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Kept:
             _LOG.exception("%s: reporting its failure failed", self.name)
 
 
-class Owned:
+class TaskSet:
     """A set of tasks that end by themselves. They belong to the event loop that begins them."""
 
     def __init__(self, name: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.certificates import Certificates
-from topicpolicies_server.access.identification import Given, Identification
+from topicpolicies_server.access.identification import CallCredentials, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -21,84 +21,84 @@ BOTH = Identification(
 CAROL = certificate("carol")
 
 
-def ask(given: Given, way: Identification = BOTH) -> Caller:
+def ask(given: CallCredentials, way: Identification = BOTH) -> Caller:
     found = way.caller(given, NOW, 0.0)
     assert isinstance(found, Caller)
     return found
 
 
-def refused(given: Given, way: Identification = BOTH) -> PolicyError:
+def refused(given: CallCredentials, way: Identification = BOTH) -> PolicyError:
     with pytest.raises(PolicyError) as caught:
         ask(given, way)
     return caught.value
 
 
 def test_a_token_goes_before_a_certificate() -> None:
-    assert ask(Given(f"Bearer {token()}", CAROL))[:2] == ("alice", Way.TOKEN)
-    assert ask(Given(None, CAROL))[:2] == ("carol", Way.CERTIFICATE)
+    assert ask(CallCredentials(f"Bearer {token()}", CAROL))[:2] == ("alice", Way.TOKEN)
+    assert ask(CallCredentials(None, CAROL))[:2] == ("carol", Way.CERTIFICATE)
 
 
 def test_a_token_that_does_not_hold_is_refused_whatever_else_is_given() -> None:
     for shown in (token(bytes(32)), token(exp=1), "garbage", ""):
-        assert refused(Given(f"Bearer {shown}", CAROL)).kind is Kind.UNAUTHENTICATED
+        assert refused(CallCredentials(f"Bearer {shown}", CAROL)).kind is Kind.UNAUTHENTICATED
 
 
 def test_where_tokens_say_nothing_one_is_not_looked_at() -> None:
     certificates = Identification(certificates=Certificates("cn"))
-    assert ask(Given("Bearer garbage", CAROL), certificates).principal == "carol"
-    assert refused(Given("Bearer garbage"), certificates).reason is Reason.CREDENTIALS_MISSING
+    assert ask(CallCredentials("Bearer garbage", CAROL), certificates).principal == "carol"
+    assert refused(CallCredentials("Bearer garbage"), certificates).reason is Reason.CREDENTIALS_MISSING
 
 
 def test_who_gives_nothing_is_told_what_may_be_given() -> None:
-    error = refused(Given())
+    error = refused(CallCredentials())
     assert (error.kind, error.reason) == (Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING)
     assert "Bearer TOKEN" in error.message and "client certificate" in error.message
     only = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
-    assert "certificate" not in refused(Given(None, CAROL), only).message
+    assert "certificate" not in refused(CallCredentials(None, CAROL), only).message
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "Bearer", "BEARER"])
 def test_the_scheme_is_read_in_any_case(scheme: str) -> None:
-    assert ask(Given(f"{scheme} {token()}")).principal == "alice"
-    assert ask(Given(f"{scheme}   {token()} ")).principal == "alice"
+    assert ask(CallCredentials(f"{scheme} {token()}")).principal == "alice"
+    assert ask(CallCredentials(f"{scheme}   {token()} ")).principal == "alice"
 
 
 @pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
 def test_what_is_no_bearer_token_is_refused(said: str) -> None:
-    assert refused(Given(said, CAROL)).reason is Reason.CREDENTIALS_INVALID
+    assert refused(CallCredentials(said, CAROL)).reason is Reason.CREDENTIALS_INVALID
 
 
 def test_a_proxy_says_for_whom_it_speaks_and_both_are_known() -> None:
-    caller = ask(Given(f"Bearer {token(sub='gateway')}", None, "alice"))
+    caller = ask(CallCredentials(f"Bearer {token(sub='gateway')}", None, "alice"))
     assert (caller.principal, caller.speaks_for, caller.role) == ("gateway", "alice", "alice")
-    assert ask(Given(f"Bearer {token()}")).role == "alice"
+    assert ask(CallCredentials(f"Bearer {token()}")).role == "alice"
 
 
 @pytest.mark.parametrize("original", ["", "gateway", "other", "a\nb", "x" * 257, " a"])
 def test_a_proxy_that_speaks_for_nobody_or_for_a_proxy_is_refused(original: str) -> None:
-    error = refused(Given(f"Bearer {token(sub='gateway')}", None, original))
+    error = refused(CallCredentials(f"Bearer {token(sub='gateway')}", None, original))
     assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.ORIGINAL_PRINCIPAL_INVALID)
 
 
 @pytest.mark.parametrize("original", ["bob", "alice", "gateway"])
 def test_who_is_no_proxy_speaks_for_nobody_not_even_itself(original: str) -> None:
-    for given in (Given(f"Bearer {token()}", None, original), Given(None, CAROL, original)):
+    for given in (CallCredentials(f"Bearer {token()}", None, original), CallCredentials(None, CAROL, original)):
         error = refused(given)
         assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.NOT_A_PROXY)
 
 
 def test_who_a_proxy_speaks_for_is_not_remembered_with_its_token() -> None:
     shown = f"Bearer {token(sub='gateway')}"
-    assert ask(Given(shown, None, "alice")).speaks_for == "alice"
-    assert ask(Given(shown, None, "bob")).speaks_for == "bob"
-    assert refused(Given(shown)).reason is Reason.ORIGINAL_PRINCIPAL_INVALID
+    assert ask(CallCredentials(shown, None, "alice")).speaks_for == "alice"
+    assert ask(CallCredentials(shown, None, "bob")).speaks_for == "bob"
+    assert refused(CallCredentials(shown)).reason is Reason.ORIGINAL_PRINCIPAL_INVALID
 
 
 def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires() -> None:
     way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
     shown = f"Bearer {token(exp=NOW + 10)}"
     assert way.known(shown, NOW, 0.0) is None, "it was not verified yet"
-    caller = ask(Given(shown), way)
+    caller = ask(CallCredentials(shown), way)
     assert way.known(shown, NOW + 9, 0.0) is caller
     with pytest.raises(PolicyError) as caught:
         way.known(shown, NOW + 10, 0.0)
@@ -108,14 +108,14 @@ def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires(
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "bearer TOKEN", "Bearer  TOKEN", "Bearer TOKEN ", "Basic TOKEN", "TOKEN"])
 def test_whatever_is_not_the_usual_way_to_show_a_token_is_not_known_but_looked_at(shown: str) -> None:
     verified = token()
-    ask(Given(f"Bearer {verified}"))
+    ask(CallCredentials(f"Bearer {verified}"))
     assert BOTH.known(f"Bearer {verified}", NOW, 0.0) is not None
     assert BOTH.known(shown.replace("TOKEN", verified), NOW, 0.0) is None
 
 
 def test_a_proxy_is_not_known_without_saying_for_whom_it_speaks() -> None:
     shown = f"Bearer {token(sub='gateway')}"
-    assert ask(Given(shown, None, "alice")).principal == "gateway"
+    assert ask(CallCredentials(shown, None, "alice")).principal == "gateway"
     assert BOTH.known(shown, NOW, 0.0) is None
 
 
@@ -123,7 +123,7 @@ def test_what_another_key_has_signed_is_not_known_any_more() -> None:
     tokens = Tokens((secret_key(SECRET),), TokenRules())
     way = Identification(tokens=tokens)
     shown = f"Bearer {token()}"
-    caller = ask(Given(shown), way)
+    caller = ask(CallCredentials(shown), way)
     assert way.known(shown, NOW, 0.0) is caller
     tokens.take((secret_key(bytes(32)),))
     assert way.known(shown, NOW, 0.0) is None

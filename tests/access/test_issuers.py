@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.identification import Given, Identification
+from topicpolicies_server.access.identification import CallCredentials, Identification
 from topicpolicies_server.access.issuers import ASK_SECONDS, LAST_SECONDS, MOST_WAITING, Issuers, OidcRules, Unanswered
 from topicpolicies_server.access.jwks import KeySet, key_set
 from topicpolicies_server.access.keys import secret_key
@@ -49,7 +49,7 @@ class World:
     async def ask(self, shown: str) -> Caller:
         """Whose token it is."""
         async with asyncio.timeout(PATIENCE):
-            found = self.identification.caller(Given(f"Bearer {shown}"), NOW + self.moment, self.moment)
+            found = self.identification.caller(CallCredentials(f"Bearer {shown}"), NOW + self.moment, self.moment)
             return found if isinstance(found, Caller) else await found
 
     async def refused(self, shown: str) -> Reason:
@@ -83,7 +83,7 @@ def id_token(key: str = "first", /, key_id: str | None = None, **claims: Any) ->
 
 async def test_the_first_token_waits_for_the_keys_and_the_next_ones_do_not(world: World) -> None:
     assert await world.ask(id_token()) == Caller("alice", Way.OIDC, expires_at=NOW + 10_000_000)
-    found = world.identification.caller(Given(f"Bearer {id_token(sub='bob')}"), NOW, 0.0)
+    found = world.identification.caller(CallCredentials(f"Bearer {id_token(sub='bob')}"), NOW, 0.0)
     assert isinstance(found, Caller) and found.principal == "bob"
     assert world.asked == [ISSUER]
 
@@ -92,7 +92,7 @@ async def test_at_the_start_every_issuer_is_asked(world: World) -> None:
     world.issuers.start()
     await world.settled()
     assert sorted(world.asked) == [ISSUER, OTHER]
-    assert isinstance(world.identification.caller(Given(f"Bearer {id_token()}"), NOW, 0.0), Caller)
+    assert isinstance(world.identification.caller(CallCredentials(f"Bearer {id_token()}"), NOW, 0.0), Caller)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_aging_keys_are_asked_for_in_the_background(world: World) -> None:
     world.waiting = asyncio.Event()
     world.moment = RULES.refresh
     for _ in range(10):
-        found = world.identification.caller(Given(f"Bearer {id_token()}"), NOW, world.moment)
+        found = world.identification.caller(CallCredentials(f"Bearer {id_token()}"), NOW, world.moment)
         assert isinstance(found, Caller), "nobody waits"
     await world.settled()
     assert world.asked == [ISSUER] * 2

@@ -56,7 +56,7 @@ def test_whoever_waits_for_room_is_told_once() -> None:
     ration.end(Use.READ, 100)
     assert (told, ration.bytes) == ([1], 60), "the room is his when he is told"
     ration.give_back(60)
-    assert told == [1] and ration.has_room(100) and not ration.in_line
+    assert told == [1] and ration.has_room(100) and not ration.waiting_messages
 
 
 def test_room_is_had_in_the_order_in_which_it_was_waited_for() -> None:
@@ -69,7 +69,7 @@ def test_room_is_had_in_the_order_in_which_it_was_waited_for() -> None:
     ration.give_back(90)
     assert (told, ration.bytes) == (["large", "small"], 100), "nobody passes who came first, however small"
     ration.give_back(95)
-    assert (told, ration.bytes, ration.in_line) == (["large", "small", "smaller"], 9, 0)
+    assert (told, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
 
 
 def test_who_leaves_the_line_for_room_lets_those_in_for_whom_there_is_some() -> None:
@@ -79,7 +79,7 @@ def test_who_leaves_the_line_for_room_lets_those_in_for_whom_there_is_some() -> 
     large, small = partial(told.append, "large"), partial(told.append, "small")
     assert not ration.enter(95, large) and not ration.enter(50, small)
     ration.leave(large)
-    assert (told, ration.bytes, ration.in_line) == (["small"], 100, 0)
+    assert (told, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
 
 
 def test_changes_that_nobody_waits_for_any_more_cost_nothing() -> None:
@@ -139,7 +139,7 @@ def test_changes_that_stand_in_line_have_their_turns_one_after_the_other() -> No
     turns = []
     for _ in range(5):
         turns.append(bucket.take(0))
-        bucket.stand()
+        bucket.enqueue()
     assert turns == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert bucket.take(0.5) == pytest.approx(0.1), "whoever comes then is behind them"
     assert bucket.take(0.6) == 0.0
@@ -151,8 +151,8 @@ def test_a_turn_that_is_given_up_is_had_by_whoever_comes_next() -> None:
         bucket.take(0)
     for _ in range(3):
         bucket.take(0)
-        bucket.stand()
-    bucket.leave()
+        bucket.enqueue()
+    bucket.dequeue()
     assert bucket.take(0) == pytest.approx(0.3)
 
 
@@ -160,10 +160,10 @@ def test_changes_that_are_refused_are_told_turns_one_after_the_other_and_not_lat
     bucket = Bucket(10, 0)
     for _ in range(10):
         bucket.take(0)
-    told = [bucket.told(bucket.take(0)) for _ in range(100)]
+    told = [bucket.retry_delay(bucket.take(0)) for _ in range(100)]
     assert told[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert max(told) == pytest.approx(2.1)
-    assert bucket.told(bucket.take(5)) == pytest.approx(0.0), "those who were told so have had their time"
+    assert bucket.retry_delay(bucket.take(5)) == pytest.approx(0.0), "those who were told so have had their time"
 
 
 @given(rate=st.floats(1, 1_000), asks=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40)), max_size=40))
@@ -173,7 +173,7 @@ def test_changes_in_line_are_begun_no_faster_than_the_rate_and_its_burst_allow(r
         now += pause
         for _ in range(count):
             if seconds := bucket.take(now):
-                bucket.stand()
+                bucket.enqueue()
             begun.append(now + seconds)
     assert begun == sorted(begun), "nobody overtakes"
     for index, first in enumerate(begun):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.access import Permission
 from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 
 PATIENCE = 20.0
 GOOD = """
@@ -164,18 +164,18 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def rereading() -> AsyncIterator[Rereading]:
+async def reloader() -> AsyncIterator[Reloader]:
     """Reads it anew."""
-    made = Rereading(look_seconds=0.01)
+    made = Reloader(look_seconds=0.01)
     made.start()
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def roles(path: Path, rereading: Rereading) -> AsyncIterator[RolesFile]:
+async def roles(path: Path, reloader: Reloader) -> AsyncIterator[RolesFile]:
     """What decides by it."""
-    made = RolesFile(path, rereading)
+    made = RolesFile(path, reloader)
     await made.start()
     yield made
     await made.close()
@@ -212,10 +212,10 @@ async def test_a_file_that_changes_is_read_anew(roles: RolesFile, path: Path) ->
     ("content", "told"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
 )
 async def test_a_wrong_file_leaves_in_force_what_was_and_is_told_once(
-    roles: RolesFile, path: Path, rereading: Rereading, caplog: pytest.LogCaptureFixture, content: str | None, told: str
+    roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, told: str
 ) -> None:
     replace(path, content)
-    await until(lambda: bool(rereading.problems))
+    await until(lambda: bool(reloader.problems))
     await asyncio.sleep(0.1)
     assert roles.at_once("admin", "acme/orders", Permission.READ)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -234,9 +234,9 @@ async def test_a_file_that_says_the_same_in_other_words_changes_nothing(
 
 
 @pytest.mark.parametrize("content", [b"superusers = 1", b"\xff", b"#" * (MOST_BYTES + 1), None])
-async def test_a_server_does_not_start_with_a_file_that_it_can_not_use(path: Path, rereading: Rereading, content: bytes | None) -> None:
+async def test_a_server_does_not_start_with_a_file_that_it_can_not_use(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
-    roles = RolesFile(path, rereading)
+    roles = RolesFile(path, reloader)
     with pytest.raises(PolicyError, match="authorization file") as caught:
         await roles.start()
     assert caught.value.reason == "AUTHORIZATION_UNKNOWN"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.identification import Given, Identification
+from topicpolicies_server.access.caller_cache import MOST
+from topicpolicies_server.access.identification import CallCredentials, Identification
 from topicpolicies_server.access.keys import public_key, secret_key
-from topicpolicies_server.access.remembered import MOST
 from topicpolicies_server.access.signed import MOST_CHARACTERS
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -28,7 +28,7 @@ def tokens(rules: TokenRules = RULES, secret: bytes = SECRET) -> Tokens:
 
 
 def ask(verifier: Tokens, shown: str, now: float = NOW) -> Caller:
-    found = Identification(tokens=verifier).caller(Given(f"Bearer {shown}"), now, 0.0)
+    found = Identification(tokens=verifier).caller(CallCredentials(f"Bearer {shown}"), now, 0.0)
     assert isinstance(found, Caller)
     return found
 

@@ -59,9 +59,9 @@ async def test_a_checkpoint_that_came_late_is_not_gone_on_with(tmp_path: Path) -
         store = server.checkpoints._store
         with store.read(NAMESPACE) as stored:
             assert stored is not None
-            about = stored.about
-        store.begin(NAMESPACE, about.id)
-        store.commit(about._replace(id="of a former life"))
+            header = stored.header
+        store.begin(NAMESPACE, header.id)
+        store.commit(header._replace(id="of a former life"))
         await server.set(registry, a_key(1), 2)
         await server.keep()
         assert from_file(store, NAMESPACE) == "of a former life", "what would have gone on with the one before is not written"
@@ -76,7 +76,7 @@ def from_file(store: Store, name: str) -> str:
     """The checkpoint that stands there."""
     with store.read(name) as stored:
         assert stored is not None
-        return stored.about.id
+        return stored.header.id
 
 
 async def test_a_checkpoint_goes_on_with_the_one_that_it_names_and_no_other(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from topicpolicies_server.checkpoints import file
-from topicpolicies_server.checkpoints.place import Whose, whose
+from topicpolicies_server.checkpoints.place import FileOwner, owner_of
 from topicpolicies_server.checkpoints.store import Store
 
 from .server import Server, a_key
@@ -99,11 +99,11 @@ def test_whose_a_file_is(tmp_path: Path) -> None:
     tables = "\n".join(file._TABLES).encode()
     shifted = (b"x" * 512 + ours)[: file.PAGE_BYTES]
     for named_here in (False, True):
-        assert whose(b"", named_here=named_here) is Whose.FREE
-        assert whose(ours, named_here=named_here) is Whose.OURS
-        assert whose(no_header(ours), named_here=named_here) is Whose.OURS
+        assert owner_of(b"", named_here=named_here) is FileOwner.FREE
+        assert owner_of(ours, named_here=named_here) is FileOwner.OURS
+        assert owner_of(no_header(ours), named_here=named_here) is FileOwner.OURS
         for foreign in (other, no_id(other), b"notes", tables, b"head" + tables + bytes(5_000), shifted, b"\1" + bytes(4_095)):
-            assert whose(foreign, named_here=named_here) is Whose.FOREIGN
+            assert owner_of(foreign, named_here=named_here) is FileOwner.FOREIGN
     for lost in (bytes(file.PAGE_BYTES), bytes(3), ours[:60]):
-        assert whose(lost, named_here=True) is Whose.OURS
-        assert whose(lost, named_here=False) is Whose.FOREIGN
+        assert owner_of(lost, named_here=True) is FileOwner.OURS
+        assert owner_of(lost, named_here=False) is FileOwner.FOREIGN

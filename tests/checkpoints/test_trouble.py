@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.checkpoints import about, open_checkpoints
+from topicpolicies_server.checkpoints import header, open_checkpoints
 from topicpolicies_server.checkpoints.store import Store
 from topicpolicies_server.logs.sqlite import Compaction
 
@@ -97,23 +97,23 @@ async def test_a_damaged_checkpoint_is_not_served(tmp_path: Path, trouble: Calla
 async def test_another_release_reads_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     before = await filled(server)
-    monkeypatch.setattr("topicpolicies_server.checkpoints.restoring.maker", lambda: about.maker() + " later")
+    monkeypatch.setattr("topicpolicies_server.checkpoints.restoring.maker", lambda: header.maker() + " later")
     assert (await started(server)) == ("log", before)
 
 
 async def test_what_makes_checkpoints_is_what_was_there_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade puts other sources beneath a server that runs, and folds as it did."""
-    about.maker.cache_clear()
-    before = about.maker()
-    about.maker.cache_clear()
+    header.maker.cache_clear()
+    before = header.maker()
+    header.maker.cache_clear()
     checkpoints = open_checkpoints(tmp_path / "policies.checkpoints.db")
     assert checkpoints is not None
     try:
         with monkeypatch.context() as later:
-            later.setattr(about, "_MAKERS", ("checkpoints",))
-            assert about.maker() == before
+            later.setattr(header, "_MAKERS", ("checkpoints",))
+            assert header.maker() == before
     finally:
-        about.maker.cache_clear()
+        header.maker.cache_clear()
         await checkpoints.close()
 
 

@@ -108,16 +108,16 @@ def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def began(keeper: Keeper) -> Copy | None:
         copy = begin(keeper)
-        if copy is None or not copy.about.positions[0]:
+        if copy is None or not copy.header.positions[0]:
             return copy
-        further = rows.position_of(rows.row_of(copy.about.positions[0]) + 1)
-        return copy._replace(about=copy.about._replace(positions=(further,), anchors=("",)))
+        further = rows.position_of(rows.row_of(copy.header.positions[0]) + 1)
+        return copy._replace(header=copy.header._replace(positions=(further,), anchors=("",)))
 
     async def written(checkpoints: Checkpoints, keeper: Keeper, copy: Copy) -> None:
         await asyncio.sleep(0.02)
-        there = told.get(copy.about.positions[0])
+        there = told.get(copy.header.positions[0])
         if there is not None:
-            copy = copy._replace(about=copy.about._replace(anchors=(anchor_of(there),)))
+            copy = copy._replace(header=copy.header._replace(anchors=(anchor_of(there),)))
         await write(checkpoints, keeper, copy)
 
     def noting(keeper: Keeper, events: list[Placed]) -> None:

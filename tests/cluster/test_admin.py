@@ -14,7 +14,7 @@ from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.admission import Admission
-from topicpolicies_server.cluster.disabling import PROPERTY
+from topicpolicies_server.cluster.disabled_property import PROPERTY
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError
@@ -77,9 +77,9 @@ async def test_many_topics_asked_about_at_once_are_told_of_as_one_by_one(source:
     await asyncio.to_thread(admin.call, "PUT", f"persistent/{namespace}/topic-0/properties", {PROPERTY: "true"})
     topics += [f"{topics[0]}-partition-1", f"{topics[0]}-partition-7", f"persistent://{namespace}/a%2Fb"]
     one_by_one = [await source.topic(topic) for topic in topics]
-    assert not source._questions._listed
+    assert not source._lookups._listed
     assert await asyncio.gather(*map(source.topic, topics)) == one_by_one
-    assert list(source._questions._listed) == [namespace]
+    assert list(source._lookups._listed) == [namespace]
     assert one_by_one[:4] == [TopicFacts(True, {PROPERTY: "true"}), TopicFacts(False, {}), TopicFacts(True, {}), TopicFacts(False, {})]
 
 

@@ -1,4 +1,4 @@
-"""Answers are remembered, bounded and shared; whoever waits for a question of others is told how it ended, and nothing else."""
+"""Answers are remembered, bounded and shared; whoever waits for a request of others is told how it ended, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from topicpolicies_server.cluster.cache import MOST_BESIDE, MOST_LEFT, Cache, Known, NewestAnswers
+from topicpolicies_server.cluster.cache import MOST_LEFT, MOST_REFRESHES, Cache, Known, NewestAnswers
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -23,7 +23,7 @@ class Asked:
         self.questions: list[str] = []
         self.answering = asyncio.Event()
         self.behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Something that a question awaits, and that others may cancel."""
+        """Something that a request awaits, and that others may cancel."""
 
     async def __call__(self, key: str) -> str:
         self.questions.append(key)
@@ -45,13 +45,13 @@ async def cache(asked: Asked) -> Cache[str, str]:
 
 @pytest.fixture
 async def line(asked: Asked) -> AsyncIterator[Cache[str, str]]:
-    """A cache whose only place is taken by a question that has no answer yet."""
+    """A cache whose only place is taken by a request that has no answer yet."""
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
     first = asyncio.create_task(cache.get("first"))
     await turns_of_the_loop()
     yield cache
     assert await first == "first"
-    assert not cache._asking
+    assert not cache._requests
 
 
 async def turns_of_the_loop() -> None:
@@ -133,10 +133,10 @@ async def test_a_question_goes_with_the_last_of_those_who_wait_for_it_before_it_
         waiters = [asyncio.create_task(line.get("one")) for _ in range(2)]
         await turns_of_the_loop()
         for waiter, left in zip(waiters, (2, 1), strict=True):
-            assert len(line._asking) == 2, f"{left} wait"
+            assert len(line._requests) == 2, f"{left} wait"
             waiter.cancel()
             await turns_of_the_loop()
-        assert list(line._asking) == ["first"]
+        assert list(line._requests) == ["first"]
     asked.answering.set()
     assert await line.get("two") == "two"
     assert asked.questions == ["first", "two"]
@@ -162,21 +162,21 @@ async def test_of_many_questions_that_everybody_has_left_the_last_ones_go_on(cac
     back = asyncio.create_task(cache.get("999"))
     await turns_of_the_loop()
     assert len(asked.questions) == 1_000
-    assert len(cache._asking) == MOST_LEFT + 1
+    assert len(cache._requests) == MOST_LEFT + 1
     assert list(cache._left) == [str(number) for number in range(1_000 - MOST_LEFT, 999)], "one is waited for again"
     asked.answering.set()
     assert [await kept, await back] == ["0", "999"]
     await turns_of_the_loop()
-    assert not cache._asking
+    assert not cache._requests
     assert not cache._left
 
 
 async def test_whoever_joins_as_a_question_is_given_up_has_an_answer(line: Cache[str, str], asked: Asked) -> None:
     leaver = asyncio.create_task(line.get("one"))
     await turns_of_the_loop()
-    given_up = line._asking["one"]
+    given_up = line._requests["one"]
     leaver.cancel()
-    while "one" in line._asking:  # noqa: ASYNC110 (a turn of the loop)
+    while "one" in line._requests:  # noqa: ASYNC110 (a turn of the loop)
         await asyncio.sleep(0)
     assert not given_up.task.done(), "it is being cancelled"
     joined = asyncio.create_task(line.get("one"))
@@ -227,7 +227,7 @@ async def test_a_newcomer_stands_behind_few_of_the_questions_that_keep_answers_k
     await turns_of_the_loop()
     asked.answering.set()
     assert await newcomer == "newcomer"
-    assert asked.questions == [*known[:MOST_BESIDE], "newcomer"]
+    assert asked.questions == [*known[:MOST_REFRESHES], "newcomer"]
     for _ in range(len(known)):
         for key in known:
             assert await cache.get(key, stale=stale) == key

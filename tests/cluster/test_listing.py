@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from topicpolicies_server.cluster import listing
-from topicpolicies_server.cluster.listing import Lists, TopicQuestions
+from topicpolicies_server.cluster.listing import Lists, TopicLookups
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
@@ -28,7 +28,7 @@ class Brokers:
         self.gate = asyncio.Event()
         self.gate.set()
         self.now = 0.0
-        self.questions = TopicQuestions(self._one, self._lists, lambda: self.now, missing_topics=missing_topics)
+        self.questions = TopicLookups(self._one, self._lists, lambda: self.now, missing_topics=missing_topics)
 
     async def all(self, topics: list[str]) -> dict[str, TopicFacts]:
         """Asks at once."""
@@ -158,7 +158,7 @@ async def test_closing_ends_what_is_being_listed() -> None:
         await never.wait()
         raise AssertionError
 
-    questions = TopicQuestions(brokers._one, list_all, lambda: 0.0)
+    questions = TopicLookups(brokers._one, list_all, lambda: 0.0)
     asking = [asyncio.create_task(questions.topic(topic)) for topic in TOPICS]
     brokers.gate.clear()
     await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.history.as_of import Past, of_time, of_version
 from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
-from topicpolicies_server.history.questions import Entry
+from topicpolicies_server.history.queries import Entry
 
 KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
 NOW = 1_000

@@ -8,27 +8,27 @@ import pytest
 
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import Behind, Elsewhere, Recorded, Stretch
+from topicpolicies_server.history.following import LogPlace, Recorded, Stretch, UnknownLog
 from topicpolicies_server.history.writer import trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, update
 
-BEGINNING = Behind("", ())
+BEGINNING = LogPlace("", ())
 
 
-async def told(history: History, behind: Behind = BEGINNING, most: int = 100) -> Stretch:
-    return await history.stretch(NAMESPACE, behind, most)
+async def told(history: History, place: LogPlace = BEGINNING, most: int = 100) -> Stretch:
+    return await history.stretch(NAMESPACE, place, most)
 
 
-async def everything(history: History, behind: Behind = BEGINNING, most: int = 100) -> tuple[list[str], Behind]:
+async def everything(history: History, place: LogPlace = BEGINNING, most: int = 100) -> tuple[list[str], LogPlace]:
     """Positions and the reasons of gaps, to the end, and the place there."""
     pieces: list[str] = []
     while True:
-        stretch = await told(history, behind, most)
+        stretch = await told(history, place, most)
         pieces += map(word, stretch.pieces)
-        behind = stretch.place
+        place = stretch.place
         if not stretch.more:
-            return pieces, behind
+            return pieces, place
 
 
 def word(piece: Recorded | Gap) -> str:
@@ -45,10 +45,10 @@ async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: H
     before = await told(history)
     reader.read(update(1, 2, name="late", at=BEGIN + 1_000, partition=1), update(2, 3, at=BEGIN + 6_000))
     after = await told(history, before.place)
-    assert list(map(word, before.pieces)) == rows(1) and before.place == Behind("log", (position(1),))
+    assert list(map(word, before.pieces)) == rows(1) and before.place == LogPlace("log", (position(1),))
     entries = [piece for piece in after.pieces if isinstance(piece, Recorded)]
     assert [(piece.partition, piece.entry.topic.rpartition("/")[2]) for piece in entries] == [(1, "late"), (0, "orders")]
-    assert after.place == Behind("log", (position(2), position(1))) and after.whole and not after.more
+    assert after.place == LogPlace("log", (position(2), position(1))) and after.whole and not after.more
     assert not (await told(history, after.place)).pieces
 
 
@@ -58,18 +58,18 @@ async def test_stretches_of_any_length_tell_the_same(history: History, most: int
     other = await history.scribe("public/other")
     Reader(other, Log("elsewhere")).read(update(1, 1))
     reader.read(*(update(number, number, partition=number % 2) for number in range(1, 9)))
-    assert await everything(history, most=most) == (rows(*range(1, 9)), Behind("log", (position(8), position(7))))
-    assert (await everything(history, Behind("log", (position(4), position(3))), most))[0] == rows(5, 6, 7, 8)
+    assert await everything(history, most=most) == (rows(*range(1, 9)), LogPlace("log", (position(8), position(7))))
+    assert (await everything(history, LogPlace("log", (position(4), position(3))), most))[0] == rows(5, 6, 7, 8)
 
 
 async def test_a_place_holds_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
     other = open_history(tmp_path / "other.db", BOUNDS, now=lambda: now[0])
     for each in (history, other):
         (await reader_of(each)).read(*(update(number, number) for number in range(1, 6)))
-    _, place = await everything(history, Behind("log", (position(2),)))
-    assert await everything(other, Behind("log", (position(2),))) == (rows(3, 4, 5), place)
-    with pytest.raises(Elsewhere):
-        await told(other, Behind("another log", ("",)))
+    _, place = await everything(history, LogPlace("log", (position(2),)))
+    assert await everything(other, LogPlace("log", (position(2),))) == (rows(3, 4, 5), place)
+    with pytest.raises(UnknownLog):
+        await told(other, LogPlace("another log", ("",)))
     await other.close()
 
 
@@ -79,7 +79,7 @@ async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_
     connection = file.prepare(path)
     trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
     connection.close()
-    early, late = Behind("log", (position(2),)), Behind("log", (position(5),))
+    early, late = LogPlace("log", (position(2),)), LogPlace("log", (position(5),))
     lost, kept = await told(history, early), await told(history, late)
     assert list(map(word, lost.pieces)) == ["TRIMMED", *rows(6, 7, 8, 9)] and not lost.whole
     assert list(map(word, kept.pieces)) == rows(6, 7, 8, 9) and kept.whole
@@ -112,8 +112,8 @@ async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood
     later.scribe.caught_up()
     assert (await everything(history, place))[0] == [*rows(5), "COMPACTED", *rows(7, 8)]
     assert not (await told(history, place)).whole
-    assert (await told(history, Behind("log", (position(6),)))).whole
-    assert (await everything(history, Behind("log", (position(7),))))[0] == rows(8)
+    assert (await told(history, LogPlace("log", (position(6),)))).whole
+    assert (await everything(history, LogPlace("log", (position(7),))))[0] == rows(8)
     await history.close()
 
 
@@ -125,9 +125,12 @@ async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(histo
     new = await reader_of(history, Log("new"))
     new.read(update(1, 3))
     new.scribe.caught_up()
-    assert await everything(history) == ([*rows(1, 2), "LOG_REPLACED", *rows(1)], Behind("new", (position(1),)))
-    assert await everything(history, Behind("log", (position(1),))) == ([*rows(2), "LOG_REPLACED", *rows(1)], Behind("new", (position(1),)))
-    stretch = await told(history, Behind("new", (position(1),)))
+    assert await everything(history) == ([*rows(1, 2), "LOG_REPLACED", *rows(1)], LogPlace("new", (position(1),)))
+    assert await everything(history, LogPlace("log", (position(1),))) == (
+        [*rows(2), "LOG_REPLACED", *rows(1)],
+        LogPlace("new", (position(1),)),
+    )
+    stretch = await told(history, LogPlace("new", (position(1),)))
     assert not stretch.pieces and stretch.whole and not stretch.more
 
 

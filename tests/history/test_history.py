@@ -19,9 +19,9 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.history import Bounds, History, file, open_history, questions, writer
+from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import GapReason
-from topicpolicies_server.history.questions import Entry, EntryPlace, Question
+from topicpolicies_server.history.queries import Entry, EntryPlace, Query
 from topicpolicies_server.history.writer import BATCH, Writer, trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
@@ -33,12 +33,12 @@ def rows(entries: list[Entry]) -> list[int]:
     return [int(entry.position) for entry in entries]
 
 
-async def everything(history: History, question: Question) -> list[Entry]:
+async def everything(history: History, query: Query) -> list[Entry]:
     """All pages, each with a fresh token."""
     found: list[Entry] = []
     after: EntryPlace | None = None
     while True:
-        page = await history.page(question._replace(after=after))
+        page = await history.page(query._replace(after=after))
         found += page.entries
         if not page.more:
             return found
@@ -77,8 +77,8 @@ async def test_pages_have_what_a_list_would_have(history: History, newest_first:
                     and actor in (None, placed.event.stamp.actor)
                     and start <= at[int(placed.position)] < end
                 ]
-                question = Question(NAMESPACE, topic(name) if name else "", scopes, start, end, actor, newest_first, None, 7)
-                found = rows(await everything(history, question))
+                query = Query(NAMESPACE, topic(name) if name else "", scopes, start, end, actor, newest_first, None, 7)
+                found = rows(await everything(history, query))
                 assert found == (expected[::-1] if newest_first else expected)
                 met += len(found) > 7
     assert met >= 6  # several pages, that is
@@ -91,7 +91,7 @@ async def test_it_goes_on_where_it_was_after_a_restart(path: Path, now: list[int
         reader.read(*(update(row, row) for row in range(1, last + 1)))
         reader.scribe.caught_up()
         reader.scribe.closed()
-        page = await history.page(Question(NAMESPACE))
+        page = await history.page(Query(NAMESPACE))
         assert rows(page.entries) == list(range(last, 0, -1))
         assert page.gaps == []
         await history.close()
@@ -108,18 +108,18 @@ async def test_a_gap_is_told_with_its_reason(path: Path, now: list[int]) -> None
     reader = await reader_of(second, Log(complete=position(8)))
     reader.read(update(8, 8), update(9, 9))
     reader.scribe.caught_up()
-    page = await second.page(Question(NAMESPACE))
+    page = await second.page(Query(NAMESPACE))
     assert rows(page.entries) == [9, 8, 3, 2, 1]
     assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(BEGIN + 3_500, BEGIN + 9_000, GapReason.COMPACTED)]
-    assert (await second.page(Question(NAMESPACE, start=BEGIN + 9_001))).gaps == []
-    assert (await second.page(Question(NAMESPACE, end=BEGIN + 3_000))).gaps == []
+    assert (await second.page(Query(NAMESPACE, start=BEGIN + 9_001))).gaps == []
+    assert (await second.page(Query(NAMESPACE, end=BEGIN + 3_000))).gaps == []
     await second.close()
 
 
 async def test_every_question_walks_an_index(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     connection = sqlite3.connect(path)
     plans: list[str] = []
 
@@ -132,8 +132,8 @@ async def test_every_question_walks_an_index(path: Path, history: History) -> No
         for actor in (None, "ann"):
             for newest_first in (True, False):
                 for after in (None, EntryPlace(BEGIN, 7)):
-                    question = Question(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
-                    questions._walk(Explaining(), 1, 1, question)  # type: ignore[arg-type]
+                    query = Query(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
+                    queries._walk(Explaining(), 1, 1, query)  # type: ignore[arg-type]
     connection.close()
     assert len(plans) == 16
     assert all(plan.startswith("SEARCH entries USING INDEX by_") and "at" in plan for plan in plans), plans
@@ -142,11 +142,11 @@ async def test_every_question_walks_an_index(path: Path, history: History) -> No
 async def test_what_is_too_old_is_dropped_and_said(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 11)))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     connection = file.prepare(path)
     trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
     connection.close()
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [10, 9, 8, 7, 6]
     assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(None, BEGIN + 5_000, GapReason.TRIMMED)]
     key = update(1, 1).event
@@ -160,11 +160,11 @@ async def test_what_is_too_old_is_dropped_and_said(path: Path, history: History)
 async def test_what_is_too_much_is_dropped_oldest_first(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 6_001)))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     connection = file.prepare(path)
     trim(connection, BOUNDS._replace(bytes=1 << 20), BEGIN)
     connection.close()
-    left = rows(await everything(history, Question(NAMESPACE, newest_first=False, most=1_000)))
+    left = rows(await everything(history, Query(NAMESPACE, newest_first=False, most=1_000)))
     assert 500 < len(left) < 5_000
     assert left == list(range(6_001 - len(left), 6_001))
 
@@ -176,9 +176,9 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 1_001)))
-    await history.page(Question(NAMESPACE, most=1))  # makes the writer hurry
+    await history.page(Query(NAMESPACE, most=1))  # makes the writer hurry
     reader.read(update(1_001, 1))
-    page = await history.page(Question(NAMESPACE, most=1_000))
+    page = await history.page(Query(NAMESPACE, most=1_000))
     missing = 1_001 - len(page.entries)
     assert missing > 500
     assert rows(page.entries)[0] == 1_001
@@ -207,12 +207,12 @@ async def test_events_of_many_topics_that_are_written_together_have_the_order_in
         history = open_history(path, BOUNDS, now=lambda: now[0])
         reader = await reader_of(history, Log(partitions=2))
         reader.read(*events[:200])
-        await history.page(Question(NAMESPACE))
+        await history.page(Query(NAMESPACE))
         now[0] -= 10**9 - 500_000  # the clock goes back
         reader.read(*events[200:250])
         now[0] += 10**9 - 500_000
         reader.read(*events[250:])
-        page = await history.page(Question(NAMESPACE, most=1_000, newest_first=False))
+        page = await history.page(Query(NAMESPACE, most=1_000, newest_first=False))
         await history.close()
         assert len(page.entries) == 300 and not page.gaps
         assert sorted(entry.id for entry in page.entries) == list(range(1, 301))
@@ -254,18 +254,18 @@ async def test_a_file_that_can_not_be_written_is_tried_again_and_nothing_is_lost
             await asyncio.sleep(0.01)
     blocker.execute("ROLLBACK")
     blocker.close()
-    assert rows((await history.page(Question(NAMESPACE))).entries) == [3, 2, 1]
+    assert rows((await history.page(Query(NAMESPACE))).entries) == [3, 2, 1]
 
 
 async def test_an_event_that_can_not_be_written_is_a_gap_and_the_others_are_there(history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2, actor="\ud800"), update(3, 3), update(4, 4, at=2**64))
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [4, 3, 1]
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 2_000, BEGIN + 2_000)]
     assert history.figures().gaps == {"OVERRUN": 1}, "there is an alert for it"
     reader.read(update(5, 5))
-    assert rows((await history.page(Question(NAMESPACE))).entries) == [5, 4, 3, 1]
+    assert rows((await history.page(Query(NAMESPACE))).entries) == [5, 4, 3, 1]
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
@@ -296,7 +296,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.history.conftest import BOUNDS, NAMESPACE, reader_of, update
 from topicpolicies_server.history import open_history
-from topicpolicies_server.history.questions import Question
+from topicpolicies_server.history.queries import Query
 
 async def main():
     history = open_history(Path(sys.argv[1]), BOUNDS)
@@ -305,7 +305,7 @@ async def main():
     while True:
         reader.read(*(update(row + more, row) for more in range(1, 51)))
         row += 50
-        await history.page(Question(NAMESPACE, most=1))
+        await history.page(Query(NAMESPACE, most=1))
         print(row, flush=True)
 
 asyncio.run(main())
@@ -323,14 +323,14 @@ async def test_it_goes_on_without_a_gap_after_it_was_killed(path: Path) -> None:
     child.wait()
     child.stdout.close()
     history = open_history(path, BOUNDS)
-    recorded = rows(await everything(history, Question(NAMESPACE, most=1_000)))
+    recorded = rows(await everything(history, Query(NAMESPACE, most=1_000)))
     assert recorded[0] >= told
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, recorded[0] + 101)))
     reader.scribe.caught_up()
-    page = await history.page(Question(NAMESPACE, most=1))
+    page = await history.page(Query(NAMESPACE, most=1))
     assert page.gaps == []
-    assert rows(await everything(history, Question(NAMESPACE, most=1_000))) == list(range(recorded[0] + 100, 0, -1))
+    assert rows(await everything(history, Query(NAMESPACE, most=1_000))) == list(range(recorded[0] + 100, 0, -1))
     await history.close()
 
 
@@ -348,32 +348,32 @@ async def test_a_hundred_thousand_events_are_all_there_and_the_first_page_is_not
             reader.read(*(update(each, each % 100, name=names[each % 50], actor=actors[each % 3]) for each in batch))
             row = batch[-1]
             await asyncio.sleep(0)
-        await history.page(Question(NAMESPACE, most=1))
+        await history.page(Query(NAMESPACE, most=1))
         fastest[total] = await _fastest_first_pages(history)
-    assert len(await everything(history, Question(NAMESPACE, most=1_000))) == 100_000
+    assert len(await everything(history, Query(NAMESPACE, most=1_000))) == 100_000
     for name, slow in fastest[100_000].items():
         assert slow < 10 * fastest[1_000][name] + 0.005, (name, fastest)
     await history.close()
     again = open_history(path, BOUNDS, now=lambda: now[0])
-    page = await again.page(Question(NAMESPACE, newest_first=False, most=3))
+    page = await again.page(Query(NAMESPACE, newest_first=False, most=3))
     assert (rows(page.entries), page.gaps) == ([1, 2, 3], [])
     await again.close()
 
 
 async def _fastest_first_pages(history: History) -> dict[str, float]:
     asked = {
-        "namespace": Question(NAMESPACE),
-        "topic": Question(NAMESPACE, topic("topic-7")),
-        "actor": Question(NAMESPACE, actor="bob"),
-        "topic and actor": Question(NAMESPACE, topic("topic-7"), actor="bob", newest_first=False),
-        "time": Question(NAMESPACE, start=BEGIN + 500_000, newest_first=False),
+        "namespace": Query(NAMESPACE),
+        "topic": Query(NAMESPACE, topic("topic-7")),
+        "actor": Query(NAMESPACE, actor="bob"),
+        "topic and actor": Query(NAMESPACE, topic("topic-7"), actor="bob", newest_first=False),
+        "time": Query(NAMESPACE, start=BEGIN + 500_000, newest_first=False),
     }
     fastest = {}
-    for name, question in asked.items():
+    for name, query in asked.items():
         times = []
         for _ in range(5):
             begin = time.perf_counter()
-            await history.page(question._replace(most=20))
+            await history.page(query._replace(most=20))
             times.append(time.perf_counter() - begin)
         fastest[name] = min(times)
     return fastest

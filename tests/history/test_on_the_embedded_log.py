@@ -18,7 +18,7 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.history import History, open_history
-from topicpolicies_server.history.questions import Question
+from topicpolicies_server.history.queries import Query
 from topicpolicies_server.logs.sqlite import SqliteLog
 from topicpolicies_server.logs.sqlite.compaction import Compaction
 from topicpolicies_server.namespaces.registry import Registry
@@ -42,7 +42,7 @@ class Sidecar:
         return result.version
 
     async def values(self) -> list[int]:
-        page = await self.history.page(Question(NAMESPACE, newest_first=False, most=1_000))
+        page = await self.history.page(Query(NAMESPACE, newest_first=False, most=1_000))
         assert page.gaps == []
         return [TopicPolicies.FromString(entry.after or b"").max_producer_per_topic for entry in page.entries]
 
@@ -91,7 +91,7 @@ async def test_a_namespace_that_is_not_read_tells_what_it_has_and_no_more(tmp_pa
         await sidecar.update(1)
         await asyncio.sleep(0.02)
         await sidecar.update(2)
-        first, second = (await sidecar.history.page(Question(NAMESPACE, newest_first=False))).entries
+        first, second = (await sidecar.history.page(Query(NAMESPACE, newest_first=False))).entries
     async with running(tmp_path) as sidecar:
         past = await sidecar.history.past(NAMESPACE, KEY, None, at=second.at - 1, followed=False)
         assert past.version == first.version

@@ -17,7 +17,7 @@ from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
 NOW = BEGIN + 10**6
 
 
-class Book:
+class HistorySink:
     """Takes as much as it is told to."""
 
     def __init__(self, room: int = 1_000) -> None:
@@ -48,15 +48,15 @@ def marks(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Marks
     return Marks(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
 
 
-def reader(book: Book, marks: Marks, log: Log) -> Reader:
-    return Reader(Scribe(book, NAMESPACE, marks, lambda: NOW), log)
+def reader(sink: HistorySink, marks: Marks, log: Log) -> Reader:
+    return Reader(Scribe(sink, NAMESPACE, marks, lambda: NOW), log)
 
 
-def read(book: Book, marks: Marks, log: Log, *rows: int) -> Book:
-    opening = reader(book, marks, log)
+def read(sink: HistorySink, marks: Marks, log: Log, *rows: int) -> HistorySink:
+    opening = reader(sink, marks, log)
     opening.read(*(update(row, row) for row in rows))
     opening.scribe.caught_up()
-    return book
+    return sink
 
 
 def nothing() -> Marks:
@@ -65,110 +65,110 @@ def nothing() -> Marks:
 
 
 def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
-    book = read(Book(), nothing(), Log(complete=""), 1, 2, 3)
-    assert (book.rows, book.gaps) == ([1, 2, 3], [])
+    sink = read(HistorySink(), nothing(), Log(complete=""), 1, 2, 3)
+    assert (sink.rows, sink.gaps) == ([1, 2, 3], [])
 
 
 def test_what_is_recorded_already_is_not_recorded_again() -> None:
-    book = read(Book(), marks(3), Log(complete=""), 1, 2, 3, 4, 5)
-    assert (book.rows, book.gaps) == ([4, 5], [])
+    sink = read(HistorySink(), marks(3), Log(complete=""), 1, 2, 3, 4, 5)
+    assert (sink.rows, sink.gaps) == ([4, 5], [])
 
 
 def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
-    book = read(Book(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
-    assert book.rows == [2, 4, 5, 6]
-    assert book.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
+    sink = read(HistorySink(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
+    assert sink.rows == [2, 4, 5, 6]
+    assert sink.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_took_events_away_while_nobody_read_leaves_a_gap_from_when_to_when() -> None:
-    book = read(Book(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
-    assert book.rows == [8, 9, 10]
-    assert book.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
+    sink = read(HistorySink(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
+    assert sink.rows == [8, 9, 10]
+    assert sink.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
 
 def test_a_gap_ends_now_if_nothing_stands_behind_the_compacted_part() -> None:
-    assert read(Book(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(HistorySink(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_took_nothing_away_leaves_none() -> None:
-    assert read(Book(), marks(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
-    assert read(Book(), marks(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
-    assert read(Book(), marks(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
+    assert read(HistorySink(), marks(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
+    assert read(HistorySink(), marks(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
+    assert read(HistorySink(), marks(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
 
 
 def test_of_a_log_whose_compaction_is_not_known_a_gap_is_told_at_each_opening() -> None:
-    assert read(Book(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(HistorySink(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_another_log_of_the_same_name_is_told() -> None:
-    book = read(Book(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
-    assert book.rows == [1, 2]
-    assert book.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
+    sink = read(HistorySink(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
+    assert sink.rows == [1, 2]
+    assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
 
 def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
-    book, log = Book(), Log("nothing yet", complete="")
-    opening = reader(book, nothing(), log)
+    sink, log = HistorySink(), Log("nothing yet", complete="")
+    opening = reader(sink, nothing(), log)
     opening.scribe.caught_up()
     log.identity = "created"
     opening.read(update(1, 1))
-    assert [each.stream.log for each in book.noted] == ["created"]
-    assert book.gaps == []
+    assert [each.stream.log for each in sink.noted] == ["created"]
+    assert sink.gaps == []
 
 
 def test_times_never_go_back_and_are_never_in_the_future() -> None:
-    book = Book()
-    opening = reader(book, nothing(), Log())
+    sink = HistorySink()
+    opening = reader(sink, nothing(), Log())
     opening.read(update(1, 1, at=BEGIN + 9_000), update(2, 2, at=BEGIN), update(3, 3, at=NOW + 10**9), update(4, 4, at=BEGIN + 10_000))
-    assert [each.at for each in book.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
+    assert [each.at for each in sink.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
 
 
 def test_each_partition_has_its_own_time() -> None:
-    book = Book()
-    opening = reader(book, nothing(), Log(partitions=2))
+    sink = HistorySink()
+    opening = reader(sink, nothing(), Log(partitions=2))
     opening.read(update(5, 1, name="a", partition=0), update(1, 2, name="b", partition=1))
-    assert [each.at for each in book.noted] == [BEGIN + 5_000, BEGIN + 1_000]
+    assert [each.at for each in sink.noted] == [BEGIN + 5_000, BEGIN + 1_000]
 
 
 def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
-    book = Book(room=2)
-    opening = reader(book, nothing(), Log())
+    sink = HistorySink(room=2)
+    opening = reader(sink, nothing(), Log())
     opening.read(*(update(row, row) for row in range(1, 6)))
-    assert book.rows == [1, 2]
-    book.room = 10
+    assert sink.rows == [1, 2]
+    sink.room = 10
     opening.read(update(6, 6), update(7, 7))
-    assert book.rows == [1, 2, 6, 7]
-    assert book.gaps == [(BEGIN + 2_000, BEGIN + 6_000, GapReason.OVERRUN)]
+    assert sink.rows == [1, 2, 6, 7]
+    assert sink.gaps == [(BEGIN + 2_000, BEGIN + 6_000, GapReason.OVERRUN)]
 
 
 def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
-    book = Book(room=1)
-    opening = reader(book, nothing(), Log())
+    sink = HistorySink(room=1)
+    opening = reader(sink, nothing(), Log())
     opening.read(update(1, 1), update(2, 2))
     opening.scribe.closed()
-    assert book.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
+    assert sink.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
 
 
 def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -> None:
-    book = Book()
-    opening = reader(book, marks(1), Log(complete=position(3)))
+    sink = HistorySink()
+    opening = reader(sink, marks(1), Log(complete=position(3)))
     marker, damaged = Placed(0, position(2), None, BEGIN), Placed(0, position(3), None, BEGIN, problem="no Avro")
     opening.read(marker, damaged, update(4, 4))
     opening.scribe.caught_up()
-    assert book.rows == [3, 4]
-    assert book.gaps == []
+    assert sink.rows == [3, 4]
+    assert sink.gaps == []
 
 
 def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
-    book = Book()
-    opening = reader(book, nothing(), Log())
+    sink = HistorySink()
+    opening = reader(sink, nothing(), Log())
     opening.scribe.tick()
-    assert book.told == []
+    assert sink.told == []
     opening.scribe.caught_up()
     opening.scribe.tick()
     opening.scribe.closed()
     opening.scribe.tick()
-    assert book.told == [Followed(NAMESPACE, NOW)] * 3
+    assert sink.told == [Followed(NAMESPACE, NOW)] * 3
 
 
 @given(
@@ -191,18 +191,18 @@ def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
         events.append(event if readable else event._replace(event=None, problem="damage"))
 
     def told(counts: Iterable[int]) -> object:
-        book, known = Book(room), marks(recorded) if recorded else nothing()
-        opening, left = reader(book, known, Log(complete=complete, partitions=2)), list(events)
+        sink, known = HistorySink(room), marks(recorded) if recorded else nothing()
+        opening, left = reader(sink, known, Log(complete=complete, partitions=2)), list(events)
         for count in counts:
             opening.scribe.noted([opening.taken(placed) for placed in left[:count]])
             left = left[count:]
-        book.room = 1_000
+        sink.room = 1_000
         opening.scribe.caught_up()
         opening.read(*later)
         streams = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
-        noted = [(each.stream.partition, *each[1:]) for each in book.noted]
+        noted = [(each.stream.partition, *each[1:]) for each in sink.noted]
         gaps = [
-            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in book.told if isinstance(each, Gap)
+            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.told if isinstance(each, Gap)
         ]
         return noted, gaps, streams, known.overrun, known.refused
 
@@ -220,7 +220,7 @@ class Uncertain(Log):
         return super().follows(earlier, later)
 
 
-class Refusing(Book):
+class Refusing(HistorySink):
     """Fails when it is to take something."""
 
     def note(self, noted: Sequence[Noted]) -> int:
@@ -228,15 +228,15 @@ class Refusing(Book):
 
 
 def test_what_was_told_before_a_failure_is_recorded_and_the_next_opening_records_the_rest() -> None:
-    book, known, log = Book(), marks(5), Uncertain(complete=position(12))
+    sink, known, log = HistorySink(), marks(5), Uncertain(complete=position(12))
     woken: list[None] = []
-    opening = Reader(Scribe(book, NAMESPACE, known, lambda: NOW, lambda: [lambda: woken.append(None)]), log)
+    opening = Reader(Scribe(sink, NAMESPACE, known, lambda: NOW, lambda: [lambda: woken.append(None)]), log)
     with pytest.raises(RuntimeError, match="planted"):
         opening.scribe.noted([opening.taken(update(row, row)) for row in range(6, 15)])
-    assert (book.rows, len(woken)) == ([6, 7, 8], 1)
+    assert (sink.rows, len(woken)) == ([6, 7, 8], 1)
     log.failing = ""
-    read(book, known, log, *range(1, 15))
-    assert (book.rows, book.gaps) == (list(range(6, 15)), [])
+    read(sink, known, log, *range(1, 15))
+    assert (sink.rows, sink.gaps) == (list(range(6, 15)), [])
 
 
 @pytest.mark.parametrize("recorded", [0, 5])
@@ -248,18 +248,18 @@ def test_what_could_not_be_handed_over_is_recorded_by_the_next_opening(recorded:
     with pytest.raises(RuntimeError, match="planted"):
         opening.scribe.noted([opening.taken(placed) for placed in events])
     assert {where: (stream.position, stream.at) for where, stream in known.streams.items()} == before
-    book = Book()
-    again = reader(book, known, log)
+    sink = HistorySink()
+    again = reader(sink, known, log)
     again.scribe.noted([again.taken(placed) for placed in events])
     again.scribe.caught_up()
-    assert [row for row, each in zip(book.rows, book.noted, strict=True) if each.stream.partition == 0] == list(range(recorded + 1, 9))
-    assert [row for row, each in zip(book.rows, book.noted, strict=True) if each.stream.partition == 1] == list(range(1, 9))
-    assert book.gaps == []
+    assert [row for row, each in zip(sink.rows, sink.noted, strict=True) if each.stream.partition == 0] == list(range(recorded + 1, 9))
+    assert [row for row, each in zip(sink.rows, sink.noted, strict=True) if each.stream.partition == 1] == list(range(1, 9))
+    assert sink.gaps == []
 
 
 def test_whoever_follows_the_history_is_woken_once_for_all_that_is_told_at_a_time() -> None:
     woken: list[None] = []
-    scribe = Scribe(Book(), NAMESPACE, nothing(), lambda: NOW, lambda: [lambda: woken.append(None)])
+    scribe = Scribe(HistorySink(), NAMESPACE, nothing(), lambda: NOW, lambda: [lambda: woken.append(None)])
     opening = Reader(scribe, Log(complete=""))
     scribe.noted([opening.taken(update(row, row)) for row in range(1, 9)])
     assert len(woken) == 1

@@ -20,8 +20,8 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.history import History, file, following, open_history
 from topicpolicies_server.history.entries import GapReason, Noted, Row, Rows
-from topicpolicies_server.history.following import Behind
-from topicpolicies_server.history.questions import Entry, Question
+from topicpolicies_server.history.following import LogPlace
+from topicpolicies_server.history.queries import Entry, Query
 from topicpolicies_server.history.writer import Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, update
@@ -85,7 +85,7 @@ async def uncertain(history: History, reader: Reader, at: int) -> dict[str, str]
 async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(history: History, path: Path) -> None:
     first = await reader_of(history)
     first.read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     with locked(history, path):
         first.read(update(2, 2))
         await until_failing(history)
@@ -96,7 +96,7 @@ async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(histo
         second.read(update(1, 1), update(2, 2), update(3, 3))
         second.scribe.caught_up()
         assert (await uncertain(history, second, BEGIN + 10_000))["gap_reason"] == "OVERRUN"
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert (rows(page.entries), page.gaps) == ([3, 2, 1], [])
     past = await history.past(NAMESPACE, KEY, second.view.head(KEY), at=BEGIN + 2_500)
     assert past.version == position(2)
@@ -105,7 +105,7 @@ async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(histo
 async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     connection = history._writer._connection
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -114,23 +114,23 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
     reader.read(update(303, 303))
     await until_failing(history)
     async with asyncio.timeout(10):  # whoever waited for the disk would wait twice as long
-        page = await history.page(Question(NAMESPACE))
+        page = await history.page(Query(NAMESPACE))
         assert set(rows(page.entries)) >= {1, 2}
         (gap,) = page.gaps
         assert gap.reason is GapReason.OVERRUN
         assert gap.since is not None
         assert BEGIN + 2_000 < gap.since <= BEGIN + 303_000 < gap.until
-        assert (await history.page(Question(NAMESPACE, end=BEGIN + 2_000))).gaps == []
+        assert (await history.page(Query(NAMESPACE, end=BEGIN + 2_000))).gaps == []
         assert (await uncertain(history, reader, BEGIN + 302_000))["gap_reason"] == "OVERRUN"
         assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(303))).version == position(303)
         with pytest.raises(PolicyError, match="can't be written"):  # it may be one of those that are not in the file
             await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(302))
         with pytest.raises(PolicyError, match="can't be written"):
-            await history.stretch(NAMESPACE, Behind("", ()), 10)
-        other = await history.page(Question("public/other"))
+            await history.stretch(NAMESPACE, LogPlace("", ()), 10)
+        other = await history.page(Query("public/other"))
         assert other.gaps == []
     connection.execute("PRAGMA max_page_count = 1000000")
-    page = await history.page(Question(NAMESPACE, most=1_000))
+    page = await history.page(Query(NAMESPACE, most=1_000))
     assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
 
 
@@ -141,19 +141,19 @@ async def test_however_long_nothing_can_be_written_only_events_take_memory(histo
     with locked(history, path):
         reader.read(update(2, 2))
         await until_failing(history)
-        await history.page(Question(NAMESPACE))
+        await history.page(Query(NAMESPACE))
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
             for _ in range(20_000):
                 reader.scribe.tick()
             for _ in range(100):
-                await history.page(Question(NAMESPACE))
+                await history.page(Query(NAMESPACE))
             gc.collect()
             assert tracemalloc.get_traced_memory()[0] - before < 500_000
         finally:
             tracemalloc.stop()
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert (rows(page.entries), page.gaps) == ([2, 1], [])
 
 
@@ -162,7 +162,7 @@ async def test_while_nothing_can_be_written_a_question_costs_little_however_much
 ) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     made = 0
     making = Rows.of
 
@@ -176,14 +176,14 @@ async def test_while_nothing_can_be_written_a_question_costs_little_however_much
     connection.set_authorizer(refuse_commits)
     reader.read(*(update(row, row) for row in range(2, 3_000)))
     await until_failing(history)
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     made = 0
     for _ in range(20):
-        (gap,) = (await history.page(Question(NAMESPACE))).gaps
+        (gap,) = (await history.page(Query(NAMESPACE))).gaps
         assert gap.reason is GapReason.OVERRUN
     assert made < 20 * 200
     connection.set_authorizer(None)
-    page = await history.page(Question(NAMESPACE, most=5_000))
+    page = await history.page(Query(NAMESPACE, most=5_000))
     assert (rows(page.entries), page.gaps) == (list(range(2_999, 0, -1)), [])
 
 
@@ -192,7 +192,7 @@ async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path:
     reader = await reader_of(history)
     reader.read(update(1, 1))
     reader.scribe.caught_up()
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     with locked(history, path):
         reader.read(update(2, 2))
         await until_failing(history)
@@ -200,8 +200,8 @@ async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path:
         reader.scribe.tick()
         reader.read(update(3, 3, at=now[0]))
         now[0] -= DAY
-        await history.page(Question(NAMESPACE))
-    await history.page(Question(NAMESPACE))
+        await history.page(Query(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     await history.close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT followed_until <= ? FROM namespaces", (now[0],)).fetchall() == [(1,)]
@@ -218,11 +218,11 @@ async def test_a_file_that_can_not_be_read_is_told_once_however_many_ask(
     (await reader_of(history)).read(update(1, 1))
     for _ in range(2):
         with monkeypatch.context() as patched:
-            patched.setattr("topicpolicies_server.history.questions.page", unreadable)
+            patched.setattr("topicpolicies_server.history.queries.page", unreadable)
             for _ in range(20):
                 with pytest.raises(PolicyError, match="can't be read"):
-                    await history.page(Question(NAMESPACE))
-        assert rows((await history.page(Question(NAMESPACE))).entries) == [1]
+                    await history.page(Query(NAMESPACE))
+        assert rows((await history.page(Query(NAMESPACE))).entries) == [1]
     told = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
     assert told == ["can't be read: disk I/O error", "can be read again"] * 2
 
@@ -234,15 +234,15 @@ async def test_a_question_that_never_ends_keeps_no_history_open(
     monkeypatch.setattr("topicpolicies_server.history.history.CLOSE_SECONDS", 0.2)
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     begun, gate = threading.Semaphore(0), threading.Event()
 
     def hang(*_: object) -> None:
         begun.release()
         gate.wait(60)
 
-    monkeypatch.setattr("topicpolicies_server.history.questions.page", hang)
-    asking = [asyncio.create_task(history.page(Question(NAMESPACE))) for _ in range(hanging)]
+    monkeypatch.setattr("topicpolicies_server.history.queries.page", hang)
+    asking = [asyncio.create_task(history.page(Query(NAMESPACE))) for _ in range(hanging)]
     for _ in asking:
         assert await asyncio.to_thread(begun.acquire, timeout=20)
     async with asyncio.timeout(20):
@@ -257,16 +257,16 @@ async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
     reader.read(update(2, 2))
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [1]
     assert [(gap.since, gap.reason) for gap in page.gaps] == [(BEGIN + 1_000, GapReason.OVERRUN)]
     assert (await uncertain(history, reader, BEGIN + 2_500))["gap_reason"] == "OVERRUN"
     monkeypatch.undo()
     reader.read(update(3, 3))
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [3, 1]
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 1_000, BEGIN + 3_000)]
 
@@ -274,14 +274,14 @@ async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
 async def test_where_events_were_left_out_is_known_to_whoever_opens_the_log_next(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await reader_of(history)
     first.read(update(1, 1))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
     first.read(update(2, 2))
     monkeypatch.undo()
     second = await reader_of(history)  # before the first has said that it is closed
     second.read(update(1, 1), update(2, 2), update(3, 3))
     first.scribe.closed()
-    told = await history.stretch(NAMESPACE, Behind("log", (position(1),)), 10)
+    told = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
     assert [type(piece).__name__ for piece in told.pieces] == ["Gap", "Recorded"]
     assert not told.whole
 
@@ -294,17 +294,17 @@ async def test_a_clock_that_was_a_day_ahead_leaves_no_times_of_the_future_and_no
     now[0] += DAY
     reader.read(update(2, 2, at=now[0]), update(3, 3, at=now[0]))
     reader.scribe.tick()
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     now[0] = BEGIN + 9_000
     head = reader.view.head(KEY)
     assert (await history.past(NAMESPACE, KEY, head, at=now[0])).version == position(3)
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     assert [(int(entry.position), entry.at) for entry in page.entries] == [(3, BEGIN + 9_000), (2, BEGIN + 9_000), (1, BEGIN + 1_000)]
     await uncertain(history, reader, BEGIN + 7_000)
     assert (await history.past(NAMESPACE, KEY, head, at=BEGIN + 9_500)).version == position(3)
     reader.read(update(4, 4, at=BEGIN + 10_000))
     now[0] = BEGIN + 12_000
-    assert max(entry.at for entry in (await history.page(Question(NAMESPACE))).entries) <= now[0]
+    assert max(entry.at for entry in (await history.page(Query(NAMESPACE))).entries) <= now[0]
     assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 9_000)).version in (position(3), position(4))
 
 
@@ -315,7 +315,7 @@ async def test_a_clock_that_came_back_while_the_server_was_down_is_noticed_by_th
         reader = await reader_of(history)
         reader.read(*(update(each, each, at=at) for each in range(1, row + 1)))
         reader.scribe.caught_up()
-        page = await history.page(Question(NAMESPACE))
+        page = await history.page(Query(NAMESPACE))
         assert (rows(page.entries), page.gaps) == (list(range(row, 0, -1)), [])
         assert {entry.at for entry in page.entries} == {at}
         await history.close()
@@ -325,10 +325,10 @@ async def test_a_clock_that_goes_back_a_little_makes_nothing_uncertain(history: 
     reader = await reader_of(history)
     now[0] = BEGIN + 60_000
     reader.read(update(1, 1), update(2, 2, at=BEGIN + 60_000))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     now[0] -= 900
     assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 30_000)).version == position(1)
-    assert (await history.page(Question(NAMESPACE))).entries[0].at == BEGIN + 59_100
+    assert (await history.page(Query(NAMESPACE))).entries[0].at == BEGIN + 59_100
 
 
 async def test_an_unforeseen_error_on_the_writers_thread_is_told_and_nothing_is_lost(
@@ -345,7 +345,7 @@ async def test_an_unforeseen_error_on_the_writers_thread_is_told_and_nothing_is_
     monkeypatch.setattr(Writer, "_write_all", failing)
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
-    assert rows((await history.page(Question(NAMESPACE))).entries) == [2, 1]
+    assert rows((await history.page(Query(NAMESPACE))).entries) == [2, 1]
     assert "nobody foresaw this" in caplog.text
 
 
@@ -372,7 +372,7 @@ async def test_an_unforeseen_error_while_it_notes_that_it_is_up_to_date_is_told_
 async def test_namespaces_that_were_asked_for_and_have_no_log_are_forgotten(history: History) -> None:
     for number in range(100):
         await history.scribe(f"no/such-{number}")
-        await history.page(Question(f"nor/this-{number}"))
+        await history.page(Query(f"nor/this-{number}"))
     reader = await reader_of(history)
     reader.read(update(1, 1))
     history._keep_up()
@@ -396,7 +396,7 @@ async def test_a_damaged_row_is_told_and_nothing_is_answered_from_it(
     reader = await reader_of(history, Log(complete=position(1)))
     reader.read(update(3, 3), update(5, 5))
     reader.scribe.caught_up()
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"UPDATE {change}")
         connection.commit()
@@ -429,7 +429,7 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
     reader = await reader_of(history, Log(complete=position(1)))
     reader.read(*(update(row, row) for row in range(2, 400)))
     reader.scribe.caught_up()
-    before = await history.page(Question(NAMESPACE, most=1_000))
+    before = await history.page(Query(NAMESPACE, most=1_000))
     await history.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
@@ -437,10 +437,10 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
         assert (f"was converted from format {former} to 5" in caplog.text) is told
-        after = await history.page(Question(NAMESPACE, most=1_000))
+        after = await history.page(Query(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps
-        assert len((await history.stretch(NAMESPACE, Behind("", ()), 1_000)).pieces) == 399
+        assert len((await history.stretch(NAMESPACE, LogPlace("", ()), 1_000)).pieces) == 399
         await history.close()
 
 
@@ -451,7 +451,7 @@ async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Pa
     for row in range(1, 61):
         reader.read(update(row, row, name=f"t-{row % 6}"))
     reader.scribe.caught_up()
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     await history.close()
     content = path.read_bytes()  # noqa: ASYNC240 (a small file)
     chance = random.Random(4711)
@@ -487,11 +487,11 @@ async def test_who_goes_on_from_a_place_walks_an_index_whatever_other_namespaces
     reader.read(update(1, 1), update(2, 2))
     other = Reader(await history.scribe("public/other"), Log("elsewhere"))
     other.read(*(update(row, row) for row in range(1, 500)))
-    await history.page(Question(NAMESPACE))
+    await history.page(Query(NAMESPACE))
     statements: list[str] = []
     with closing(file.connect(path, read_only=True)) as connection:
         connection.set_trace_callback(statements.append)
-        assert len(following.stretch(connection, NAMESPACE, Behind("", ()), 10).pieces) == 2
+        assert len(following.stretch(connection, NAMESPACE, LogPlace("", ()), 10).pieces) == 2
         connection.set_trace_callback(None)
         plans = [row[3] for statement in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
     assert len(plans) >= 4
@@ -509,7 +509,7 @@ async def test_who_changed_something_is_told_as_it_was_written_or_not_at_all(pat
     stamp = placed.event.stamp._replace(actor="alice", principal="alice", claimed="ceo")
     reader.read(placed._replace(event=placed.event._replace(stamp=stamp)))
     reader.scribe.caught_up()
-    page = await history.page(Question(NAMESPACE))
+    page = await history.page(Query(NAMESPACE))
     newest = page.entries[0]
     assert (newest.actor, newest.standing, newest.principal, newest.claimed) == ("alice", 3, "alice", "ceo")
     await history.close()
@@ -520,5 +520,5 @@ async def test_who_changed_something_is_told_as_it_was_written_or_not_at_all(pat
         connection.commit()
     history = open_history(path, BOUNDS)
     with pytest.raises(PolicyError, match="its file is damaged"):
-        await history.page(Question(NAMESPACE))
+        await history.page(Query(NAMESPACE))
     await history.close()

@@ -14,10 +14,10 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
 SERVER = (
-    ("core", "garbage", "histograms", "outliving", "regular_file", "sqlite_file", "threads"),
+    ("core", "garbage", "histograms", "control_signals", "regular_file", "sqlite_file", "threads"),
     ("config", "file_lock", "tasks"),
     ("lines",),
-    ("logs", "rereading"),
+    ("logs", "reloading"),
     ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),

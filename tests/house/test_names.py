@@ -16,7 +16,6 @@ _APART = "of rooms that do not know each other"
 _BOTH = "the same thing of two logs, or of two files: each has its own, and nobody has both"
 
 ALLOWED = {
-    "About": _APART,
     "Certificates": "of clients: those that are read, and the files that this server shows",
     "Check": _APART,
     "Compaction": _BOTH,
@@ -43,7 +42,6 @@ ALLOWED = {
     "Question": _APART,
     "Reach": _BOTH,
     "Recorded": _APART,
-    "Remembered": "a request that a document carries; the other one remembers tokens",
     "Replaced": _APART,
     "Report": _APART,
     "Result": "of a change; the other is one of the doctor's",
@@ -51,7 +49,6 @@ ALLOWED = {
     "Rows": _APART,
     "Source": "where something is had from; each room has its own",
     "State": _OWN,
-    "Stored": _BOTH,
     "Stretch": "what follows a place of a history, and what stands between two entries of a log",
     "Tokens": "those that callers show, and the one that this server shows brokers",
     "Unreadable": "a cell, and a header of Avro",

@@ -12,13 +12,13 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 _BEGINNINGS = frozenset({"create_task", "ensure_future"})
 
 ALLOWED = {
-    "tasks.py: Kept.start": "the owner itself",
-    "tasks.py: Owned.begin": "the owner itself",
+    "tasks.py: RestartedTask.start": "the owner itself",
+    "tasks.py: TaskSet.begin": "the owner itself",
     "cli/doctor/reaching.py: speech_at": "awaited there, or cancelled and gathered, before it returns",
     "cli/doctor/scratch.py: cleaned": "awaited there until it is done, also if who waits is cancelled",
     "cli/serving/demo_run.py: run": "awaited there; a demonstration that fails ends its process",
     "cluster/cache.py: Cache._begin": "whoever asks awaits it; what went wrong where nobody does is told when it ends, and `close` gathers",
-    "cluster/listing.py: TopicQuestions._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
+    "cluster/listing.py: TopicLookups._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
     "logs/leadership.py: Candidate._stand": "a term: whoever stands waits for its end, and takes its exception, or an unasked cancellation",
     "logs/pulsar/admin/api.py: Admin._sent": "awaited by the one who asks; `close` gathers",
     "logs/pulsar/admin/api.py: Admin.close": "whoever closes awaits it; it goes on if he is cancelled",
@@ -30,7 +30,7 @@ ALLOWED = {
     "rpc/streaming.py: UpdateStream._wait": "it tells its change of each error, a cancelled wait too, and raises none but CancelledError",
     "rpc/streaming.py: UpdateStream.messages": "one keeps each error for the stream's end, one waits for an event; they end with the call",
 }
-"""Where a task is begun without ``Kept`` and ``Owned``, and why nothing of it is lost."""
+"""Where a task is begun without ``RestartedTask`` and ``TaskSet``, and why nothing of it is lost."""
 
 
 def beginnings(root: Path) -> Iterator[str]:

@@ -43,7 +43,7 @@ def test_a_header_is_what_the_whole_name_makes(keys: list[str]) -> None:
                 continue
             header = headers.of(key)
             assert header.key == PolicyKey(str(name), Scope.GLOBAL if is_global else Scope.LOCAL)
-            assert (header.before, header.after) == envelope.around(name, Action.UPDATE, local=not is_global)
+            assert (header.before, header.after) == envelope.document_frame(name, Action.UPDATE, local=not is_global)
 
 
 @pytest.mark.parametrize("scope", Scope)

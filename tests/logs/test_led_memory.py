@@ -11,7 +11,7 @@ import pytest
 
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
-from tests.memory_log import Fate, Faults, Line, MemoryLog, MemoryStorage, Outcome
+from tests.memory_log import Channel, Fate, Faults, MemoryLog, MemoryStorage, Outcome
 from tests.memory_log.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind
@@ -177,16 +177,16 @@ def test_a_leader_that_is_isolated_takes_itself_for_one_until_the_log_refuses_wh
         await one.lead()
         two.log.contend()
         await asyncio.sleep(0.1)
-        lines: list[Line[Any]] = [*one.log.appends, *one.log.answers, *one.log.reads]
-        for line in lines:
-            line.hold()
+        channels: list[Channel[Any]] = [*one.log.appends, *one.log.answers, *one.log.reads]
+        for channel in channels:
+            channel.hold()
         one.log.cut()
         await two.recorder.until(lambda: two.leads)
         assert one.leads
         one.append("in vain", "in vain too")
         await asyncio.sleep(1)
-        for line in lines:
-            line.release()
+        for channel in channels:
+            channel.release()
         await one.recorder.until(lambda: len(one.recorder.failures) == 2)
         assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_FENCED", True)}
         await asyncio.sleep(1)
@@ -309,14 +309,14 @@ def test_the_leader_need_not_ask_where_the_log_ends_and_those_that_follow_must()
         await leader.lead()
         asking += [process.log.shared for process in (leader, follower)]
         assert asking == [True, True, False, True]
-        for line in follower.log.reads:
-            line.hold()
+        for channel in follower.log.reads:
+            channel.hold()
         leader.append("one", "two")
         await leader.recorder.until_settled(2)
         end = await follower.log.end(0)
         assert end == leader.recorder.places[-1].position == await leader.log.end(0) == storage.namespace(NAMESPACE).ends[0]
-        for line in follower.log.reads:
-            line.release()
+        for channel in follower.log.reads:
+            channel.release()
         await follower.recorder.until(lambda: follower.recorder.entries[-1].position >= end)
         assert follower.recorder.ids()[-1] == "two"
 

@@ -22,7 +22,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, floors
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.compaction import KeyRow, doom
+from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
 from topicpolicies_server.sqlite_file import create_private
@@ -291,14 +291,14 @@ def test_what_is_left_of_a_key_is_its_newest_event_or_an_old_enough_deletion(
 ) -> None:
     rows = [KeyRow(place, age, f"key-{key}", tombstone) for place, (key, tombstone, age) in enumerate(story, start=1)]
     downwards = rows[::-1]
-    doomed: array[int] = array("q")
+    deletable: array[int] = array("q")
     seen: set[str] = set()
     for start in range(0, len(downwards), size):
-        doom(downwards[start : start + size], seen, doomed, deletions_before)
+        choose_deletable(downwards[start : start + size], seen, deletable, deletions_before)
     newest = {key: (place, published_at, tombstone) for place, published_at, key, tombstone in rows}
-    left = {row[0] for row in rows} - set(doomed)
+    left = {row[0] for row in rows} - set(deletable)
     assert left == {place for place, published_at, tombstone in newest.values() if not (tombstone and published_at < deletions_before)}
-    assert len(set(doomed)) == len(doomed)
+    assert len(set(deletable)) == len(deletable)
 
 
 async def test_it_runs_in_the_background_once_enough_is_superseded(tmp_path: Path) -> None:

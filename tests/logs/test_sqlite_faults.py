@@ -23,11 +23,11 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, home, mark, refusals
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, path_guard, refusals
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.home import Home
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.path_guard import PathGuard
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)
@@ -192,13 +192,13 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     disk.fail(sqlite3.SQLITE_IOERR_FSYNC)
     append_all(log, recorder, "doubtful")
     async with asyncio.timeout(20):
-        while disk.change_log._flight.doubt is None:  # noqa: ASYNC110 (nobody tells of it)
+        while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (nobody tells of it)
             await asyncio.sleep(0.01)
     other_log, _ = await disk.open("acme/other")
     with pytest.raises(LogError, match="can't be written now") as told:
         other_log.append(an_update(a_key("acme/other")))
     assert told.value.reason == "APPEND_FAILED"
-    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, Home(disk.path))  # type: ignore[union-attr]
+    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, PathGuard(disk.path))  # type: ignore[union-attr]
     loading.begin()
     assert [placed.position for placed in loading.next_page()] == [position_of(1)]
     loading.close()
@@ -298,7 +298,7 @@ async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_caller
 async def test_a_file_that_is_not_where_it_was_takes_and_tells_nothing_until_it_is_back(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
-    monkeypatch.setattr(home, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(path_guard, "CHECK_SECONDS", 0.0)
     log, recorder = await disk.open()
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
@@ -402,7 +402,7 @@ async def test_a_file_that_cannot_be_read_at_the_opening_is_refused_and_can_be_o
 
     second = Recorder()
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_file, "hold_still", unreadable)
+        patched.setattr(sqlite_file, "begin_snapshot", unreadable)
         with pytest.raises(LogError, match="can't be read") as refused:
             await disk.change_log.open(NAMESPACE, second)
     assert refused.value.reason == "LOG_FILE_UNUSABLE"
@@ -487,7 +487,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
-    disk.change_log._flight.bytes = 2_000
+    disk.change_log._in_flight.bytes = 2_000
     disk.faults.gate.clear()
     taken = 0
     with pytest.raises(LogError) as refused:
@@ -499,7 +499,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
         other_log.append(an_update(a_key("acme/other")))
     disk.faults.gate.set()
     await recorder.until_settled(taken + 1)
-    assert disk.change_log._flight.bytes_now == 0
+    assert disk.change_log._in_flight.bytes_now == 0
     other.append(other_log, an_update(a_key("acme/other")))
     await other.until_settled(1)
 
@@ -610,7 +610,7 @@ async def test_what_was_refused_after_a_failed_sync_is_in_no_later_life_either(t
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
     with closing(sqlite_file.connect(path)) as reader:  # somebody loads a namespace, or compacts one
-        sqlite_file.hold_still(reader)
+        sqlite_file.begin_snapshot(reader)
         if not reads_on:
             reader.execute("COMMIT")
         Unsynced.armed = True

@@ -5,7 +5,7 @@
 - ``ledgers``: the same as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
 """
 
-from topicpolicies_server.logs.memory.line import Line
+from topicpolicies_server.logs.memory.channel import Channel
 from topicpolicies_server.logs.memory.log import IN_FLIGHT
 
 from .faults import Fate, Faults, Outcome
@@ -14,9 +14,9 @@ from .storage import MemoryStorage, StoredNamespace
 
 __all__ = [
     "IN_FLIGHT",
+    "Channel",
     "Fate",
     "Faults",
-    "Line",
     "MemoryLog",
     "MemoryNamespaceLog",
     "MemoryStorage",

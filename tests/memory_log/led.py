@@ -65,7 +65,7 @@ class Handle(Producer):
 
 
 class LedNamespaceLog(MemoryNamespaceLog):
-    """One namespace's log with one writer at a time, as one process has it open; what its ``Candidate`` stands for (``Office``)."""
+    """One namespace's log with one writer at a time, as one process has it open; what its ``Candidate`` stands for (``LeadableLog``)."""
 
     def __init__(self, owner: LedMemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
         super().__init__(owner, stored, sink)
@@ -104,10 +104,10 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
         ``answers``: those that are on their way are lost with them.
         """
-        for line in self.answers if answers else ():
-            for message in line.drop():
+        for channel in self.answers if answers else ():
+            for message in channel.drop():
                 if not isinstance(message, Sent):
-                    line.push(message)
+                    channel.push(message)
         for handle in list(self._handles):
             self._disconnect(handle)
 
@@ -127,7 +127,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
                 self._leave(handle)
         self.candidate.stop()
 
-    # What a candidate asks and tells (``Office``)
+    # What a candidate asks and tells (``LeadableLog``)
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> Handle:
         """Opens a producer that is the only one of its partition."""
@@ -255,8 +255,8 @@ class LedNamespaceLog(MemoryNamespaceLog):
         super()._hand_on(placed)
         for each in placed:
             if each.partition == 0:
-                self.candidate.heard(each.producer)
-        self.candidate.came_to(placed[-1].partition, placed[-1].position)
+                self.candidate.note_producer(each.producer)
+        self.candidate.read_up_to(placed[-1].partition, placed[-1].position)
 
     def _tell_caught_up(self) -> None:
         super()._tell_caught_up()

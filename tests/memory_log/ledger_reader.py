@@ -17,7 +17,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, place_of, position_of
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity, State
-from topicpolicies_server.logs.pulsar.reading.questions import Questions
+from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
 
 from .faults import Faults
 from .ledgers import Ledgers
@@ -130,7 +130,7 @@ class LedgerReader:
         self._partition = partition
         self._asking = asking
         self._counts = asking.counts
-        self._questions = Questions(asking.compaction, asking.skipped, asking.recall)
+        self._requests = ContinuityRequests(asking.compaction, asking.skipped, asking.recall)
         self._take = take
         self._on_the_way = on_the_way
         self._beginning = opening.horizon or NOWHERE
@@ -141,13 +141,13 @@ class LedgerReader:
         self._come = asyncio.Event()
         self._upto: Position = ""
         """Up to where what there is has come."""
-        self._given: Position = stood
+        self._newest_received: Position = stood
         """Up to where it was taken."""
         self._begun = False
         """Whether all has come that was there at the opening."""
         self._caught_up = False
         self._last = place_of(stood)
-        self._expected = NOWHERE
+        self._reported_end = NOWHERE
         """The furthest end that was told of."""
 
     def come(self, items: Sequence[Placed | None]) -> None:
@@ -162,8 +162,8 @@ class LedgerReader:
     def end(self) -> Position:
         """The end of the partition: at an entry that was or will be read."""
         last = self._asking.ledgers.last or NOWHERE
-        if last > self.continuity.whole or not self._caught_up:
-            self._expected = max(self._expected, last)
+        if last > self.continuity.complete_upto or not self._caught_up:
+            self._reported_end = max(self._reported_end, last)
             self._come.set()
             return border_of(last)
         last = min(last, self._last)
@@ -177,9 +177,9 @@ class LedgerReader:
         """
         while True:
             self._come.clear()
-            taken = [placed for placed in self._take(self._given) if placed.position <= self._upto]
+            taken = [placed for placed in self._take(self._newest_received) if placed.position <= self._upto]
             if taken:
-                self._given = taken[-1].position
+                self._newest_received = taken[-1].position
                 await self._hand_over(self._in_order([each for each in taken if self._asking.handed_over(each, self._beginning)]), deliver)
                 continue
             target = max(self._goal or NOWHERE, self.continuity.moved_to)
@@ -191,14 +191,14 @@ class LedgerReader:
                     self._caught_up = True
                     caught_up()
                 continue
-            behind = self._caught_up and self._expected > self.continuity.whole
+            behind = self._caught_up and self._reported_end > self.continuity.complete_upto
             try:
                 async with asyncio.timeout(_OVERDUE_SECONDS if behind else None):
                     await self._come.wait()
             except TimeoutError:
                 if not self._on_the_way():
                     self._counts["reading: ends behind which something was missing"] += 1
-                    self.continuity.ended(self._expected)
+                    self.continuity.ended(self._reported_end)
                     await self._make_sure(deliver)
 
     async def keep_up(self) -> None:
@@ -207,8 +207,8 @@ class LedgerReader:
         Raises:
             LogError: there is no answer.
         """
-        if self._caught_up and (horizon := await self._questions.keep_up(self.continuity)) > self.continuity.whole:
-            self._expected = max(self._expected, horizon)
+        if self._caught_up and (horizon := await self._requests.keep_up(self.continuity)) > self.continuity.complete_upto:
+            self._reported_end = max(self._reported_end, horizon)
             self._come.set()
 
     async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
@@ -245,7 +245,7 @@ class LedgerReader:
         continuity = self.continuity
         while continuity.state is not State.WHOLE:
             self._counts[f"reading: {continuity.state.name}"] += 1
-            missing = await self._questions.ask(continuity)
+            missing = await self._requests.advance(continuity)
             if missing:
                 await self._hand_over(missing, deliver, sure=True)
                 continuity.recalled(some=True)

@@ -10,7 +10,7 @@ from typing import Any
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start, anchor_of
-from topicpolicies_server.logs.memory.line import Line
+from topicpolicies_server.logs.memory.channel import Channel
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, place_of
 
@@ -31,16 +31,16 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
         """``openings``: by partition, what was told of its compaction just before."""
         self._readers: list[LedgerReader] = []
         super().__init__(owner, stored, sink)
-        for line in self.reads:
-            line.drop()
+        for channel in self.reads:
+            channel.drop()
         self.resumed = start is not None and goes_on_from(start, stored, openings)
         stood = start.positions if start is not None and self.resumed else [""] * stored.partitions
         self._readers = [self._reader(owner, stored, partition, opening, stood[partition]) for partition, opening in enumerate(openings)]
-        self.reads = [Line(self._loop, reader.come) for reader in self._readers]
-        for line, entries in zip(self.reads, stored.entries, strict=True):
+        self.reads = [Channel(self._loop, reader.come) for reader in self._readers]
+        for channel, entries in zip(self.reads, stored.entries, strict=True):
             for placed in entries:
                 self.show(placed)
-            line.push(None)
+            channel.push(None)
         self._tasks = [self._loop.create_task(self._run(reader)) for reader in self._readers]
         self._tasks.append(self._loop.create_task(self._keep_up()))
         for task in self._tasks:

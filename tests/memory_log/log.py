@@ -93,7 +93,7 @@ class MemoryLog(log.MemoryLog):
         return opened
 
     def opened(self, namespace: str) -> MemoryNamespaceLog:
-        """The opened log of a namespace, for tests that hold its lines."""
+        """The opened log of a namespace, for tests that hold its channels."""
         opened = super().opened(namespace)
         assert isinstance(opened, MemoryNamespaceLog)
         return opened

@@ -21,7 +21,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.metrics import CallCounts, ServerCollector, ServerSources
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 
 from .scraping import Scrape, showing
 from .test_calls import update
@@ -53,7 +53,7 @@ def beside_pulsar() -> Scrape:
         log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
         registry = CollectorRegistry()
         sources = ServerSources(
-            rereading=Rereading(),
+            reloader=Reloader(),
             limits=bench.limits,
             caches=[lambda: {"tokens": (1, 2)}],
             issuers=lambda: KeysKnown(1.0, 0),

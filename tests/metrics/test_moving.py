@@ -23,7 +23,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
 from topicpolicies_server.history.waiting import Waiting
-from topicpolicies_server.logs.pulsar import contacts
+from topicpolicies_server.logs.pulsar import broker_connections
 from topicpolicies_server.metrics import ServerCollector
 from topicpolicies_server.metrics.storage import of_checkpoints, of_history
 
@@ -188,11 +188,11 @@ async def test_what_no_checkpoint_has_is_behind_since_it_came_and_not_since_the_
 
 def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000.0]
-    monkeypatch.setattr(contacts, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    known = contacts.Contacts()
+    monkeypatch.setattr(broker_connections, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    known = broker_connections.BrokerConnections()
 
     async def scenario(bench: Bench) -> None:
-        monkeypatch.setattr(bench.log, "connections", known.connections, raising=False)
+        monkeypatch.setattr(bench.log, "connections", known.counts, raising=False)
         collector = ServerCollector(bench.registry)
 
         def logs() -> list[float]:
@@ -201,11 +201,11 @@ def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypa
 
         assert logs() == [0, 0]
         for name in ("acme/a", "acme/b"):
-            known.seen(name, connected=True)
+            known.report(name, connected=True)
         assert logs() == [2, 2]
-        known.seen("acme/b", connected=False)
+        known.report("acme/b", connected=False)
         assert logs() == [2, 1]
-        known.seen("acme/b", connected=True)
+        known.report("acme/b", connected=True)
         assert logs() == [2, 2]
         clock[0] += 60
         assert logs() == [0, 0], "logs that say nothing any more are not open"

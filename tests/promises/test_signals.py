@@ -80,8 +80,8 @@ async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path
 
 
 _LOOKS_AT_NOTHING = """
-from topicpolicies_server import entry, rereading
-rereading.Rereading.__init__.__defaults__ = (3_600.0,)
+from topicpolicies_server import entry, reloading
+reloading.Reloader.__init__.__defaults__ = (3_600.0,)
 entry.main()
 """
 
@@ -132,13 +132,13 @@ async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:
     program = (
         "import asyncio, os, signal\n"
         "from topicpolicies_server import process\n"
-        "from topicpolicies_server.rereading import Rereading\n"
+        "from topicpolicies_server.reloading import Reloader\n"
         "from topicpolicies_server.namespaces.gate import Gate\n"
         "from types import SimpleNamespace as Some\n"
         "class Service:\n"
         "    async def start(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
-        "        self.rereading = Rereading()\n"
+        "        self.reloader = Reloader()\n"
         "        self.registry = Some(activity=None, gate=Gate(asyncio.get_running_loop(), 1))\n"
         "    async def stop(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
@@ -159,11 +159,11 @@ from types import SimpleNamespace as Some
 from topicpolicies_server import process
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.gate import Gate
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 
 class Service:
     async def start(self):
-        self.rereading = Rereading()
+        self.reloader = Reloader()
         self.registry = Some(activity=Activity(), gate=Gate(asyncio.get_running_loop(), 1))
 
     async def stop(self):

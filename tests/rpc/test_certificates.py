@@ -138,7 +138,7 @@ async def test_certificates_and_keys_change_under_load_without_a_failed_call(
             for count, identity in enumerate(identities[1:], 1):
                 files.put(identity)
                 if count % 2:
-                    server.rereading.ask()
+                    server.reloader.reload_now()
                 serial = serial_of(identity.certificate)
 
                 async def is_shown(serial: str = serial) -> bool:

@@ -69,7 +69,7 @@ async def server(tmp_path: Path, transport: str, authority: Authority, limits: L
     )
     async with Server(config) as running:
         replace(key, SECRET)
-        running.rereading.ask()
+        running.reloader.reload_now()
         yield running
 
 

@@ -14,7 +14,7 @@ from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.cluster import opening
 from topicpolicies_server.cluster.admission import Freshness
-from topicpolicies_server.cluster.disabling import PROPERTY
+from topicpolicies_server.cluster.disabled_property import PROPERTY
 from topicpolicies_server.config import Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 

@@ -22,7 +22,7 @@ from topicpolicies.v1 import errors_pb2
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
-from topicpolicies_server.cluster.board import Board
+from topicpolicies_server.cluster.disabled_topics import DisabledTopics
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
@@ -229,16 +229,16 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, waiting = asyncio.Event(), asyncio.Event()
-    look = Board.look
+    look = DisabledTopics.look_up_all
 
-    async def slowly(board: Board, topics: Iterable[str]) -> None:
+    async def slowly(disabled_topics: DisabledTopics, topics: Iterable[str]) -> None:
         waiting.set()
         await gate.wait()
-        await look(board, topics)
+        await look(disabled_topics, topics)
 
     told = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
     await told.until_synced()
-    monkeypatch.setattr(Board, "look", slowly)
+    monkeypatch.setattr(DisabledTopics, "look_up_all", slowly)
     await serving.update(ONE, 1)
     await asyncio.wait_for(waiting.wait(), PATIENCE)
     for value in range(2, 7):
@@ -252,13 +252,13 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
 async def test_a_look_at_a_new_topic_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(_board: Board, _topics: Iterable[str]) -> None:
+    async def fail(_disabled_topics: DisabledTopics, _topics: Iterable[str]) -> None:
         raise LookupError
 
     told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
     await told.until_synced()
     with monkeypatch.context() as planted:
-        planted.setattr(Board, "look", fail)
+        planted.setattr(DisabledTopics, "look_up_all", fail)
         await serving.update(ONE, 1)
         (failed,) = (await told.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
         assert failed.status.reason == errors_pb2.ERROR_REASON_INTERNAL

@@ -213,7 +213,7 @@ async def test_with_another_key_in_its_file_other_tokens_are_taken_without_a_res
     stub, ask = async_stub(channel), EVERY["GetPolicy"]
     await ask(stub, bearer())
     replace(key, bytes(32))
-    server.rereading.ask()
+    server.reloader.reload_now()
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -231,10 +231,10 @@ async def test_with_another_key_in_its_file_other_tokens_are_taken_without_a_res
 async def test_a_broken_key_file_keeps_the_key_that_was_read(server: Server, channel: grpc.aio.Channel, key: Path) -> None:
     stub, ask = async_stub(channel), EVERY["GetPolicy"]
     replace(key, b"short")
-    server.rereading.ask()
+    server.reloader.reload_now()
     async with asyncio.timeout(PATIENCE):
-        while not server.rereading.problems:
+        while not server.reloader.problems:
             await ask(stub, bearer())
             await asyncio.sleep(0.01)
-    assert "5 bytes" in server.rereading.problems["token secret key"]
+    assert "5 bytes" in server.reloader.problems["token secret key"]
     await ask(stub, bearer())

@@ -272,19 +272,19 @@ class Disabled:
     def leave(self, *_: object) -> None:
         """Nothing."""
 
-    async def look(self, topics: Iterable[str]) -> None:
+    async def look_up_all(self, topics: Iterable[str]) -> None:
         self.asked |= set(topics)
 
     def knows(self, _: str) -> bool:
         return True
 
-    def disabled(self, topic: str) -> bool:
+    def includes(self, topic: str) -> bool:
         return topic != KEY.topic
 
-    def everything(self, _: object) -> bool:
+    def all_disabled(self, _: object) -> bool:
         return False
 
-    def mark(self, _: object) -> str:
+    def digest(self, _: object) -> str:
         return "others"
 
     def concerns(self, *_: object) -> bool:

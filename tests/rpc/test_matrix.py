@@ -174,7 +174,7 @@ async def serving(directory: Path, transport: str) -> AsyncIterator[Connections]
     async with Server(config) as server:
         connections = Connections(server.address, transport, authority)
         replace(key, SECRET)
-        server.rereading.ask()
+        server.reloader.reload_now()
         everything, superuser = CALLS["GetServerInfo"][0], Principal(of("admin")).metadata
         async with asyncio.timeout(PATIENCE):
             while await refusal_of(everything, connections.of("reader"), "", lambda _: superuser) is not None:

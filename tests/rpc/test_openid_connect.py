@@ -108,7 +108,7 @@ async def test_other_keys_in_the_file_are_in_force_without_a_restart(
 ) -> None:
     assert await ask(channel, issuer, "second") is Reason.CREDENTIALS_INVALID
     replace(file, json.dumps({"keys": [jwk(rsa_key("second"), "second")]}).encode())
-    server.rereading.ask()
+    server.reloader.reload_now()
     async with asyncio.timeout(PATIENCE):
         while await ask(channel, issuer, "second") is not None:
             pass

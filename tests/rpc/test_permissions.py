@@ -360,7 +360,7 @@ async def test_a_role_that_may_change_no_more_is_refused_on_a_stream_that_is_ope
         assert (await sent()).HasField("updated") and (await sent()).HasField("updated")
         await stub.UpdatePolicy(change(), metadata=of("changer"))
         roles.write_text(roles.read_text().replace("changer", "somebody-else"))
-        server.rereading.ask()
+        server.reloader.reload_now()
         async with asyncio.timeout(PATIENCE):
             while (told := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
                 await asyncio.sleep(0.05)

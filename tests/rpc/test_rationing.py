@@ -143,7 +143,7 @@ async def test_single_changes_beyond_the_rate_are_made_one_after_the_other_as_th
     assert len(made) == 36
     for late in (4, 8, 16):
         assert made[19 + late] - began >= late / 20 - 0.01, "20 at once, and then one each twentieth of a second"
-    assert ration_of(server).standing == 0
+    assert ration_of(server).queued_changes == 0
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
@@ -164,12 +164,12 @@ async def test_a_change_that_is_given_up_while_it_stands_in_line_gives_its_turn_
     waiting = asyncio.ensure_future(stub.UpdatePolicy(update(3), metadata=ALICE))
     ration = ration_of(server)
     async with asyncio.timeout(_SECONDS):
-        while not ration.standing:  # noqa: ASYNC110 (nobody tells of it)
+        while not ration.queued_changes:  # noqa: ASYNC110 (nobody tells of it)
             await asyncio.sleep(0.001)
         waiting.cancel()
         while ration.calls:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.001)
-    assert ration.standing == 0 and ration.bucket is not None
+    assert ration.queued_changes == 0 and ration.bucket is not None
     assert ration.bucket.take(asyncio.get_running_loop().time()) <= 0.96, "nobody is in front of whoever comes next"
 
 
@@ -306,11 +306,11 @@ async def test_streams_that_are_given_up_while_they_wait_for_room_leave_nothing_
     for stream in streams:
         await stream.write(batch(0, 3))
     async with asyncio.timeout(_SECONDS):
-        while ration.in_line < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
+        while ration.waiting_messages < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
             await asyncio.sleep(0.01)
         for stream in streams:
             stream.cancel()
-        while ration.calls or ration.in_line:  # noqa: ASYNC110 (as above)
+        while ration.calls or ration.waiting_messages:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.01)
     assert (ration.bytes, rationing.rations.of((Way.TOKEN, "alice", ""), 0)) == (1_990, ration)
 
@@ -334,7 +334,7 @@ async def test_letting_a_message_in_costs_the_same_whatever_stands_in_line(monke
 
     monkeypatch.setattr(asyncio, "Event", Event)
     await asyncio.gather(*(one() for _ in range(500)))
-    assert (ration.bytes, ration.in_line) == (0, 0)
+    assert (ration.bytes, ration.waiting_messages) == (0, 0)
     assert woken == 499, "each but the first once, not all of them whenever there is room for one"
 
 
@@ -354,7 +354,7 @@ async def test_whoever_repeats_at_once_is_refused_a_few_times_in_a_second(server
     assert all(each.exception() is None for each in crowd)
     (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
     ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
-    assert (ration.held, ration.watches) == (0, 1)
+    assert (ration.refused_pending, ration.watches) == (0, 1)
 
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])

@@ -19,7 +19,7 @@ from topicpolicies_server.access.roles_file import RolesFile, parse
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies import documents, secrets
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import Permitted, Permitting
 
@@ -89,7 +89,7 @@ class Doors:
     def __init__(self, keys: tuple[int, ...], roles: str) -> None:
         self.now = NOW
         self.tokens = Tokens(tuple(secret_key(KEYS[each]) for each in keys), TokenRules())
-        self.file = RolesFile(Path("roles.toml"), Rereading())
+        self.file = RolesFile(Path("roles.toml"), Reloader())
         self.file._take(parse(roles))
         identification = Identification(tokens=self.tokens, proxy_roles=PROXIES)
         self.door = Identifying(identification, lambda: self.now, lambda: self.now - NOW)

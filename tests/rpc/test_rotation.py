@@ -157,12 +157,12 @@ async def test_certificates_and_the_keys_of_tokens_are_replaced_under_load_witho
                 identity = authority.issue(f"server-{number}")
                 files.put(identity)
                 keys.write_bytes(made.file([number - 1, number]))
-                server.rereading.ask()
+                server.reloader.reload_now()
                 await until(lambda text=new: taken(text))  # type: ignore[misc]
                 load.shown = new
                 await load.turn()
                 keys.write_bytes(made.file([number]))
-                server.rereading.ask()
+                server.reloader.reload_now()
 
                 async def is_gone(text: str = old) -> bool:
                     return not await taken(text)

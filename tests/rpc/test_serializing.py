@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.test_view import A, B, C
 from tests.core.test_watch import Bench, drained
 from topicpolicies.v1.service_pb2 import WatchPoliciesResponse
-from topicpolicies_server.cluster.board import Board
+from topicpolicies_server.cluster.disabled_topics import DisabledTopics
 from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.view import Before
 from topicpolicies_server.core.reading.watch import Batch, Watcher
@@ -21,11 +21,11 @@ from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, change_pi
 NAME = "acme/orders"
 
 
-def board_of(*disabled: str) -> Board:
-    """A board on which these topics are disabled."""
-    board = Board(NAME, cast("Any", None), lambda *_: None)
-    board._own = {key.topic: key.topic in disabled for key in (A, B, C)}
-    return board
+def disabled_of(*disabled: str) -> DisabledTopics:
+    """These topics as disabled ones."""
+    disabled_topics = DisabledTopics(NAME, cast("Any", None), lambda *_: None)
+    disabled_topics._property_of = {key.topic: key.topic in disabled for key in (A, B, C)}
+    return disabled_topics
 
 
 def taken(watchers: list[Watcher]) -> list[Batch]:
@@ -64,13 +64,13 @@ def test_whoever_wants_the_documents_before_is_told_them_and_nobody_else() -> No
 
 
 def test_topics_that_are_left_out_are_not_told_to_those_that_leave_them_out() -> None:
-    batches, board = watching(4), board_of(B.topic)
+    batches, disabled_topics = watching(4), disabled_of(B.topic)
     assert shown(change_pieces(NAME, batches[0], wire, None, with_before=False)) == ["a", "b", "c"]
-    assert shown(change_pieces(NAME, batches[1], wire, board, with_before=False)) == ["a", "c"]
-    board._own[C.topic] = True
-    board.switched.append(C.topic)
-    assert shown(change_pieces(NAME, batches[2], wire, board, with_before=False)) == ["a"]
-    assert shown(change_pieces(NAME, batches[3], wire, board_of(), with_before=False)) == ["a", "b", "c"]
+    assert shown(change_pieces(NAME, batches[1], wire, disabled_topics, with_before=False)) == ["a", "c"]
+    disabled_topics._property_of[C.topic] = True
+    disabled_topics.switched.append(C.topic)
+    assert shown(change_pieces(NAME, batches[2], wire, disabled_topics, with_before=False)) == ["a"]
+    assert shown(change_pieces(NAME, batches[3], wire, disabled_of(), with_before=False)) == ["a", "b", "c"]
 
 
 @given(

@@ -99,7 +99,7 @@ async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_it
 ) -> None:
     monkeypatch.setattr(trusting, "_TURN", 2)  # fewer than there are
     room.let_in("first", "second")
-    server.rereading.ask()
+    server.reloader.reload_now()
     async with AsyncExitStack() as stack:
         old = await stack.enter_async_context(connected(server, room, room.identity("first", "old")))
         new = await stack.enter_async_context(await made(server, room))
@@ -262,8 +262,8 @@ async def test_authorities_take_the_place_of_one_another_under_load_without_a_fa
 
 async def in_force(server: Server) -> None:
     """Returns when what stands in the files is in force."""
-    (source,) = (each for each in server.rereading._sources if each.name == "TLS of the server")
-    server.rereading.ask()
+    (source,) = (each for each in server.reloader._sources if each.name == "TLS of the server")
+    server.reloader.reload_now()
 
     async def holds() -> bool:
         return bool(source.present == await asyncio.to_thread(source.read))

@@ -227,7 +227,7 @@ METHODS = {
     "DeletePolicy": "requests.read_delete",
     "GetPolicy": "requests.read_get",
     "GetEffectivePolicy": "effective.read",
-    "ListHistory": "histories.read_question",
+    "ListHistory": "histories.read_query",
     "ListPolicies": "requests.read_list",
     "GetServerInfo": "_info",
     "WatchPolicies": "read_watch",

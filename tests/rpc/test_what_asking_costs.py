@@ -20,7 +20,7 @@ from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.policies import secrets
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import Permitting
 
@@ -55,8 +55,8 @@ def test_who_was_verified_before_is_known_by_one_function() -> None:
 async def test_what_he_may_do_is_known_by_one_function(tmp_path: Path) -> None:
     path = tmp_path / "roles.toml"
     path.write_text('[[grants]]\nroles = ["alice"]\nnamespaces = ["acme/*"]\npermissions = ["change"]\n')
-    rereading = Rereading()
-    roles = RolesFile(path, rereading)
+    reloader = Reloader()
+    roles = RolesFile(path, reloader)
     await roles.start()
     permitting = Permitting(ByRoles(roles))
     alice = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
@@ -69,4 +69,4 @@ async def test_what_he_may_do_is_known_by_one_function(tmp_path: Path) -> None:
     assert found == [secrets.wire]
     assert len(called) <= 1, called
     await roles.close()
-    await rereading.close()
+    await reloader.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from tests.memory_log import Line
+from tests.memory_log import Channel
 from tests.validators.records import Foreign, Key, Read
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.documents import Settings
@@ -33,7 +33,7 @@ class Broker:
         self._progress = asyncio.Condition()
         self._turns: dict[Key, asyncio.Lock] = {}
         loop = asyncio.get_running_loop()
-        self._lines = [Line[Placed](loop, self._read) for _ in range(world.profile.partitions)]
+        self._lines = [Channel[Placed](loop, self._read) for _ in range(world.profile.partitions)]
         world.stored.followers.append(self)
 
     async def run(self, updates: int) -> None:

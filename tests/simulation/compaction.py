@@ -97,7 +97,7 @@ class Compaction:
         world = self._world
         stored = {placed.event.stamp.event_id for _, placed in world.journal.entries if placed.event is not None and placed.event.stamp}
         open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.everybody if sidecar.running and sidecar.log.has_open(NAMESPACE))
-        under_way = (message for log in open_ones for line in log.appends for message in line.waiting if isinstance(message, Sent))
+        under_way = (message for log in open_ones for channel in log.appends for message in channel.waiting if isinstance(message, Sent))
         again = any(sent.event.stamp is not None and sent.event.stamp.event_id in stored for sent in under_way)
         world.counts["compactions put off for an event on its way again"] += again
         return again

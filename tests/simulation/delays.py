@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from tests.memory_log import Line
+from tests.memory_log import Channel
 
 from .broker import Broker
 from .compaction import Compaction
@@ -106,12 +106,12 @@ class Delays:
         self._world.counts["sidecars whose writing was cut off"] += 1
         self._world.counts["repairs paused or cut off"] += 1
         self._world.note(sidecar.name, f"can't write for {seconds:.1f} s")
-        lines: list[Line[Any]] = [*sidecar.log.opened(NAMESPACE).appends]
-        for line in lines:
-            line.hold()
+        channels: list[Channel[Any]] = [*sidecar.log.opened(NAMESPACE).appends]
+        for channel in channels:
+            channel.hold()
         await asyncio.sleep(seconds)
-        for line in lines:
-            line.release()
+        for channel in channels:
+            channel.release()
         self._world.note(sidecar.name, "can write again")
 
     # --- what happens meanwhile ---------------------------------------------------------------------------------------

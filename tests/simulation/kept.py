@@ -7,11 +7,11 @@ import random
 from collections import Counter
 
 from topicpolicies_server.checkpoints import Keeper, Restored
-from topicpolicies_server.checkpoints.about import About
 from topicpolicies_server.checkpoints.cells import key_cells_of
 from topicpolicies_server.checkpoints.file import Row
+from topicpolicies_server.checkpoints.header import CheckpointHeader
 from topicpolicies_server.checkpoints.requests import to_bytes
-from topicpolicies_server.checkpoints.restoring import is_of_use, restore
+from topicpolicies_server.checkpoints.restoring import is_usable, restore
 from topicpolicies_server.checkpoints.store import Stored
 from topicpolicies_server.core.fold.fold import FoldContext
 
@@ -20,7 +20,7 @@ class Disk:
     """What is written of each namespace: what it holds for, its cells, and its requests."""
 
     def __init__(self) -> None:
-        self.written: dict[str, tuple[About, dict[str, Row], dict[int, bytes]]] = {}
+        self.written: dict[str, tuple[CheckpointHeader, dict[str, Row], dict[int, bytes]]] = {}
 
 
 class SimulatedCheckpoints:
@@ -42,13 +42,13 @@ class SimulatedCheckpoints:
         del seconds
         await asyncio.sleep(self._chance.choice((0.0, 0.01)))
         found = self._disk.written.get(namespace)
-        if found is None or not is_of_use(found[0], context):
+        if found is None or not is_usable(found[0], context):
             return None
-        about, cells, requests = found
+        header, cells, requests = found
         self._counts["checkpoints restored"] += 1
         rows = sorted(cells.values())
         pages = (rows[at : at + 3] for at in range(0, len(rows), 3))
-        return restore(Stored(about, (key_cells_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
+        return restore(Stored(header, (key_cells_of(*zip(*page, strict=True)) for page in pages), sorted(requests.items())))
 
     def keeper(self, namespace: str) -> Keeper:
         return Keeper(namespace)
@@ -78,7 +78,7 @@ class SimulatedCheckpoints:
         copy = keeper.begin()
         if copy is None:
             return
-        about, cells, requests = self._disk.written.get(keeper.namespace, (None, {}, {}))
+        header, cells, requests = self._disk.written.get(keeper.namespace, (None, {}, {}))
         cells, requests = ({}, {}) if copy.anew else (dict(cells), dict(requests))
         while some := keeper.next_cells(self._chance.choice((1, 1, 2, 64)), 1 << 20):
             for name, row in some:
@@ -89,7 +89,7 @@ class SimulatedCheckpoints:
             await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.005, 0.05)))
         requests = {number: some for number, some in requests.items() if number >= copy.dropped_before}
         requests |= {number: to_bytes(some) for number, some in copy.requests}
-        about = copy.about._replace(forgotten=keeper.forgotten())
+        header = copy.header._replace(forgotten=keeper.forgotten())
         for _ in range(100):
             kept = keeper.kept
             if kept is None or not kept.trusted or self._chance.random() < 0.02:
@@ -97,8 +97,8 @@ class SimulatedCheckpoints:
             if keeper.ended or (copy.base and self._disk.written[keeper.namespace][0].id != copy.base):
                 keeper.start_over()
                 return
-            if kept.is_confirmed(about.positions):
-                self._disk.written[keeper.namespace] = about, cells, requests
+            if kept.is_confirmed(header.positions):
+                self._disk.written[keeper.namespace] = header, cells, requests
                 self._counts["checkpoints written"] += 1
                 keeper.done()
                 return

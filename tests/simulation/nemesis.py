@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from tests.memory_log import Line
+from tests.memory_log import Channel
 
 from .compaction import Compaction
 from .sidecar import Sidecar
@@ -109,9 +109,9 @@ class Nemesis:
         if not (sidecar.running and sidecar.log.has_open(NAMESPACE)):
             return
         log = sidecar.log.opened(NAMESPACE)
-        lines: list[Line[Any]] = [*log.answers, *log.reads]
-        for line in lines:
-            line.hold()
+        channels: list[Channel[Any]] = [*log.answers, *log.reads]
+        for channel in channels:
+            channel.hold()
         await asyncio.sleep(self._chance.uniform(0.01, 0.1))
         self._world.counts["crashes right after a compaction"] += 1
         await self._compaction.strike(wholly=True)
@@ -137,19 +137,19 @@ class Nemesis:
         behind = [each for each in world.sidecars if each.running and each.log.has_open(NAMESPACE)]
         if len(behind) > 1 and self._chance.random() < 0.6:
             behind = [self._chance.choice(behind)]
-        lines: list[Line[Any]] = [line for sidecar in behind for line in sidecar.log.opened(NAMESPACE).reads]
-        for line in lines:
-            line.hold()
+        channels: list[Channel[Any]] = [channel for sidecar in behind for channel in sidecar.log.opened(NAMESPACE).reads]
+        for channel in channels:
+            channel.hold()
         before = world.counts["compactions"]
         for _ in range(self._chance.choice((1, 20, 60))):
             await world.pause(0.03)
             await self._compaction.strike(wholly=self._chance.random() < 0.7)
-        world.counts["compactions of what sidecars had not read"] += any(line.waiting for line in lines) and (
+        world.counts["compactions of what sidecars had not read"] += any(channel.waiting for channel in channels) and (
             world.counts["compactions"] > before
         )
         await world.pause(0.2)
-        for line in lines:
-            line.release()
+        for channel in channels:
+            channel.release()
 
     async def _lose(self) -> None:
         survivor = self._world.survivor
@@ -175,15 +175,15 @@ class Nemesis:
         if sidecar is None or not sidecar.log.has_open(NAMESPACE):
             return
         log = sidecar.log.opened(NAMESPACE)
-        stallable: dict[str, Sequence[Line[Any]]] = {"reads": log.reads, "answers": log.answers, "appends": log.appends}
-        which, lines = self._chance.choice(list(stallable.items()))
+        stallable: dict[str, Sequence[Channel[Any]]] = {"reads": log.reads, "answers": log.answers, "appends": log.appends}
+        which, channels = self._chance.choice(list(stallable.items()))
         self._world.note(sidecar.name, f"its {which} stall")
         self._world.counts[f"stalls of {which}"] += 1
-        for line in lines:
-            line.hold()
+        for channel in channels:
+            channel.hold()
         await asyncio.sleep(self._chance.uniform(0.05, 1.5))
-        for line in lines:
-            line.release()
+        for channel in channels:
+            channel.release()
 
     # --- what befalls the leader of an exclusive log ------------------------------------------------------------------
 
@@ -217,9 +217,9 @@ class Nemesis:
             await self._until_busy(leader)
         self._world.note(leader.name, "is cut off from the log")
         self._world.counts["leaders isolated"] += 1
-        lines: list[Line[Any]] = [*log.appends, *log.answers, *log.reads]
-        for line in lines:
-            line.hold()
+        channels: list[Channel[Any]] = [*log.appends, *log.answers, *log.reads]
+        for channel in channels:
+            channel.hold()
         await asyncio.sleep(self._chance.uniform(0.01, self._world.profile.session_seconds + 0.01))
         log.cut()
         self._world.note(leader.name, "is given up by the log")
@@ -228,8 +228,8 @@ class Nemesis:
             self._world.counts["leaders that did not know that they were none"] += any(
                 other is not leader and other.leads(NAMESPACE) for other in self._world.sidecars
             )
-        for line in lines:
-            line.release()
+        for channel in channels:
+            channel.release()
         self._world.note(leader.name, "reaches the log again")
 
     async def _suspend(self) -> None:

@@ -34,9 +34,9 @@ class ProcessLog(MemoryLog):
         if self.opened_one is not None:
             self.opened_one()
         if stalled:
-            for line in log.reads:
-                line.hold()
-                asyncio.get_running_loop().call_later(stalled, line.release)
+            for channel in log.reads:
+                channel.hold()
+                asyncio.get_running_loop().call_later(stalled, channel.release)
         return log
 
     def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:

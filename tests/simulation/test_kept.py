@@ -21,10 +21,10 @@ def test_a_checkpoint_that_claims_an_event_too_much_is_found(monkeypatch: pytest
 
     def began(keeper: Keeper) -> Copy | None:
         copy = begin(keeper)
-        if copy is None or not copy.about.positions[0]:
+        if copy is None or not copy.header.positions[0]:
             return copy
-        further = rows.position_of(rows.row_of(copy.about.positions[0]) + 1)
-        return copy._replace(about=copy.about._replace(positions=(further,), anchors=("",)))
+        further = rows.position_of(rows.row_of(copy.header.positions[0]) + 1)
+        return copy._replace(header=copy.header._replace(positions=(further,), anchors=("",)))
 
     monkeypatch.setattr(Keeper, "begin", began)
     assert any(verdict(run("kept", seed)) for seed in range(SEEDS))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.memory_log import Line, MemoryNamespaceLog, Sent
+from tests.memory_log import Channel, MemoryNamespaceLog, Sent
 from tests.memory_log.led import LedNamespaceLog
 from tests.validators import updates
 from tests.validators.links import Link, chain
@@ -56,7 +56,7 @@ def leaders_that_read_nothing_first(patch: pytest.MonkeyPatch) -> None:
         del self, partition, position
 
     patch.setattr(Candidate, "__init__", planted)
-    patch.setattr(Candidate, "came_to", deaf)
+    patch.setattr(Candidate, "read_up_to", deaf)
 
 
 def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
             self._came.set()
 
     patch.setattr(Candidate, "__init__", planted)
-    patch.setattr(Candidate, "came_to", half_deaf)
+    patch.setattr(Candidate, "read_up_to", half_deaf)
 
 
 def a_log_that_fences_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -265,9 +265,9 @@ async def asked_while_cut_off(chance: random.Random) -> None:
         assert await refusal(other, setting(topic, 2)) == ("NOT_LEADER", former.name)
     log = former.led_log(NAMESPACE)
     assert log is not None
-    lines: list[Line[Any]] = [*log.appends, *log.answers, *log.reads]
-    for line in lines:
-        line.hold()
+    channels: list[Channel[Any]] = [*log.appends, *log.answers, *log.reads]
+    for channel in channels:
+        channel.hold()
     log.cut()
     second = await taken(world, setting(topic, 2), others)
     assert second.previous_version == first.version
@@ -276,8 +276,8 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     assert (stale.outcome, stale.version) == (service_pb2.UPDATE_OUTCOME_UNCHANGED, first.version), "what is not written it can answer"
     assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "not to whoever knows better"
     assert await refusal(former, setting(topic, 3)) == ("OUTCOME_UNKNOWN", "")
-    for line in lines:
-        line.release()
+    for channel in channels:
+        channel.release()
     await asyncio.sleep(0.2)
     leader = world.leader
     assert leader in others

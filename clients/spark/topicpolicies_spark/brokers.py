@@ -160,7 +160,7 @@ class Brokers:
 
         A reader does not always learn that the messages it waits for were removed by compaction; the broker knows.
         """
-        asked = self._topics.dispatched(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
+        asked = self._topics.sent_up_to(log.namespace, log.local, reader, MessageId(end.ledger, end.entry))
         try:
             return self._runner.run(asked)
         except LogError:

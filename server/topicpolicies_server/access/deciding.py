@@ -8,24 +8,24 @@ from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
 from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from ..rereading import Rereading
+from ..reloading import Reloader
 from .authority import ByRoles
 from .roles_file import RolesFile
 
 
-async def open_authority(config: AuthorizationConfig, log: LogConfig, rereading: Rereading) -> ByRoles | None:
+async def open_authority(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> ByRoles | None:
     """Opens what decides about permissions; None: nothing does, and every caller may do everything.
 
     Args:
         config: what decides.
         log: where the change logs are: their brokers may decide.
-        rereading: reads the file again when it changes.
+        reloader: reads the file again when it changes.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
     """
     if config.file is not None:
-        roles = RolesFile(config.file, rereading)
+        roles = RolesFile(config.file, reloader)
         await roles.start()
         return ByRoles(roles)
     if not config.brokers:

@@ -19,15 +19,15 @@ from typing import NamedTuple, TypeAlias
 
 from . import proxies
 from .caller import Caller
+from .caller_cache import USUAL
 from .certificates import Certificates
 from .issuers import Issuers, KeysKnown
 from .refusals import invalid, missing
-from .remembered import USUAL
-from .signed import look
+from .signed import read_unverified
 from .tokens import Tokens
 
 
-class Given(NamedTuple):
+class CallCredentials(NamedTuple):
     """The credentials of a call."""
 
     authorization: str | None = None
@@ -99,7 +99,7 @@ class Identification:
             found = issuers.known(token, now, moment)
         return None if found is None or found.principal in self.proxies else found
 
-    def caller(self, given: Given, now: float, moment: float) -> Answer:
+    def caller(self, given: CallCredentials, now: float, moment: float) -> Answer:
         """Returns who calls.
 
         Args:
@@ -116,7 +116,7 @@ class Identification:
             return self._later(found, given.original)
         return self._speaking(found, given.original)
 
-    def _verified(self, given: Given, now: float, moment: float) -> Answer:
+    def _verified(self, given: CallCredentials, now: float, moment: float) -> Answer:
         if given.authorization is not None and (self._tokens is not None or self._issuers is not None):
             return self._of_token(_bearer(given.authorization), now, moment)
         if given.certificate is not None and self._certificates is not None:
@@ -130,7 +130,7 @@ class Identification:
             known = issuers.known(token, now, moment)
         if known is not None:
             return known
-        said = look(token)
+        said = read_unverified(token)
         if issuers is not None and (tokens is None or said.issuer in issuers):
             return issuers.caller(token, said, now, moment)
         assert tokens is not None, "one of them is there"

@@ -26,13 +26,13 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from ..tasks import Owned
+from ..tasks import TaskSet
 from . import signed
 from .caller import Caller, Way
+from .caller_cache import MOST, CallerCache
 from .jwks import KeySet
 from .keys import Key
 from .refusals import invalid, unverifiable
-from .remembered import MOST, Remembered
 
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
@@ -84,9 +84,9 @@ class State(enum.Enum):
 class _Issuer:
     """One issuer and its keys."""
 
-    def __init__(self, name: str, fetch: Fetch, rules: OidcRules, owned: Owned, steady: Callable[[], float]) -> None:
+    def __init__(self, name: str, fetch: Fetch, rules: OidcRules, owned: TaskSet, steady: Callable[[], float]) -> None:
         self.name = name
-        self.remembered = Remembered()
+        self.cache = CallerCache()
         self.waiting = 0
         """How many calls wait for the issuer's answer."""
         self._fetch = fetch
@@ -104,7 +104,7 @@ class _Issuer:
     def take(self, keys: KeySet) -> None:
         """Sets the keys; the issuer is not asked from now on."""
         self._given, self._keys = True, keys
-        self.remembered.clear()
+        self.cache.clear()
 
     def state(self, moment: float) -> State:
         """Returns the state of the keys."""
@@ -141,7 +141,7 @@ class _Issuer:
             self._asking = self._owned.begin(self._ask(), f"keys of {self.name}")
         return self._asking
 
-    def key(self, said: signed.Look) -> Key | None:
+    def key(self, said: signed.UnverifiedClaims) -> Key | None:
         """Returns the key of a token; None: there is none."""
         return self._keys.find(said.key_id, said.algorithm) if self._keys is not None else None
 
@@ -163,7 +163,7 @@ class _Issuer:
                 _LOG.info("the keys of %s were fetched again", self.name)
             self._problem = ""
             if keys != self._keys:
-                self.remembered.clear()
+                self.cache.clear()
             self._keys, self._came_at = keys, self._steady()
         finally:
             self._asking = None
@@ -189,7 +189,7 @@ class Issuers:
             wall: returns the time, in seconds since 1970.
             steady: returns monotonic seconds.
         """
-        self._owned = Owned("OpenID Connect")
+        self._owned = TaskSet("OpenID Connect")
         self._rules = rules
         self._wall = wall
         self._steady = steady
@@ -201,7 +201,7 @@ class Issuers:
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many tokens are remembered, and how many at most. Any thread may call this."""
-        remembered = [len(each.remembered) for each in self._issuers.values()]
+        remembered = [len(each.cache) for each in self._issuers.values()]
         return {"tokens_of_issuers": (sum(remembered), MOST * len(remembered))}
 
     def keys(self) -> KeysKnown:
@@ -232,14 +232,14 @@ class Issuers:
             PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
         """
         for each in self._issuers.values():
-            if (caller := each.remembered.get(token, now)) is not None:
+            if (caller := each.cache.get(token, now)) is not None:
                 state = each.state(moment)
                 if state is State.AGING and each.may_ask(moment):
                     each.ask(moment)
                 return caller if state in (State.FRESH, State.AGING) else None
         return None
 
-    def caller(self, token: str, said: signed.Look, now: float, moment: float) -> Caller | Awaitable[Caller]:
+    def caller(self, token: str, said: signed.UnverifiedClaims, now: float, moment: float) -> Caller | Awaitable[Caller]:
         """Returns the caller that a token names, or an awaitable that finds out.
 
         Raises:
@@ -258,7 +258,7 @@ class Issuers:
             issuer.ask(moment)
         return self._verified(issuer, token, said, now, moment)
 
-    async def _asked(self, issuer: _Issuer, token: str, said: signed.Look, asking: asyncio.Task[None]) -> Caller:
+    async def _asked(self, issuer: _Issuer, token: str, said: signed.UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
         issuer.waiting += 1
         try:
             await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
@@ -266,7 +266,7 @@ class Issuers:
             issuer.waiting -= 1
         return self._verified(issuer, token, said, self._wall(), self._steady())
 
-    def _verified(self, issuer: _Issuer, token: str, said: signed.Look, now: float, moment: float) -> Caller:
+    def _verified(self, issuer: _Issuer, token: str, said: signed.UnverifiedClaims, now: float, moment: float) -> Caller:
         key = issuer.key(said)
         if key is None or issuer.state(moment) in (State.NONE, State.OUT):
             raise issuer.refusal(moment)
@@ -278,4 +278,4 @@ class Issuers:
             raise invalid("The token is from an issuer that this server does not accept.")
         signed.check_audience(claims, "aud", self._rules.audiences)
         role = signed.role(claims, self._rules.role_claim)
-        return issuer.remembered.put(token, Caller(role, Way.OIDC, expires_at=expires_at, begins_at=begins_at))
+        return issuer.cache.put(token, Caller(role, Way.OIDC, expires_at=expires_at, begins_at=begins_at))

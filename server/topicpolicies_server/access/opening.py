@@ -1,4 +1,4 @@
-"""Opens the authentication of callers by the configuration: reads its files for the first time, and lists them for rereading."""
+"""Opens the authentication of callers by the configuration: reads its files for the first time, and lists them for reloading."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..config import AuthenticationConfig, OidcConfig, TokenConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from . import keys
-from .asking_issuers import AskingIssuers
 from .certificates import Certificates
 from .identification import Identification
+from .issuer_client import IssuerClient
 from .issuers import Issuers, OidcRules
 from .jwks import key_set
 from .tokens import TokenRules, Tokens
@@ -46,7 +46,7 @@ class Opened:
         """
         self.sources: list[Source] = []
         """The files that were read."""
-        self._asking: AskingIssuers | None = None
+        self._asking: IssuerClient | None = None
         tokens = self._tokens(config.token, config.leeway_seconds) if config.token is not None else None
         self._issuers = self._open_issuers(config.oidc, config.leeway_seconds) if config.oidc is not None else None
         self.identification = Identification(
@@ -94,8 +94,8 @@ class Opened:
         return issuers
 
 
-def _asking(config: OidcConfig) -> AskingIssuers:
-    return AskingIssuers(url=config.jwks_url, trust_certs=config.trust_certs_file)
+def _asking(config: OidcConfig) -> IssuerClient:
+    return IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file)
 
 
 def _first(name: str, path: Path | None, read: Callable[[bytes], _T]) -> _T:

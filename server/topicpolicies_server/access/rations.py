@@ -79,7 +79,7 @@ class Beyond(NamedTuple):
 class Bucket:
     """The token bucket of one principal's changes."""
 
-    __slots__ = ("_at", "_capacity", "_level", "_rate", "_reserved", "_told")
+    __slots__ = ("_at", "_capacity", "_last_retry", "_level", "_rate", "_reserved")
 
     def __init__(self, rate: float, now: float) -> None:
         """Creates a full bucket. ``rate``: tokens per second; ``now``: in seconds, as in all methods."""
@@ -87,7 +87,7 @@ class Bucket:
         self._capacity = self._level = max(_LEAST_CAPACITY, rate)
         """The tokens in the bucket. Can be below zero: reserved tokens are taken out at once."""
         self._reserved = 0.0
-        self._at = self._told = now
+        self._at = self._last_retry = now
 
     def take(self, now: float) -> float:
         """Takes a token for a change and returns 0; if there is none, takes nothing and returns the seconds until there is."""
@@ -98,22 +98,22 @@ class Bucket:
         self._level -= 1.0
         return 0.0
 
-    def stand(self) -> None:
+    def enqueue(self) -> None:
         """Puts a change into the queue: its turn is at the time that ``take`` has just returned."""
         self._level -= 1.0
 
-    def leave(self, count: int = 1) -> None:
+    def dequeue(self, count: int = 1) -> None:
         """Removes changes from the queue before their turn. Those behind them keep their turns."""
         self._level = min(self._capacity, self._level + count)
 
-    def told(self, seconds: float) -> float:
+    def retry_delay(self, seconds: float) -> float:
         """Returns the seconds after which a change that ``take`` has just refused may come again: after those that were refused before.
 
         Args:
             seconds: what ``take`` returned.
         """
-        self._told = min(max(self._told + 1.0 / self._rate, self._at + seconds), self._at + seconds + _SPREAD_SECONDS)
-        return self._told - self._at
+        self._last_retry = min(max(self._last_retry + 1.0 / self._rate, self._at + seconds), self._at + seconds + _SPREAD_SECONDS)
+        return self._last_retry - self._at
 
     def reserve(self, wanted: int, now: float) -> tuple[int, float]:
         """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
@@ -139,7 +139,7 @@ class Bucket:
     def unused(self, count: int) -> None:
         """Gives reserved tokens back, because the stream ended before their time."""
         self._reserved -= count
-        self.leave(count)
+        self.dequeue(count)
 
     def _fill(self, now: float) -> None:
         self._level = min(self._capacity, self._level + max(0.0, now - self._at) * self._rate)
@@ -164,17 +164,17 @@ class Ration:
     So each message is let in by one step, however long the queue is: room for one message does not wake every waiting stream.
     """
 
-    __slots__ = ("_allowance", "_line", "bucket", "bytes", "calls", "held", "standing", "streams", "watches")
+    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "queued_changes", "refused_pending", "streams", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         """Creates a ration of which nothing is used."""
         self._allowance = allowance
-        self._line: OrderedDict[Callable[[], None], int] = OrderedDict()
+        self._waiting: OrderedDict[Callable[[], None], int] = OrderedDict()
         """The queue: the callback of each waiting message, with its size in bytes; the first comes first."""
         self.calls = self.streams = self.watches = self.bytes = 0
-        self.held = 0
+        self.refused_pending = 0
         """How many calls are refused, and have not been answered yet."""
-        self.standing = 0
+        self.queued_changes = 0
         """How many single changes wait in the queue of the bucket; they are among the calls."""
         self.bucket = Bucket(allowance.changes_per_second, now) if allowance.changes_per_second else None
 
@@ -194,10 +194,10 @@ class Ration:
         self._begun(use, size)
         return None
 
-    def stand(self, size: int) -> None:
+    def enqueue(self, size: int) -> None:
         """Begins a single change that has just exceeded the rate, and queues it."""
         assert self.bucket is not None, "there is a rate that it is beyond"
-        self.bucket.stand()
+        self.bucket.enqueue()
         self._begun(Use.CHANGE, size)
 
     def _begun(self, use: Use, size: int) -> None:
@@ -223,34 +223,34 @@ class Ration:
 
         ``tell`` is called once, when the bytes are in flight.
         """
-        if (self._line and size) or not self.has_room(size):
-            self._line[tell] = size
+        if (self._waiting and size) or not self.has_room(size):
+            self._waiting[tell] = size
             return False
         self.bytes += size
         return True
 
     def leave(self, tell: Callable[[], None]) -> None:
         """Removes a message from the queue: its callback is not called."""
-        del self._line[tell]
+        del self._waiting[tell]
         self._let_in()
 
     def give_back(self, size: int) -> None:
         """Counts bytes as not in flight any more, and lets in what has room."""
         self.bytes -= size
-        if self._line:
+        if self._waiting:
             self._let_in()
 
     @property
-    def in_line(self) -> int:
+    def waiting_messages(self) -> int:
         """How many messages of streams wait for room."""
-        return len(self._line)
+        return len(self._waiting)
 
     def _let_in(self) -> None:
-        while self._line:
-            tell, size = next(iter(self._line.items()))
+        while self._waiting:
+            tell, size = next(iter(self._waiting.items()))
             if not self.has_room(size):
                 return
-            self._line.popitem(last=False)
+            self._waiting.popitem(last=False)
             self.bytes += size
             tell()
 
@@ -284,7 +284,7 @@ class Rations:
 
     def _forget_one(self) -> bool:
         for count, (who, ration) in enumerate(self._known.items()):
-            if not (ration.calls or ration.held):
+            if not (ration.calls or ration.refused_pending):
                 del self._known[who]
                 return True
             if count >= _LOOKS:

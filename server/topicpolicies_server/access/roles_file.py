@@ -1,4 +1,4 @@
-"""Permissions by a file (TOML), which is read again when it changes (``rereading``).
+"""Permissions by a file (TOML), which is read again when it changes (``reloading``).
 
 ::
 
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .. import regular_file
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from ..rereading import Rereading
+from ..reloading import Reloader
 from .authority import MOST_FOLLOWS, Basis, Permission
 
 MOST_BYTES = 4 << 20
@@ -89,17 +89,17 @@ class Contents:
 
 
 class RolesFile:
-    """Decides by a file (``authority.Roles``), which ``rereading`` reads again."""
+    """Decides by a file (``authority.Roles``), which ``reloader`` reads again."""
 
-    def __init__(self, path: Path, rereading: Rereading) -> None:
+    def __init__(self, path: Path, reloader: Reloader) -> None:
         """Creates the object; the file is not read yet.
 
         Args:
             path: the path of the file, which ``start`` reads.
-            rereading: reads the file again when it changes; if it is wrong then, the former contents stay in force.
+            reloader: reads the file again when it changes; if it is wrong then, the former contents stay in force.
         """
         self._path = path
-        self._rereading = rereading
+        self._reloader = reloader
         self._contents = Contents(frozenset(), ())
         self.basis = Basis()
         """Stands for the present contents: answers that follow from them are stored in it."""
@@ -116,7 +116,7 @@ class RolesFile:
         except (OSError, ValueError) as error:
             raise LogError(Reason.AUTHORIZATION_UNKNOWN, f'The authorization file "{self._path}" can\'t be used: {error}.') from error
         self._take(contents)
-        self._forget = self._rereading.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
+        self._forget = self._reloader.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool:
         """Whether a role has a permission."""
@@ -131,7 +131,7 @@ class RolesFile:
         return {"permissions": (len(self._contents), _REMEMBERED), "permissions_of_calls": (len(self.basis.follows), MOST_FOLLOWS)}
 
     async def close(self) -> None:
-        """Ends the rereading of the file."""
+        """Ends the reloading of the file."""
         if self._forget is not None:
             self._forget()
 

@@ -1,6 +1,7 @@
 """JSON Web Tokens: reading a token, verifying its signature, and checking its claims (RFC 7515, 7519).
 
-``look`` verifies nothing: it only finds out which key is needed. Nothing of a token counts before ``verified`` has returned its claims.
+``read_unverified`` verifies nothing: it only finds out which key is needed. Nothing of a token counts before ``verified`` has returned its
+claims.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _JWS = jwt.PyJWS()
 _UNREADABLE = "The token is not a signed JSON Web Token."
 
 
-class Look(NamedTuple):
+class UnverifiedClaims(NamedTuple):
     """What a token says about itself. Nothing of it is verified."""
 
     algorithm: str
@@ -36,7 +37,7 @@ class Look(NamedTuple):
     """The issuer that is said to have signed the token; "": the token does not say."""
 
 
-def look(token: str) -> Look:
+def read_unverified(token: str) -> UnverifiedClaims:
     """Reads what a token says about itself.
 
     Raises:
@@ -50,7 +51,7 @@ def look(token: str) -> Look:
     header, claims = _read(parts[0]), _read(parts[1])
     if "crit" in header or "b64" in header:
         raise invalid("The token's header requires an extension that this server does not know.")
-    return Look(_text(header.get("alg")), _text(header.get("kid")), _text(claims.get("iss")))
+    return UnverifiedClaims(_text(header.get("alg")), _text(header.get("kid")), _text(claims.get("iss")))
 
 
 def verified(token: str, key: Key) -> dict[str, Any]:

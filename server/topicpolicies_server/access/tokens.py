@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ..core.errors import PolicyError
 from . import signed
 from .caller import Caller, Way
+from .caller_cache import MOST, CallerCache
 from .keys import Key
-from .remembered import MOST, Remembered
 
 
 class TokenRules(NamedTuple):
@@ -34,8 +34,8 @@ class Tokens:
         """``keys``: the keys in force until others are set (``take``); at least one."""
         self._keys = keys
         self._rules = rules
-        self._remembered = Remembered()
-        self.known: Callable[[str, float], Caller | None] = self._remembered.get
+        self._cache = CallerCache()
+        self.known: Callable[[str, float], Caller | None] = self._cache.get
         """Returns the caller of a token that was verified before with a key that is in force; None: ``caller`` has to verify it. The
         arguments are the token, and the time in seconds since 1970.
 
@@ -46,16 +46,16 @@ class Tokens:
     @property
     def callers(self) -> Mapping[str, Caller]:
         """Callers whose tokens were verified with a key that is in force, by the metadata ``authorization``. Their times may be over."""
-        return self._remembered.callers
+        return self._cache.callers
 
     def take(self, keys: tuple[Key, ...]) -> None:
         """Sets the keys in force: tokens that were signed with other keys are not valid any more."""
         self._keys = keys
-        self._remembered.clear()
+        self._cache.clear()
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many tokens are remembered, and how many at most."""
-        return {"tokens": (len(self._remembered), MOST)}
+        return {"tokens": (len(self._cache), MOST)}
 
     def caller(self, token: str, now: float) -> Caller:
         """Returns the caller that a token names.
@@ -68,9 +68,7 @@ class Tokens:
         begins_at, expires_at = signed.times(claims, now, rules.leeway)
         if rules.audience_claim:
             signed.check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
-        return self._remembered.put(
-            token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at, begins_at=begins_at)
-        )
+        return self._cache.put(token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at, begins_at=begins_at))
 
     def _verified(self, token: str) -> dict[str, Any]:
         first, *others = self._keys

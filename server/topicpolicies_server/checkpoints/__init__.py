@@ -3,9 +3,9 @@
 Checkpoints are a cache. A damaged or missing one, or a damaged file, costs the time of reading the whole log, and nothing else.
 """
 
-from .about import About
 from .checkpoints import Checkpoints, Pace, open_checkpoints
+from .header import CheckpointHeader
 from .keeper import Keeper, Place
 from .restoring import Restored
 
-__all__ = ["About", "Checkpoints", "Keeper", "Pace", "Place", "Restored", "open_checkpoints"]
+__all__ = ["CheckpointHeader", "Checkpoints", "Keeper", "Pace", "Place", "Restored", "open_checkpoints"]

@@ -18,9 +18,10 @@ any       ``restored``                the same  the checkpoint that was committe
 ========  ==========================  ========  ==================================================================================
 
 A keeper that has ended commits nothing, not even a checkpoint that it had begun: this is checked on the writer's thread, just before the
-commit. A disk may hold up a commit for longer than anything waits for it. So each checkpoint names its base (``About.id``): the keeper's
-last checkpoint, or the one from which its view was restored. If the file has another checkpoint than the base, nothing is written, and the
-next checkpoint has all keys. So it does not matter what is still being written when a checkpoint is read.
+commit. A disk may hold up a commit for longer than anything waits for it. So each checkpoint names its base
+(``CheckpointHeader.id``): the keeper's last checkpoint, or the one from which its view was restored. If the file has another checkpoint
+than the base, nothing is written, and the next checkpoint has all keys. So it does not matter what is still being written when a checkpoint
+is read.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from typing import NamedTuple, TypeVar
 
 from ..core.fold.fold import FoldContext
 from ..sqlite_file import ERRORS, FileError
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import requests
-from .about import About, maker
+from .header import CheckpointHeader, maker
 from .keeper import Copy, Keeper
-from .restoring import Restored, is_of_use, restore
+from .restoring import Restored, is_usable, restore
 from .store import Overtaken, Store
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class Checkpoints:
         self.failed = 0
         """How many checkpoints could not be written."""
         self._closed = False
-        self._moving = Kept("writing checkpoints", self._move_on)
+        self._moving = RestartedTask("writing checkpoints", self._move_on)
         self._moving.start()
 
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
@@ -215,7 +216,7 @@ class Checkpoints:
                 self._failures = 0
 
     async def _write(self, keeper: Keeper, copy: Copy) -> None:
-        store, about = self._store, copy.about
+        store, header = self._store, copy.header
         await self._on_writer(lambda: store.begin(keeper.namespace, copy.base))
         while cells := keeper.next_cells(self._pace.cells_at_once, self._pace.bytes_at_once):
             rows = [row for _, row in cells if row is not None]
@@ -223,14 +224,14 @@ class Checkpoints:
             await self._on_writer(partial(store.add, rows, gone))
             if keeper.ended:
                 raise Overtaken(f"{keeper.namespace} has another keeper")
-        about = about._replace(forgotten=keeper.forgotten())
-        for some in copy.requests:
-            await self._on_writer(partial(_add_requests, store, some))
+        header = header._replace(forgotten=keeper.forgotten())
+        for row in copy.requests:
+            await self._on_writer(partial(_add_requests, store, row))
         await self._on_writer(lambda: store.drop_requests(copy.dropped_before))
-        await self._confirmed(keeper, about)
-        await self._on_writer(lambda: store.commit(about, ended=lambda: keeper.ended))
+        await self._confirmed(keeper, header)
+        await self._on_writer(lambda: store.commit(header, ended=lambda: keeper.ended))
 
-    async def _confirmed(self, keeper: Keeper, about: About) -> None:
+    async def _confirmed(self, keeper: Keeper, header: CheckpointHeader) -> None:
         """Waits until the log's reader has read up to the checkpoint's place, as events of it may have been taken by proof.
 
         Raises:
@@ -238,7 +239,7 @@ class Checkpoints:
         """
         until = self._loop.time() + self._pace.confirmed_seconds
         while (kept := keeper.kept) is not None and kept.trusted:
-            if kept.is_confirmed(about.positions):
+            if kept.is_confirmed(header.positions):
                 return
             if self._loop.time() >= until:
                 break
@@ -280,13 +281,13 @@ class Checkpoints:
 
     def _restore(self, namespace: str, context: FoldContext) -> Restored | None:
         with self._store.read(namespace) as stored:
-            if stored is None or not is_of_use(stored.about, context):
+            if stored is None or not is_usable(stored.header, context):
                 return None
             return restore(stored)
 
 
-def _add_requests(store: Store, some: requests.Some) -> None:
-    store.add_requests(some.number, requests.to_bytes(some.requests))
+def _add_requests(store: Store, row: requests.RequestRow) -> None:
+    store.add_requests(row.number, requests.to_bytes(row.requests))
 
 
 def open_checkpoints(path: Path, pace: Pace | None = None, *, named_here: bool = False) -> Checkpoints | None:

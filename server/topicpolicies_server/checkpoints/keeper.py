@@ -30,10 +30,10 @@ from ..core.policies.events import Placed, Position
 from ..core.reading.cells import name_of
 from ..core.reading.view import View
 from ..logs.change_log import Start, anchor_of
-from .about import About, maker
 from .cells import row_of
 from .file import Row
-from .requests import Rows, Some
+from .header import CheckpointHeader, maker
+from .requests import RequestRow, Rows
 
 _NAMES = 1_000
 """Up to so many names of changed keys are kept, however few keys the view has."""
@@ -80,22 +80,22 @@ class Place(NamedTuple):
     start: Start
     """The place from which the log is to be read to continue the view."""
     events: tuple[Position, ...]
-    """Positions as in ``About.events``."""
+    """Positions as in ``CheckpointHeader.events``."""
 
 
 class Copy(NamedTuple):
     """A checkpoint that is being made."""
 
-    about: About
+    header: CheckpointHeader
     base: str
-    """The id of the checkpoint before, which this one changes (``About.id``); "": this one has all keys."""
+    """The id of the checkpoint before, which this one changes (``CheckpointHeader.id``); "": this one has all keys."""
     names: tuple[str, ...]
     """The names of the keys that have changed since the base; empty if there is no base."""
     events: int
     """How many events came since the checkpoint before."""
     noted: int
     """How many requests the view had noted by the checkpoint before."""
-    requests: Sequence[Some]
+    requests: Sequence[RequestRow]
     """The rows of requests that were applied since the base, or of all that the view remembers."""
     dropped_before: int
     """Rows of requests with a lower number are not kept any more."""
@@ -133,7 +133,7 @@ class Keeper:
         self._last: dict[int, Placed] = {}
         """The last entry of each partition."""
         self._events: dict[int, Position] = {}
-        """By partition: the position of the last event, or of the last entry that could not be read (``About.events``)."""
+        """By partition: the position of the last event, or of the last entry that could not be read (``CheckpointHeader.events``)."""
         self._anchors: dict[int, tuple[Position, str]] = {}
         """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
         self._rows = Rows()
@@ -179,17 +179,17 @@ class Keeper:
         if kept.view.gone is None and self._base:
             kept.view.gone = {}
 
-    def restored(self, about: About, rows: Sequence[tuple[int, int]], noted: int) -> None:
+    def restored(self, header: CheckpointHeader, rows: Sequence[tuple[int, int]], noted: int) -> None:
         """Notes that the view was restored from a checkpoint, and nothing has changed since.
 
         Args:
-            about: the checkpoint's header.
+            header: the checkpoint's header.
             rows: the checkpoint's rows of requests: their numbers, and how many are in each.
             noted: how many requests the view has noted so far.
         """
-        self._base = about.id
-        self._anchors = dict(enumerate(zip(about.positions, about.anchors, strict=True)))
-        self._events = dict(enumerate(about.events))
+        self._base = header.id
+        self._anchors = dict(enumerate(zip(header.positions, header.anchors, strict=True)))
+        self._events = dict(enumerate(header.events))
         self._rows = Rows(rows)
         self._noted = noted
 
@@ -254,7 +254,7 @@ class Keeper:
         if anew:
             self._rows.clear()
         requests = self._rows.add(view.recent.all() if anew else view.recent.newest(noted - self._noted))
-        about = About(
+        header = CheckpointHeader(
             id=uuid.uuid4().hex,
             made_by=maker(),
             identity=start.identity,
@@ -270,8 +270,8 @@ class Keeper:
             unreadable=kept.unreadable,
         )
         names = () if anew else tuple(self.to_copy)
-        self._copy = Copy(about, self._base, names, self.events, self._noted, requests, self._rows.first(view.recent.most))
-        self._base, self._changed, self.events, self._noted = about.id, {}, 0, noted
+        self._copy = Copy(header, self._base, names, self.events, self._noted, requests, self._rows.first(view.recent.most))
+        self._base, self._changed, self.events, self._noted = header.id, {}, 0, noted
         self._copied_news_at = self._news_at
         return self._copy
 

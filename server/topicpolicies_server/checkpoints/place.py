@@ -33,7 +33,7 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite appends to the file's name for the database and the files beside it."""
 
 
-class Whose(enum.Enum):
+class FileOwner(enum.Enum):
     """Whose a file is: FREE, there is none; OURS, checkpoints of this software; FOREIGN, somebody else's, or not known."""
 
     FREE = enum.auto()
@@ -41,7 +41,7 @@ class Whose(enum.Enum):
     FOREIGN = enum.auto()
 
 
-def whose(beginning: bytes, *, named_here: bool) -> Whose:
+def owner_of(beginning: bytes, *, named_here: bool) -> FileOwner:
     """Decides whose a file is (see the table above).
 
     Args:
@@ -49,11 +49,11 @@ def whose(beginning: bytes, *, named_here: bool) -> Whose:
         named_here: whether this server chose the file's name.
     """
     if not beginning:
-        return Whose.FREE
+        return FileOwner.FREE
     if file.has_our_id(beginning) or file.has_our_table(beginning):
-        return Whose.OURS
+        return FileOwner.OURS
     is_lost = not any(beginning) or (beginning.startswith(file.MAGIC) and len(beginning) < file.HEADER_BYTES)
-    return Whose.OURS if named_here and is_lost else Whose.FOREIGN
+    return FileOwner.OURS if named_here and is_lost else FileOwner.FOREIGN
 
 
 class FilePlace:
@@ -66,7 +66,7 @@ class FilePlace:
         self._opened: dict[str, tuple[int, int]] = {}
         """Device and inode of the files when they were opened, by what is appended to their names."""
 
-    def whose(self) -> Whose:
+    def owner(self) -> FileOwner:
         """Returns whose the file at this path is.
 
         Raises:
@@ -74,9 +74,9 @@ class FilePlace:
         """
         try:
             with self.path.open("rb") as found:
-                return whose(found.read(file.PAGE_BYTES), named_here=self._named_here)
+                return owner_of(found.read(file.PAGE_BYTES), named_here=self._named_here)
         except FileNotFoundError:
-            return Whose.FREE
+            return FileOwner.FREE
         except OSError as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error.strerror}.") from error
 
@@ -84,7 +84,7 @@ class FilePlace:
     def is_replaceable(self) -> bool:
         """Whether the file at this path, which can't be used, may be removed."""
         with suppress(FileError):
-            return self.whose() is not Whose.FOREIGN
+            return self.owner() is not FileOwner.FOREIGN
         return False
 
     def opened(self) -> None:

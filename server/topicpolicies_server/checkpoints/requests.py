@@ -19,8 +19,8 @@ Requests: TypeAlias = Sequence[Texts]
 """Requests, the oldest first."""
 
 
-class Some(NamedTuple):
-    """A row of requests, with its number."""
+class RequestRow(NamedTuple):
+    """A row of requests."""
 
     number: int
     requests: Requests
@@ -38,12 +38,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, requests: Requests) -> list[Some]:
+    def add(self, requests: Requests) -> list[RequestRow]:
         """Returns the rows of further requests, which come behind the present ones, and counts them as present."""
         added = []
         for at in range(0, len(requests), A_ROW):
             some = requests[at : at + A_ROW]
-            added.append(Some(self._next, some))
+            added.append(RequestRow(self._next, some))
             self._rows.append((self._next, len(some)))
             self._count += len(some)
             self._next += 1
@@ -60,7 +60,7 @@ class Rows:
             self._count -= rows.popleft()[1]
         return rows[0][0] if rows else self._next
 
-    def take_back(self, added: Sequence[Some]) -> None:
+    def take_back(self, added: Sequence[RequestRow]) -> None:
         """Removes the last rows again, because they were not written."""
         while added and self._rows and self._rows[-1][0] >= added[0].number:
             self._count -= self._rows.pop()[1]

@@ -27,10 +27,10 @@ from ..core.reading.restorable import KeyCells
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
 from . import file
-from .about import About
 from .cells import key_cells_of
 from .file import Counted, NamespaceRow, Row
-from .place import FilePlace, Whose
+from .header import CheckpointHeader
+from .place import FileOwner, FilePlace
 
 _log = logging.getLogger(__name__)
 PAGE = 1_000
@@ -44,7 +44,7 @@ class Overtaken(Exception):
 class Stored(NamedTuple):
     """A namespace's checkpoint, as it is read."""
 
-    about: About
+    header: CheckpointHeader
     cells: Iterator[KeyCells]
     """All keys, in the order of their names. Iterating raises ``Damaged`` if they are not those that were written."""
     requests: list[tuple[int, bytes]]
@@ -138,7 +138,7 @@ class Store:
             if row is None:
                 yield None
                 return
-            yield Stored(About.from_text(row.about), _cells(connection, name, row), _requests(connection, name, row))
+            yield Stored(CheckpointHeader.from_text(row.about), _cells(connection, name, row), _requests(connection, name, row))
         except UnicodeDecodeError as error:
             raise Damaged(f"the checkpoint of {name} can't be read ({error})") from error
         finally:
@@ -151,7 +151,7 @@ class Store:
 
         Args:
             name: the namespace.
-            base: the checkpoint that is changed (``About.id``); "": nothing of the former one is kept.
+            base: the checkpoint that is changed (``CheckpointHeader.id``); "": nothing of the former one is kept.
 
         Raises:
             Overtaken: the file has another checkpoint than ``base``.
@@ -162,7 +162,7 @@ class Store:
         if not base:
             file.forget(connection, name)
         found = file.namespace(connection, name)
-        if base and (found is None or About.from_text(found.about).id != base):
+        if base and (found is None or CheckpointHeader.from_text(found.about).id != base):
             raise Overtaken(f"the checkpoint of {name} was replaced")
         self._name = name
         self._row = found or NamespaceRow(file.new_id(connection), "", Counted(), Counted())
@@ -184,11 +184,11 @@ class Store:
         connection, row = self._writing()
         self._row = row._replace(requests=row.requests.without(file.drop_requests(connection, row.id, before)))
 
-    def commit(self, about: About, *, ended: Callable[[], bool] = lambda: False) -> None:
+    def commit(self, header: CheckpointHeader, *, ended: Callable[[], bool] = lambda: False) -> None:
         """Commits the checkpoint.
 
         Args:
-            about: the checkpoint's header.
+            header: the checkpoint's header.
             ended: called just before the commit: whether the keeper has ended, so that nothing may be committed.
 
         Raises:
@@ -199,7 +199,7 @@ class Store:
         self._place.check()
         if ended():
             raise Overtaken(f"{self._name} has another keeper")
-        file.put_namespace(connection, self._name, row._replace(about=about.to_text()))
+        file.put_namespace(connection, self._name, row._replace(about=header.to_text()))
         connection.execute("COMMIT")
         self._row = None
 
@@ -229,7 +229,7 @@ class Store:
 
     def _open(self) -> None:
         create_private(self.path)
-        if self._place.whose() is Whose.FOREIGN:  # a journal that its predecessor left must not be written into it
+        if self._place.owner() is FileOwner.FOREIGN:  # a journal that its predecessor left must not be written into it
             raise FileError(Problem.UNKNOWN_FORMAT, f"{self.path} is not a file of checkpoints: name another file.")
         try:
             self._connection = file.connect(self.path, self._kind)

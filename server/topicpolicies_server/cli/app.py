@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
-from ..outliving import SERVERS
+from ..control_signals import SERVERS
 from .arguments import check, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode

@@ -15,7 +15,7 @@ from ..logs.pulsar.admin.answer import names_of, understood
 from ..logs.pulsar.admin.facts import learn
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
-from .listing import Lists, TopicQuestions
+from .listing import Lists, TopicLookups
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _SECONDS = 5.0
@@ -46,7 +46,7 @@ class AdminSource:
         self._service_url = service_url
         self._refuses = refuses
         self._name = ""
-        self._questions = TopicQuestions(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
+        self._lookups = TopicLookups(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
@@ -93,11 +93,11 @@ class AdminSource:
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
-        return await self._questions.topic(topic)
+        return await self._lookups.topic(topic)
 
     async def close(self) -> None:
         """Ends the requests under way and closes the connections."""
-        await self._questions.close()
+        await self._lookups.close()
         await self._admin.close()
 
     @understood

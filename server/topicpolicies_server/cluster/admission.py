@@ -20,7 +20,7 @@ from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.shadows import full_name
 from .cache import Cache
-from .disabling import PROPERTY, Switches
+from .disabled_property import PROPERTY, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
 
 _HERE = ""
@@ -94,7 +94,7 @@ class Admission:
         """How long facts about topics are fresh, in seconds."""
         self._source = source
         self._missing_topics = missing_topics
-        self._switches = Switches()
+        self._disabled_property = DisabledProperty()
         long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
         self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
         self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
@@ -182,17 +182,17 @@ class Admission:
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(self._switches.disabled(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
+        return bool(self._disabled_property.read(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
 
-    async def said(self, topic: str) -> bool | None:
+    async def newest_topic_disabled(self, topic: str) -> bool | None:
         """Returns what a topic's own property says: fresh if possible, else what was last known; None: nothing, so the namespace's counts.
 
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return self._switches.disabled(topic, (await _newest(self._topics, topic)).properties)
+        return self._disabled_property.read(topic, (await _newest(self._topics, topic)).properties)
 
-    async def may_say(self, namespace: str) -> frozenset[str]:
+    async def topics_with_properties(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace that can have a property of their own; other topics need not be looked up.
 
         Raises:
@@ -200,13 +200,13 @@ class Admission:
         """
         return await _newest(self._partitioned, namespace)
 
-    async def namespace_said(self, namespace: str) -> bool:
+    async def newest_namespace_disabled(self, namespace: str) -> bool:
         """Whether a namespace's property disables its topics: fresh if possible, else what was last known.
 
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(self._switches.disabled(namespace, (await _newest(self._namespaces, namespace)).properties))
+        return bool(self._disabled_property.read(namespace, (await _newest(self._namespaces, namespace)).properties))
 
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
         """Returns what applies to a topic besides its own policies.
@@ -237,8 +237,8 @@ class Admission:
             raise _no_topic(request.key.topic)
 
     def _disabled(self, namespace: str, topic: str, around: NamespaceFacts, own: TopicFacts) -> bool:
-        said = self._switches.disabled(topic, own.properties)
-        return bool(self._switches.disabled(namespace, around.properties) if said is None else said)
+        said = self._disabled_property.read(topic, own.properties)
+        return bool(self._disabled_property.read(namespace, around.properties) if said is None else said)
 
     async def _missing(self, topics: Sequence[str]) -> frozenset[str]:
         names = [name for name in map(full_name, topics) if name is not None]

@@ -1,8 +1,8 @@
 """A cache of answers: bounded, with one request at a time for each key, refreshed before an answer expires.
 
 An answer that is used in the second half of its time is requested anew while it is still fresh, and so is a stale answer that a caller
-accepts. No caller waits for these refreshes. Where requests wait for places (``places``), at most ``MOST_BESIDE`` refreshes run at a time:
-so few of them stand before a new caller's request, and a later use makes up for a refresh that was left out.
+accepts. No caller waits for these refreshes. Where requests wait for places (``places``), at most ``MOST_REFRESHES`` refreshes run at a
+time: so few of them stand before a new caller's request, and a later use makes up for a refresh that was left out.
 
 Callers that want the same key share one request, which is a task of the cache: a caller that is cancelled ends only its own waiting. A
 request that waits for its place is given up when its last caller goes away, so that such callers leave nothing in the queue. A request that
@@ -41,7 +41,7 @@ from ..tasks import asked_to_end
 
 MOST_LEFT = 64
 """How many requests without callers go on at most."""
-MOST_BESIDE = 8
+MOST_REFRESHES = 8
 """How many refreshes run at a time at most, if the cache has ``places``."""
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
@@ -84,13 +84,13 @@ class NewestAnswers(Generic[_Key, _Value]):
 
 
 @dataclass(slots=True, eq=False)
-class _Question(Generic[_Value]):
+class _Request(Generic[_Value]):
     """A request under way."""
 
     task: asyncio.Task[_Value]
     waiting: int = 0
     """How many callers wait for its answer."""
-    beside: bool = False
+    refreshing: bool = False
     """Whether it is a refresh, which runs although no caller waits for it."""
     placed: bool = False
     """Whether it has its place."""
@@ -125,10 +125,10 @@ class Cache(Generic[_Key, _Value]):
         self._keep = keep
         self._answers: NewestAnswers[_Key, _Value] = NewestAnswers(most)
         self._places = places
-        self._asking: dict[_Key, _Question[_Value]] = {}
-        self._left: OrderedDict[_Key, _Question[_Value]] = OrderedDict()
+        self._requests: dict[_Key, _Request[_Value]] = {}
+        self._left: OrderedDict[_Key, _Request[_Value]] = OrderedDict()
         """The requests that have their places and no callers any more, in the order in which their last callers left."""
-        self._beside = 0
+        self._refreshing = 0
         """How many requests under way are refreshes."""
         self._failing = False
         """Whether the last request failed unexpectedly: a series of such failures is logged once."""
@@ -150,7 +150,7 @@ class Cache(Generic[_Key, _Value]):
         age = self._now() - answer.at
         if age > self._fresh:
             return None
-        if age > self._fresh / 2 and key not in self._asking:
+        if age > self._fresh / 2 and key not in self._requests:
             self._refresh(key)
         return answer.value
 
@@ -171,68 +171,68 @@ class Cache(Generic[_Key, _Value]):
         if stale and old is not None:
             self._refresh(key)
             return old.value
-        question = self._asking.get(key)
-        if question is None:
+        request = self._requests.get(key)
+        if request is None:
             if self._closed:
                 raise stopping()
-            question = self._begin(key)
-        question.waiting += 1
+            request = self._begin(key)
+        request.waiting += 1
         self._left.pop(key, None)
         try:
-            return await asyncio.shield(question.task)
+            return await asyncio.shield(request.task)
         except asyncio.CancelledError as error:
             if asked_to_end(error):
                 raise
             raise stopping() from None  # only ``close`` cancels a request that has callers
         finally:
-            question.waiting -= 1
-            if not (question.waiting or question.beside or question.task.done()):
-                self._leave(key, question)
+            request.waiting -= 1
+            if not (request.waiting or request.refreshing or request.task.done()):
+                self._leave(key, request)
 
     async def close(self) -> None:
         """Cancels the requests under way. No request is sent from now on."""
         self._closed = True
-        asking = [question.task for question in self._asking.values()]
-        for task in asking:
+        tasks = [request.task for request in self._requests.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, key: _Key) -> _Question[_Value]:
+    def _begin(self, key: _Key) -> _Request[_Value]:
         task = asyncio.get_running_loop().create_task(self._answer(key))
-        question = self._asking[key] = _Question(task)
-        task.add_done_callback(lambda _: self._end(key, question))
-        return question
+        request = self._requests[key] = _Request(task)
+        task.add_done_callback(lambda _: self._end(key, request))
+        return request
 
     def _refresh(self, key: _Key) -> None:
         """Refreshes an answer, unless too many refreshes run or the cache is closed."""
-        question = self._asking.get(key)
-        if question is None:
-            if self._closed or (self._places is not None and self._beside >= MOST_BESIDE):
+        request = self._requests.get(key)
+        if request is None:
+            if self._closed or (self._places is not None and self._refreshing >= MOST_REFRESHES):
                 return
-            question = self._begin(key)
-        if not question.beside:
-            question.beside = True
-            self._beside += 1
+            request = self._begin(key)
+        if not request.refreshing:
+            request.refreshing = True
+            self._refreshing += 1
             self._left.pop(key, None)
 
-    def _leave(self, key: _Key, question: _Question[_Value]) -> None:
+    def _leave(self, key: _Key, request: _Request[_Value]) -> None:
         """Notes that the last caller of a request has gone away."""
-        if not question.placed:
-            self._give_up(key, question)
-        elif self._asking.get(key) is question:
-            self._left[key] = question
+        if not request.placed:
+            self._give_up(key, request)
+        elif self._requests.get(key) is request:
+            self._left[key] = request
             if len(self._left) > MOST_LEFT:
                 self._give_up(*self._left.popitem(last=False))
 
-    def _give_up(self, key: _Key, question: _Question[_Value]) -> None:
+    def _give_up(self, key: _Key, request: _Request[_Value]) -> None:
         """Gives up a request without callers; the next caller starts another one."""
-        if self._asking.get(key) is question:
-            del self._asking[key]
-        question.task.cancel()
+        if self._requests.get(key) is request:
+            del self._requests[key]
+        request.task.cancel()
 
     async def _answer(self, key: _Key) -> _Value:
         async with self._places or contextlib.nullcontext():
-            self._asking[key].placed = True  # this very request's: one that was given up gets no place
+            self._requests[key].placed = True  # this very request's: one that was given up gets no place
             return await self._asked(key)
 
     async def _asked(self, key: _Key) -> _Value:
@@ -249,12 +249,12 @@ class Cache(Generic[_Key, _Value]):
             self._answers.drop(key)
         return value
 
-    def _end(self, key: _Key, question: _Question[_Value]) -> None:
-        self._beside -= question.beside
-        if self._asking.get(key) is question:
-            del self._asking[key]
+    def _end(self, key: _Key, request: _Request[_Value]) -> None:
+        self._refreshing -= request.refreshing
+        if self._requests.get(key) is request:
+            del self._requests[key]
             self._left.pop(key, None)
-        task = question.task
+        task = request.task
         if not task.cancelled():
             error = task.exception()  # retrieved, as there may be no caller that does; otherwise asyncio logs it
             if isinstance(error, PolicyError) and error.kind.value == "NOT_FOUND":

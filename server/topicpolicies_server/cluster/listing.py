@@ -48,7 +48,7 @@ class _Listed(NamedTuple):
     """The lists; None: they can't be had."""
 
 
-class TopicQuestions:
+class TopicLookups:
     """Answers requests for facts of topics. It is bound to one event loop."""
 
     def __init__(

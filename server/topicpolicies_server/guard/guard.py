@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..core.errors import PolicyError
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from ..tasks import Kept
+from ..tasks import RestartedTask
 
 if TYPE_CHECKING:
     from .findings import Changes  # findings needs the libraries for brokers
@@ -51,7 +51,8 @@ class Guard:
         """Namespaces that are to be guarded and are not loaded yet, because the registry is full or closing."""
         runs = {"finding out which namespaces to guard": self._follow, "guarding the namespaces that were found": self._insist}
         self._tasks = [
-            Kept(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed) for name, run in runs.items()
+            RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed)
+            for name, run in runs.items()
         ]
 
     @property
@@ -77,7 +78,7 @@ class Guard:
         self._let_go(set(self._held))
 
     async def _follow(self) -> None:
-        """Applies what the discovery yields, forever. If that fails, what is guarded stays, and it begins again (``tasks.Kept``)."""
+        """Applies what the discovery yields, forever. If that fails, what is guarded stays, and it begins again (``RestartedTask``)."""
         while True:
             async with contextlib.aclosing(self._discovery.changes()) as told:
                 async for changes in told:
@@ -94,7 +95,7 @@ class Guard:
             self._keep(tell=tries % _TELL_EVERY == 0)
 
     def _failed(self, _: BaseException) -> None:
-        """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``tasks.Kept``."""
+        """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``RestartedTask``."""
         _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
     def _keep(self, *, tell: bool) -> None:

@@ -13,7 +13,7 @@ from ..health import LogProbe, Pulse, report
 from ..logs.pulsar.opening import admin_api, pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
-from ..rereading import Rereading
+from ..reloading import Reloader
 from .discovery import discovery
 from .guard import Guard
 from .healing import tell_of_healing
@@ -27,7 +27,7 @@ class GuardService:
     def __init__(self, config: GuardConfig) -> None:
         """``config``: the guard's whole configuration."""
         self.config = config
-        self.rereading = Rereading()
+        self.reloader = Reloader()
         """The files that are read anew while the guard runs."""
         self._registry: Registry | None = None
         self._turn = asyncio.Lock()
@@ -71,8 +71,8 @@ class GuardService:
             guard.start()
             for sentence in insecure(config):
                 _LOG.warning("insecure: %s", sentence)
-            parts.push_async_callback(self.rereading.close)
-            self.rereading.start()
+            parts.push_async_callback(self.reloader.close)
+            self.reloader.start()
             self._registry, self._parts = registry, parts.pop_all()
 
     async def stop(self) -> None:

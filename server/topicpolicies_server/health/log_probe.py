@@ -12,7 +12,7 @@ import time
 from ..core.errors import PolicyError
 from ..core.reasons import Reason
 from ..logs.change_log import ChangeLog, LogError, Reached
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .readiness import Readiness, State, Transition
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +49,9 @@ class LogProbe:
         """Whether a question had no answer before the log answered for the first time."""
         self._paused = False
         """Whether this process did not run while the last question had no answer."""
-        self._task = Kept("asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed)
+        self._task = RestartedTask(
+            "asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed
+        )
 
     async def start(self) -> None:
         """Begins to ask. Returns with the first answer, or soon without one: clients may reach the process before it is ready."""

@@ -14,7 +14,7 @@ from ..core.policies.events import ABSENT, Position
 from ..core.reading.view import Head
 from ..core.reasons import Reason
 from .entries import Gap
-from .questions import Entry
+from .queries import Entry
 
 _MISSING = "an event is missing between those that it has"
 

@@ -42,9 +42,10 @@ COLUMNS = (
     "principal", "claimed", "trace_parent",
 )  # fmt: skip
 """The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored."""
-_NOBODYS, _UNTRACED = -3, -1
-"""Indexes into ``COLUMNS``: from ``_NOBODYS`` on, an entry without a principal and without a trace has empty columns; from ``_UNTRACED``
-on, an entry without a trace. Such empty columns are not part of an entry's checksum, so that it equals that of formats 3 and 4."""
+_WITHOUT_PRINCIPAL, _WITHOUT_TRACE = -3, -1
+"""Indexes into ``COLUMNS``: from ``_WITHOUT_PRINCIPAL`` on, an entry without a principal and without a trace has empty columns; from
+``_WITHOUT_TRACE`` on, an entry without a trace. Such empty columns are not part of an entry's checksum, so that it equals that of formats 3
+and 4."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -116,14 +117,14 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def _with_checksums(connection: sqlite3.Connection) -> None:
     """Converts format 2, which had no checksums, to format 3."""
-    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS[:_NOBODYS])}.items():
+    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS[:_WITHOUT_PRINCIPAL])}.items():
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
         connection.execute(f"UPDATE {name} SET checksum = checksum({columns})")  # noqa: S608 (only our names)
 
 
 def _with_principals(connection: sqlite3.Connection) -> None:
     """Converts format 3, which had no verified principals, to format 4."""
-    for name in COLUMNS[_NOBODYS:_UNTRACED]:
+    for name in COLUMNS[_WITHOUT_PRINCIPAL:_WITHOUT_TRACE]:
         connection.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
 
 
@@ -280,7 +281,7 @@ def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
 def _entry_checksum(row: Sequence[Any]) -> int:
     if row[-1]:
         return checksum(*row)
-    return checksum(*row[:_UNTRACED]) if any(row[_NOBODYS:]) else checksum(*row[:_NOBODYS])
+    return checksum(*row[:_WITHOUT_TRACE]) if any(row[_WITHOUT_PRINCIPAL:]) else checksum(*row[:_WITHOUT_PRINCIPAL])
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

@@ -15,11 +15,11 @@ from ..core.policies.events import Position
 from ..sqlite_file import Damaged
 from .entries import Gap, GapReason
 from .file import sealed
-from .questions import COLUMNS, MOST_BYTES, Entry, found
+from .queries import COLUMNS, MOST_BYTES, Entry, found
 
 
-class Behind(NamedTuple):
-    """A place: the events that a reader has had."""
+class LogPlace(NamedTuple):
+    """A place in a log: the events that a reader has had."""
 
     log: str
     """The log's identity; "": before every log."""
@@ -27,7 +27,7 @@ class Behind(NamedTuple):
     """The position by partition; "": before the first event."""
 
 
-class Elsewhere(Exception):
+class UnknownLog(Exception):
     """Raised for a place in a log that this history does not know."""
 
 
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
 
     pieces: list[Piece]
     """Entries and gaps, in order. A gap comes before the first event behind it."""
-    place: Behind
+    place: LogPlace
     """The place behind the last piece, from which the next stretch begins."""
     more: bool
     """Whether the history already has more behind ``place``."""
@@ -69,24 +69,24 @@ class _Hole(NamedTuple):
     gap: Gap
 
 
-def stretch(connection: sqlite3.Connection, namespace: str, behind: Behind, most: int) -> Stretch:
+def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int) -> Stretch:
     """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
 
     Raises:
-        Elsewhere: the history knows no such log of the namespace.
+        UnknownLog: the history knows no such log of the namespace.
     """
     known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
     rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
     streams = [_StreamRow(number, log, partition, position, dropped) for number, _, log, partition, position, _, dropped in rows]
     logs = list(dict.fromkeys(stream.log for stream in streams))
-    if not behind.log and logs:
-        behind = Behind(logs[0], ())
-    if not behind.log:
-        return Stretch([], behind, more=False, whole=True)
-    if behind.log not in logs:
-        raise Elsewhere(f"the history has no such log of {namespace}")
+    if not place.log and logs:
+        place = LogPlace(logs[0], ())
+    if not place.log:
+        return Stretch([], place, more=False, whole=True)
+    if place.log not in logs:
+        raise UnknownLog(f"the history has no such log of {namespace}")
     return _of_log(
-        connection, namespace, [stream for stream in streams if stream.log == behind.log], _successor(logs, behind.log), behind, most
+        connection, namespace, [stream for stream in streams if stream.log == place.log], _successor(logs, place.log), place, most
     )
 
 
@@ -96,10 +96,10 @@ def _successor(logs: list[str], log: str) -> str:
 
 
 def _of_log(
-    connection: sqlite3.Connection, namespace: str, streams: list[_StreamRow], successor: str, behind: Behind, most: int
+    connection: sqlite3.Connection, namespace: str, streams: list[_StreamRow], successor: str, place: LogPlace, most: int
 ) -> Stretch:
-    here = {stream.partition: _position(behind, stream.partition) for stream in streams}
-    begins = not behind.positions
+    here = {stream.partition: _position(place, stream.partition) for stream in streams}
+    begins = not place.positions
     holes = {stream.id: _holes(connection, namespace, stream, here[stream.partition], begins=begins) for stream in streams}
     whole = not any(holes.values())
     walks = [_walk(connection, stream, here[stream.partition], most) for stream in streams]
@@ -122,17 +122,17 @@ def _of_log(
             pieces += [hole.gap for hole in holes[stream.id]]
             here[stream.partition] = max(here[stream.partition], stream.position)
         if successor:
-            return Stretch(pieces, Behind(successor, ()), more=True, whole=False, log=behind.log)
-    return Stretch(pieces, Behind(behind.log, _positions(behind, here)), more, whole, behind.log)
+            return Stretch(pieces, LogPlace(successor, ()), more=True, whole=False, log=place.log)
+    return Stretch(pieces, LogPlace(place.log, _positions(place, here)), more, whole, place.log)
 
 
-def _position(place: Behind, partition: int) -> Position:
+def _position(place: LogPlace, partition: int) -> Position:
     return place.positions[partition] if partition < len(place.positions) else ""
 
 
-def _positions(behind: Behind, here: dict[int, Position]) -> tuple[Position, ...]:
-    count = max([len(behind.positions), *(partition + 1 for partition in here)])
-    return tuple(here.get(partition, _position(behind, partition)) for partition in range(count))
+def _positions(place: LogPlace, here: dict[int, Position]) -> tuple[Position, ...]:
+    count = max([len(place.positions), *(partition + 1 for partition in here)])
+    return tuple(here.get(partition, _position(place, partition)) for partition in range(count))
 
 
 def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[Entry]:

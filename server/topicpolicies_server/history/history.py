@@ -17,13 +17,13 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from ..threads import DaemonThreads
-from . import as_of, file, following, questions
+from . import as_of, file, following, queries
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
-from .following import Behind, Stretch
-from .questions import LAST, Page, Question
+from .following import LogPlace, Stretch
+from .queries import LAST, Page, Query
 from .scribe import Scribe, set_back
 from .writer import Bounds, Figures, Writer
 
@@ -65,7 +65,7 @@ class History:
         """By namespace: the callbacks that are called when there are new events."""
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
-        self._ticking = Kept("Keeping the history up to date", self._tick)
+        self._ticking = RestartedTask("Keeping the history up to date", self._tick)
         self._ticking.start()
 
     def figures(self) -> Figures:
@@ -93,27 +93,27 @@ class History:
         if not listeners:
             self._listeners.pop(namespace, None)
 
-    async def page(self, question: Question) -> Page:
+    async def page(self, query: Query) -> Page:
         """Returns a page of entries, after the events that were folded before the call are written.
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
         """
-        unwritten = await self._settle(question.namespace)
-        page = await self._read(lambda connection: questions.page(connection, question))
-        gaps = [gap for gap in unwritten if gap.until >= question.start and (gap.since is None or gap.since < question.end)]
+        unwritten = await self._settle(query.namespace)
+        page = await self._read(lambda connection: queries.page(connection, query))
+        gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, behind: Behind, most: int) -> Stretch:
+    async def stretch(self, namespace: str, place: LogPlace, most: int) -> Stretch:
         """Returns what follows a place, after the events that were folded before the call are written (see ``following``).
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written, or not in time.
-            Elsewhere: the place is in a log that this history does not know.
+            UnknownLog: the place is in a log that this history does not know.
         """
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: following.stretch(connection, namespace, behind, most))
+        return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -133,12 +133,12 @@ class History:
         """
         unwritten = await self._settle(namespace)
         if version:
-            entry = await self._read(lambda connection: questions.of_version(connection, key, version))
+            entry = await self._read(lambda connection: queries.of_version(connection, key, version))
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
         (last, first), gaps = await self._read(
-            lambda connection: (questions.around(connection, key, at), questions.gaps(connection, namespace, 0, LAST[0]))
+            lambda connection: (queries.around(connection, key, at), queries.gaps(connection, namespace, 0, LAST[0]))
         )
         now = self._now()
         gaps[:0] = unwritten
@@ -174,9 +174,9 @@ class History:
         if marks.followed_until is not None:
             marks.followed_until = min(marks.followed_until, now)
 
-    async def _read(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, question)
+            answer = await asyncio.get_running_loop().run_in_executor(self._readers, self._answer, query)
         except Damaged as error:
             _log.error("the history %s is damaged: %s", self._path, error)
             raise _unavailable("its file is damaged") from error
@@ -190,10 +190,10 @@ class History:
         self._unreadable = False
         return answer
 
-    def _answer(self, question: Callable[[sqlite3.Connection], _T]) -> _T:
+    def _answer(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         connection = self._connections.pop()  # there are as many connections as threads, so one is free
         try:
-            return question(connection)
+            return query(connection)
         finally:
             self._connections.append(connection)
 

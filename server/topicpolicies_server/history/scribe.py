@@ -14,7 +14,7 @@ from ..core.policies.events import ABSENT, Position
 from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream, Taken
 
 
-class Book(Protocol):
+class HistorySink(Protocol):
     """Takes what the scribe records; in production the ``Writer``."""
 
     def note(self, noted: Sequence[Noted]) -> int:
@@ -42,7 +42,7 @@ class Log(Protocol):
         """The position behind which nothing was compacted away; None: it is not known."""
 
 
-class _Passage:
+class _UncertainRange:
     """The part of one partition in which events may be missing: from the last recorded position to the end of the compacted part."""
 
     __slots__ = ("_at", "_end", "_log", "_proven")
@@ -56,7 +56,7 @@ class _Passage:
         """Whether no event is missing up to ``_at``."""
 
     def reads(self, position: Position) -> bool:
-        """Takes the next event that was not recorded yet. Returns whether it stands behind the passage."""
+        """Takes the next event that was not recorded yet. Returns whether it stands behind the range."""
         if self._end is not None and position > self._end:
             return True
         self._proven = self._proven and self._log.follows(self._at, position)
@@ -65,12 +65,12 @@ class _Passage:
 
     @property
     def last(self) -> Position:
-        """The position up to which events may be missing, as far as the passage was read."""
+        """The position up to which events may be missing, as far as the range was read."""
         return max(self._at, self._end or "")
 
     @property
     def complete(self) -> bool:
-        """Whether it is proven that no event of the passage is missing."""
+        """Whether it is proven that no event of the range is missing."""
         return self._proven and self._end is not None and self._at >= self._end
 
 
@@ -79,7 +79,7 @@ class Scribe:
 
     def __init__(
         self,
-        book: Book,
+        sink: HistorySink,
         namespace: str,
         marks: Marks,
         now: Callable[[], int],
@@ -88,13 +88,13 @@ class Scribe:
         """Creates a scribe that has no log yet.
 
         Args:
-            book: takes what is recorded.
+            sink: takes what is recorded.
             namespace: ``tenant/namespace``.
             marks: how far the history goes; the scribe keeps them up to date.
             now: returns milliseconds since 1970.
             listeners: returns the callbacks that are called when there are new events.
         """
-        self._book = book
+        self._sink = sink
         self.namespace = namespace
         self._marks = marks
         self._now = now
@@ -102,7 +102,7 @@ class Scribe:
         self._log: Log | None = None
         self._identity = ""
         self._streams: dict[int, Stream] = {}
-        self._passages: dict[int, _Passage] = {}
+        self._uncertain: dict[int, _UncertainRange] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
         """Where events are missing: streams, each with the position up to which they are."""
@@ -125,12 +125,12 @@ class Scribe:
     def opened(self, log: Log) -> None:
         """Takes the open log, before any event of it is folded."""
         self._log = log
-        self._passages = {}
+        self._uncertain = {}
         for partition in range(log.partitions):
             recorded = self._stream(partition).position
             end = log.complete_after(partition)
             if end is None or recorded < end:
-                self._passages[partition] = _Passage(log, recorded, end)
+                self._uncertain[partition] = _UncertainRange(log, recorded, end)
 
     def noted(self, events: Sequence[Taken]) -> None:
         """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
@@ -143,13 +143,13 @@ class Scribe:
                 if stream is None or placed.partition != partition:
                     partition = placed.partition
                     stream = self._stream(partition)
-                    set_back(self._book, stream, now)
+                    set_back(self._sink, stream, now)
                     began.setdefault(stream, (stream.position, stream.at))
                 position = placed.position
                 if position <= stream.position:
                     continue
                 at = max(stream.at, min(placed.published_at, now))
-                if self._passages:
+                if self._uncertain:
                     self._pass(partition, position, at)
                 if folded is None and not placed.problem:
                     continue  # neither an event nor unreadable: nothing to record
@@ -172,13 +172,13 @@ class Scribe:
                     wake()
 
     def _pass(self, partition: int, position: Position, at: int) -> None:
-        """Notes that an event of a partition was read, which may end the partition's passage."""
-        passage = self._passages.get(partition)
-        if passage is not None and passage.reads(position):
+        """Notes that an event of a partition was read, which may end the partition's uncertain range."""
+        uncertain = self._uncertain.get(partition)
+        if uncertain is not None and uncertain.reads(position):
             self._leave(partition, at)
 
     def _hand_over(self, noted: list[Noted], began: Mapping[Stream, tuple[Position, int]]) -> None:
-        """Hands events to the book. If the book raises, nothing was recorded, and the streams are put back.
+        """Hands events to the sink. If that raises, nothing was recorded, and the streams are put back.
 
         Args:
             noted: the events.
@@ -186,7 +186,7 @@ class Scribe:
         """
         marks = self._marks
         try:
-            taken = self._book.note(noted)
+            taken = self._sink.note(noted)
         except BaseException:
             for stream, (position, at) in began.items():
                 stream.position, stream.at = position, at
@@ -208,7 +208,7 @@ class Scribe:
     def caught_up(self) -> None:
         """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
         now = self._now()
-        for partition in list(self._passages):
+        for partition in list(self._uncertain):
             self._leave(partition, now)
         if self._replaced():
             self._missing_until = self._missing_until or now
@@ -216,7 +216,7 @@ class Scribe:
             reason, holes = GapReason.COMPACTED, self._missing
             if self._replaced():
                 reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
-            self._book.tell(Gap(self.namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
+            self._sink.tell(Gap(self.namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
             self._missing_until, self._missing = 0, []
         self._following = True
         self.tick()
@@ -226,7 +226,7 @@ class Scribe:
         if self._following:
             now = self._now()
             self._marks.followed_until = now
-            self._book.tell(Followed(self.namespace, now))
+            self._sink.tell(Followed(self.namespace, now))
 
     def closed(self) -> None:
         """Notes that the log is not followed any more."""
@@ -236,14 +236,14 @@ class Scribe:
         self._following = False
 
     def _leave(self, partition: int, at: int) -> None:
-        """Ends the passage of a partition, and notes where events are missing if it is not complete."""
-        passage = self._passages.pop(partition)
-        if not passage.complete:
+        """Ends the uncertain range of a partition, and notes where events are missing if it is not complete."""
+        uncertain = self._uncertain.pop(partition)
+        if not uncertain.complete:
             self._missing_until = max(self._missing_until, at)
-            self._missing.append((self._stream(partition), passage.last))
+            self._missing.append((self._stream(partition), uncertain.last))
 
     def _tell_overrun(self, until: int) -> None:
-        self._book.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._marks.refused.values())))
+        self._sink.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._marks.refused.values())))
         self._marks.overrun = None
         self._marks.refused.clear()
 
@@ -265,8 +265,8 @@ class Scribe:
         return stream
 
 
-def set_back(book: Book, stream: Stream, now: int) -> None:
+def set_back(sink: HistorySink, stream: Stream, now: int) -> None:
     """If the clock went back behind the time of the stream's last entry, has the later times corrected to ``now`` (``file.set_back``)."""
     if stream.at > now:
         stream.at = now
-        book.tell(SetBack(stream, now))
+        sink.tell(SetBack(stream, now))

@@ -5,7 +5,7 @@
 """
 
 from .formats import line_maker
-from .setup import tell_lines
+from .setup import set_up_logging
 from .sink import STANDARD_ERROR, Sink, UnwrittenError
 
-__all__ = ["STANDARD_ERROR", "Sink", "UnwrittenError", "line_maker", "tell_lines"]
+__all__ = ["STANDARD_ERROR", "Sink", "UnwrittenError", "line_maker", "set_up_logging"]

@@ -15,7 +15,7 @@ from .sink import STANDARD_ERROR, Handler
 _LOG = logging.getLogger(__name__)
 
 
-def tell_lines(level: LogLevel, form: LogFormat) -> None:
+def set_up_logging(level: LogLevel, form: LogFormat) -> None:
     """Sets up the log on standard error, for the whole process.
 
     In the formats for programs (JSON, logfmt), these become lines of the log too: Python's warnings, exceptions that end threads or the

@@ -27,7 +27,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from ..core.policies.events import Position
 from ..core.reasons import Reason
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .change_log import Leadership, LogError
 from .producer_names import leader_name, leader_of, origin_of
 
@@ -60,7 +60,7 @@ class Producer(Protocol):
 P = TypeVar("P", bound=Producer)
 
 
-class Office(Protocol[P]):
+class LeadableLog(Protocol[P]):
     """The log that a candidate wants to lead: opens its producers, and is notified of the election's outcome."""
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> P:
@@ -97,17 +97,17 @@ class Office(Protocol[P]):
 class Candidate(Generic[P]):
     """This process as a candidate for the leadership of one log, or as its leader."""
 
-    def __init__(self, office: Office[P], name: str, partitions: int, cluster: str, address: str) -> None:
+    def __init__(self, log: LeadableLog[P], name: str, partitions: int, cluster: str, address: str) -> None:
         """Does nothing before ``contend``.
 
         Args:
-            office: opens producers, and is notified.
+            log: opens producers, and is notified.
             name: the name of the change log, for messages in the server's log.
             partitions: the number of the log's partitions.
             cluster: the name of the local cluster.
             address: the address at which clients reach this process.
         """
-        self._office = office
+        self._leadable = log
         self._name = name
         self._partitions = partitions
         self._cluster = cluster
@@ -118,7 +118,7 @@ class Candidate(Generic[P]):
         self._leads = False
         self._waiting = False
         self._problem = ""
-        self._standing = Kept(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
+        self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
         self._came = asyncio.Event()
@@ -140,15 +140,15 @@ class Candidate(Generic[P]):
         """Becomes a candidate; a second call does nothing."""
         self._standing.start()
 
-    def heard(self, producer: str) -> None:
+    def note_producer(self, producer: str) -> None:
         """Called for each event of partition 0 that was read, with the name of the producer that wrote it."""
         address = leader_of(producer)
         if address and address != self._announced and origin_of(producer) == self._cluster:
             self._announced = address
             if self._waiting:
-                self._office.led()
+                self._leadable.led()
 
-    def came_to(self, partition: int, position: Position) -> None:
+    def read_up_to(self, partition: int, position: Position) -> None:
         """Called when a partition was read up to a position, and its events were handed on."""
         self._read[partition] = position
         self._came.set()
@@ -167,10 +167,10 @@ class Candidate(Generic[P]):
         if self._leads:
             self._leads = False
             _log.warning("%s: lost the leadership: %s", self._name, error.message)
-            self._office.deposed(error)
+            self._leadable.deposed(error)
 
     def stop(self) -> None:
-        """Ends the candidacy; the office is not notified any more. A leader's producers stay open: the writers that use them close them."""
+        """Ends the candidacy; the log is not notified any more. A leader's producers stay open: the writers that use them close them."""
         self._standing.cancel()
         if self._term is not None:
             self._term.cancel()
@@ -197,7 +197,7 @@ class Candidate(Generic[P]):
         self._producers.append(lock)
         for partition in range(1, self._partitions):
             self._producers.append((await self._wait_for(partition, name))[0])
-        announcements = [self._office.announce(partition, producer) for partition, producer in enumerate(self._producers)]
+        announcements = [self._leadable.announce(partition, producer) for partition, producer in enumerate(self._producers)]
         places = await asyncio.gather(*announcements)
         while any(read < place for read, place in zip(self._read, places, strict=True)):
             self._came.clear()
@@ -205,7 +205,7 @@ class Candidate(Generic[P]):
         self._problem = ""
         self._leads = True
         _log.info("%s: leads", self._name)
-        self._office.elected(self._producers)
+        self._leadable.elected(self._producers)
         while True:
             await asyncio.Event().wait()
 
@@ -213,12 +213,12 @@ class Candidate(Generic[P]):
         """Opens the producer of partition 0; returns it with the name that all producers of this term have."""
         name = self._new_name()
         try:
-            return await self._office.open_exclusively(0, name, wait=False), name
+            return await self._leadable.open_exclusively(0, name, wait=False), name
         except ProducerTaken:
             pass
         self._waiting = True
         self._problem = ""
-        self._office.led()
+        self._leadable.led()
         try:
             return await self._wait_for(0)
         finally:
@@ -228,7 +228,7 @@ class Candidate(Generic[P]):
         while True:
             try:
                 chosen = name or self._new_name()
-                return await self._office.open_exclusively(partition, chosen, wait=True), chosen
+                return await self._leadable.open_exclusively(partition, chosen, wait=True), chosen
             except ProducerTaken:
                 await asyncio.sleep(_TAKEN_PAUSE)
             except StillWaiting:

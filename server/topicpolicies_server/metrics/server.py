@@ -13,7 +13,7 @@ from .families import counter, gauge, gauges
 
 if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
-    from ..rereading import Rereading
+    from ..reloading import Reloader
 
 CacheSizes: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
 """Returns how many items each cache has, and how many at most, by the name of the cache."""
@@ -25,7 +25,7 @@ LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_l
 class ServerSources:
     """The sources of these metrics; any thread may read them. None: the server has no such thing."""
 
-    rereading: Rereading
+    reloader: Reloader
     limits: Limits
     caches: Sequence[CacheSizes] = ()
     issuers: Callable[[], KeysKnown | None] = lambda: None
@@ -49,8 +49,8 @@ class ServerSources:
             yield gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
         unusable = "Files of certificates, keys or permissions that can't be used as they are now; their former content stays in force."
-        yield gauge("files_unusable", unusable, len(self.rereading.problems))
-        yield counter("reread_failures", "How often the server's log reported such a file.", self.rereading.failures)
+        yield gauge("files_unusable", unusable, len(self.reloader.problems))
+        yield counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
             yield counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
         if self.spans_lost is not None:

@@ -21,7 +21,7 @@ from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
-from ..tasks import Owned, asked_to_end
+from ..tasks import TaskSet, asked_to_end
 from .common import unavailable
 
 _LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Confirmations:
         self._ends: dict[int, deque[tuple[Position, list[Request]]]] = {}
         """By partition: ends that the view has not come to, the nearest first, and the requests that wait for them."""
         self._again: asyncio.TimerHandle | None = None
-        self._tasks = Owned(name)
+        self._tasks = TaskSet(name)
 
     def confirm(self, request: Request) -> None:
         """Confirms or fails a request later, by asking for the end of its partition from now on."""

@@ -237,9 +237,9 @@ class Follower(LateFolding):
         """Begins with the view of a checkpoint."""
         self.view = restored.view
         self.readback = ReadBack(log.partitions, log.follows, restored.positions)
-        self.size, self.unreadable = restored.about.size, restored.about.unreadable
+        self.size, self.unreadable = restored.header.size, restored.header.unreadable
         if self.keeper is not None:
-            self.keeper.restored(restored.about, restored.rows, restored.view.recent.noted)
+            self.keeper.restored(restored.header, restored.rows, restored.view.recent.noted)
 
     def _finish_loading(self, owner: Owner) -> None:
         log = self.log

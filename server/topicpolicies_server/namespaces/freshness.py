@@ -2,7 +2,7 @@
 
 If no other process writes the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time as
 long as the namespace is watched; once the view has come to there, it is complete as of the time of the question. A log that gives no answer
-is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``tasks.Kept``).
+is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``RestartedTask``).
 
 All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
 They wait for it in turn; a namespace that is not watched any more when its turn comes is passed over.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from ..core.errors import PolicyError
 from ..core.policies.events import Position
 from ..logs.change_log import NamespaceLog
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .rate import Turns
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Freshness:
         self._ahead: list[tuple[int, list[Position]]] = []
         """Ends of the log that the view has not come to, and when each was requested: the oldest and the newest."""
         self._confirmed = 0
-        self._asking: Kept | None = None
+        self._asking: RestartedTask | None = None
 
     @property
     def confirmed_ms(self) -> int:
@@ -68,7 +68,9 @@ class Freshness:
         """Begins to ask, if the namespace is watched and a log serves."""
         if self._asking is None and self._log is not None and self._wanted():
             log = self._log
-            self._asking = Kept("requesting the ends of watched change logs", lambda: self._ask_on(log), longest_seconds=self._seconds)
+            self._asking = RestartedTask(
+                "requesting the ends of watched change logs", lambda: self._ask_on(log), longest_seconds=self._seconds
+            )
             self._asking.start()
 
     def stop(self) -> None:

@@ -33,7 +33,7 @@ from ..core.policies.events import Placed, Position
 from ..core.reading.lazy_view import LazyView, UndecodedEntry
 from ..core.reading.view import Head, View
 from ..logs.change_log import NamespaceLog
-from ..tasks import Owned
+from ..tasks import TaskSet
 from .capacity import Share
 from .listeners import Owner, Recorder, Taken
 
@@ -266,7 +266,7 @@ class LateFolder:
     def __init__(self, name: str) -> None:
         """``name``: ``tenant/namespace``."""
         self._name = name
-        self._tasks = Owned(name)
+        self._tasks = TaskSet(name)
         self._over = asyncio.Event()
         self._over.set()
 

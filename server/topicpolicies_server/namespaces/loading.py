@@ -1,7 +1,7 @@
 """How a namespace is loaded: attempts, bounded in number and in the time without progress, and the pauses between them.
 
 One task goes with the state (``life``): in Loading it makes an attempt, in Serving it waits until the log is lost, in Failed for the next
-attempt. It is a ``tasks.Kept``: if it fails unexpectedly, that counts as a failed attempt, and the task goes on from the current state.
+attempt. It is a ``RestartedTask``: if it fails unexpectedly, that counts as a failed attempt, and the task goes on from the current state.
 
 A namespace has one open log at a time: before its log is opened anew, the former opening has been closed.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..logs.change_log import LogError, NamespaceLog
-from ..tasks import Kept, Owned, asked_to_end
+from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common, unavailable
 from .follower import Follower
 from .late_folding import LateFolder
@@ -83,8 +83,8 @@ class Loader:
         self.late_folder = LateFolder(name)
         """Folds, while the view answers, what was read and not folded before."""
         self._starting_points = StartingPoints(name, common)
-        self._closings = Owned(name)
-        self._task = Kept(f"namespace {name}", self._live, failed=self._broken)
+        self._closings = TaskSet(name)
+        self._task = RestartedTask(f"namespace {name}", self._live, failed=self._broken)
 
     @property
     def is_read(self) -> bool:

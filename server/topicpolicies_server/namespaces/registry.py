@@ -19,7 +19,7 @@ from ..core.reasons import Reason
 from ..health import Readiness, Transition
 from ..history import History
 from ..logs.change_log import ChangeLog
-from ..tasks import Kept, Owned
+from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .capacity import Capacity
 from .common import Common
@@ -86,9 +86,9 @@ class Registry:
         self._namespaces: dict[str, Namespace] = {}
         self._idlest = Idlest(self._namespaces, asyncio.get_running_loop().time)
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._closings = Owned("namespaces")
+        self._closings = TaskSet("namespaces")
         self._ended: PolicyError | None = None
-        self._sweeper = Kept("dropping idle namespaces", self._sweep)
+        self._sweeper = RestartedTask("dropping idle namespaces", self._sweep)
         self._sweeper.start()
 
     def __len__(self) -> int:

@@ -110,7 +110,7 @@ class StartingPoints:
             restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
         if restored is None:
             return StartingPoint()
-        if recorder is not None and not recorder.knows(restored.about.identity, restored.about.events):
+        if recorder is not None and not recorder.knows(restored.header.identity, restored.header.events):
             _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
             return StartingPoint()
         return StartingPoint(restored.start, restored)

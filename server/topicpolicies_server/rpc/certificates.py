@@ -16,7 +16,7 @@ import grpc
 
 from .. import regular_file
 from ..config import TlsConfig
-from ..rereading import Rereading
+from ..reloading import Reloader
 
 _TRIES = 3
 """How often files are read that change while they are read."""
@@ -73,17 +73,17 @@ class Certificates:
         fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
         return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
 
-    def follow(self, rereading: Rereading, trusted: Callable[[bytes], None] | None = None) -> None:
+    def follow(self, reloader: Reloader, trusted: Callable[[bytes], None] | None = None) -> None:
         """Has the files read again from now on.
 
         Args:
-            rereading: reads them.
+            reloader: reads them.
             trusted: called with the authorities of client certificates, as PEM, whenever they have changed; None: not called.
         """
         self._trusted = trusted
         tls = self._tls
         files = [each for each in (tls.certificate_file, tls.key_file, tls.client_ca_file) if each is not None]
-        rereading.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
+        reloader.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
 
     def _take(self, pem: Pem) -> None:
         self._next.append(_configuration(pem))

@@ -20,7 +20,7 @@ from ..core.reasons import Reason
 from ..history.as_of import Past
 from ..history.entries import MOST_MS
 from ..history.history import History
-from ..history.questions import LAST, EntryPlace, Question
+from ..history.queries import LAST, EntryPlace, Query
 from ..namespaces.registry import Registry
 from . import page_tokens, recorded
 from .answers import document, number
@@ -54,7 +54,7 @@ def of(registry: Registry) -> History:
     return registry.history
 
 
-def read_question(message: service_pb2.ListHistoryRequest) -> Question:
+def read_query(message: service_pb2.ListHistoryRequest) -> Query:
     """Reads a ListHistory request.
 
     Raises:
@@ -73,7 +73,7 @@ def read_question(message: service_pb2.ListHistoryRequest) -> Question:
     if message.order not in service_pb2.HistoryOrder.values():
         problems.add("order", Reason.UNKNOWN_ORDER, f"{message.order} is not an order: use NEWEST_FIRST or OLDEST_FIRST.")
     most = problems.page_size(message.page_size)
-    question = Question(
+    query = Query(
         topic.namespace if topic is not None else namespace or "",
         topic.full if topic is not None else "",
         scopes,
@@ -84,9 +84,9 @@ def read_question(message: service_pb2.ListHistoryRequest) -> Question:
         None,
         most,
     )
-    after = page_tokens.read(_asked(question), message.page_token, _place, problems)
+    after = page_tokens.read(_asked(query), message.page_token, _place, problems)
     problems.check()
-    return question._replace(after=after)
+    return query._replace(after=after)
 
 
 def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Moment | None:
@@ -103,12 +103,12 @@ def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Mo
     return Moment(at, "")
 
 
-async def list_history(registry: Registry, question: Question, *, followed: bool) -> bytes:
+async def list_history(registry: Registry, query: Query, *, followed: bool) -> bytes:
     """Returns a serialized ``ListHistoryResponse``.
 
     Args:
         registry: the namespaces.
-        question: the entries that are wanted.
+        query: the entries that are wanted.
         followed: whether the namespace may be loaded first, so that the history has what its log has.
 
     Raises:
@@ -117,12 +117,12 @@ async def list_history(registry: Registry, question: Question, *, followed: bool
     history = of(registry)
     if followed:
         try:
-            await registry.get(question.namespace).ready()
+            await registry.get(query.namespace).ready()
         except PolicyError:  # what the history has recorded can be listed all the same
             followed = False
-    page = await history.page(question)
+    page = await history.page(query)
     last = page.entries[-1].place if page.more else None
-    token = page_tokens.write(_asked(question), f"{last.at}.{last.id}") if last is not None else ""
+    token = page_tokens.write(_asked(query), f"{last.at}.{last.id}") if last is not None else ""
     rest = service_pb2.ListHistoryResponse(next_page_token=token, gaps=map(recorded.gap, page.gaps), following=followed)
     entries = (record(_ENTRIES, recorded.entry(entry, page.partitions.get(entry.stream, 0))) for entry in page.entries)
     return b"".join(entries) + rest.SerializeToString()
@@ -156,9 +156,9 @@ def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: 
     return found
 
 
-def _asked(question: Question) -> object:
+def _asked(query: Query) -> object:
     """Returns what the pages of one listing have in common, in a canonical form, for page tokens."""
-    return question._replace(after=None, most=0, scopes=frozenset()), sorted(question.scopes)
+    return tuple(query._replace(after=None, most=0, scopes=frozenset())), sorted(query.scopes)
 
 
 def _place(text: str) -> EntryPlace:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from grpc_health.v1 import health_pb2
 
 from ..access import NOBODY, Caller
-from ..access.identification import Given, Identification
+from ..access.identification import CallCredentials, Identification
 from ..access.proxies import KEY as ORIGINAL_KEY
 from ..access.refusals import invalid
 from .call import Call
@@ -70,7 +70,7 @@ class Identifying:
             if known is not None:
                 call.caller = known
                 return None
-        given = Given(authorization, self._certificate(call), original)
+        given = CallCredentials(authorization, self._certificate(call), original)
         if given == _NOTHING and call.method.startswith(_HEALTH):
             call.caller = NOBODY
             return None
@@ -98,4 +98,4 @@ def _text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-_NOTHING = Given()
+_NOTHING = CallCredentials()

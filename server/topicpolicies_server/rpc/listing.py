@@ -1,14 +1,14 @@
 """ListPolicies: a page of a namespace's documents, without those of topics whose policies are disabled.
 
 A watch can begin from the token of the first page. So that token's mark covers all disabled topics of the namespace, not only those of the
-page. In a large namespace only topics that can have a property of their own are checked for that (``Admission.may_say``): checking all of
-them for each first page would cost more than the page.
+page. In a large namespace only topics that can have a property of their own are checked for that
+(``Admission.topics_with_properties``): checking all of them for each first page would cost more than the page.
 """
 
 from __future__ import annotations
 
 from ..cluster.admission import Admission
-from ..cluster.switchboard import left_out_of
+from ..cluster.watched_namespaces import left_out_of
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..namespaces.namespace import Namespace
@@ -39,7 +39,7 @@ async def answer(registry: Registry, admission: Admission | None, page: Page, wi
         topics = await _topics(namespace, admission) if first else {head.key.topic for head in heads}
         left_out = await left_out_of(admission, page.namespace, topics)
         heads = [head for head in heads if head.key.topic not in left_out.topics]
-        token = token._replace(left_out=left_out.mark)
+        token = token._replace(left_out=left_out.digest)
     return answers.list_answer(heads, next_page, token if first else None, wire)
 
 
@@ -47,7 +47,7 @@ async def _topics(namespace: Namespace, admission: Admission) -> set[str]:
     """Returns the topics of a namespace that have documents and may have their policies disabled by a property of their own."""
     if namespace.documents > _SMALL:
         try:
-            candidates = await admission.may_say(namespace.name)
+            candidates = await admission.topics_with_properties(namespace.name)
         except PolicyError:
             pass  # then each of them is asked about
         else:

@@ -108,14 +108,14 @@ class Rationing:
             pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
             self._held[call] = _Held(ration, use, call.size, pace)
             return None
-        waits = ration.held + ration.standing < _MOST_HELD
+        waits = ration.refused_pending + ration.queued_changes < _MOST_HELD
         bucket, seconds = ration.bucket, beyond.seconds
         if bucket is not None and seconds is not None and beyond.limit == "changes_per_second":
             if waits and seconds <= TURN_SECONDS and seconds < _time_left(call):
-                ration.stand(call.size)
+                ration.enqueue(call.size)
                 self._held[call] = _Held(ration, use, call.size, None)
-                return _stand(ration, bucket, seconds)
-            beyond = beyond._replace(seconds=bucket.told(seconds))
+                return _wait_for_turn(ration, bucket, seconds)
+            beyond = beyond._replace(seconds=bucket.retry_delay(seconds))
         if not waits:
             raise _refused(beyond)
         return _refuse_later(ration, beyond)
@@ -177,7 +177,7 @@ class Pace:
     def unused(self, count: int) -> None:
         """Gives back the tokens of changes that were granted and not begun."""
         if self._ration.bucket is not None:
-            self._ration.bucket.leave(count)
+            self._ration.bucket.dequeue(count)
 
     def answered(self, count: int) -> None:
         """Notes that so many results were written: the bytes of answered messages are given back."""
@@ -224,24 +224,24 @@ def _time_left(call: Call) -> float:
     return math.inf if left is None else left
 
 
-async def _stand(ration: Ration, bucket: Bucket, seconds: float) -> None:
+async def _wait_for_turn(ration: Ration, bucket: Bucket, seconds: float) -> None:
     """Returns when the turn of a waiting change has come. If the call is cancelled meanwhile, its token is given back."""
-    ration.standing += 1
+    ration.queued_changes += 1
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
-        bucket.leave()
+        bucket.dequeue()
         raise
     finally:
-        ration.standing -= 1
+        ration.queued_changes -= 1
 
 
 async def _refuse_later(ration: Ration, beyond: Beyond) -> None:
-    ration.held += 1
+    ration.refused_pending += 1
     try:
         await asyncio.sleep(_HELD_SECONDS)
     finally:
-        ration.held -= 1
+        ration.refused_pending -= 1
     left = None if beyond.seconds is None else max(0.001, beyond.seconds - _HELD_SECONDS)
     raise _refused(beyond._replace(seconds=left))
 

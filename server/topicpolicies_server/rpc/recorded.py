@@ -10,7 +10,7 @@ from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope
 from ..core.policies.documents import record
 from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Gap
-from ..history.questions import Entry
+from ..history.queries import Entry
 from . import answers
 
 

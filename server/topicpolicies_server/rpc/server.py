@@ -27,7 +27,7 @@ from ..history import Bounds, open_history
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
 from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
-from ..rereading import Rereading
+from ..reloading import Reloader
 from .calls import Calls
 from .certificates import Certificates
 from .handlers import LibraryServices, handlers
@@ -58,7 +58,7 @@ class Server:
         """The address that the server listens on; once started, with the port that the system chose."""
         self.metrics_address: Address | None = None
         """The address of metrics and probes, once started; None: they are not served."""
-        self.rereading = Rereading()
+        self.reloader = Reloader()
         """The files that are read again while the server runs. Each part that depends on a file registers it there."""
         self._turn = asyncio.Lock()
         """Held while the server starts or stops, so that a ``stop`` during either waits for its end."""
@@ -70,7 +70,7 @@ class Server:
         self._journal: Journal | None = None
         self._trusted: Callable[[bytes], None] | None = None
         """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
-        self._sources = ServerSources(rereading=self.rereading, limits=config.limits)
+        self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
     @property
@@ -121,7 +121,7 @@ class Server:
         if admission is not None:
             parts.push_async_callback(admission.close)
             self._adds_cache(admission.kept)
-        authority = await open_authority(config.authorization, config.log, self.rereading)
+        authority = await open_authority(config.authorization, config.log, self.reloader)
         if authority is not None:
             parts.push_async_callback(authority.close)
             self._adds_cache(authority.kept)
@@ -135,7 +135,7 @@ class Server:
             permitting=permitting,
             show_secrets=config.show_secrets,
         )
-        parts.push_async_callback(self.rereading.close)
+        parts.push_async_callback(self.reloader.close)
         listening = Listening(limits)
         parts.push_async_callback(listening.close)
         server = listening.server
@@ -155,7 +155,7 @@ class Server:
         unread = Unread(calls)
         parts.push_async_callback(unread.close)
         unread.start()
-        self.rereading.start()
+        self.reloader.start()
 
     async def stop(self) -> None:
         """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.
@@ -214,7 +214,7 @@ class Server:
             self._adds_cache(opened.identification.kept)
             self._sources.issuers = opened.identification.keys
             for source in opened.sources:
-                self.rereading.add(*source)
+                self.reloader.add(*source)
             expiring = Expiring()
             calls.doors += Identifying(opened.identification), expiring
             calls.observers += (expiring,)
@@ -269,7 +269,7 @@ class Server:
         certificates = Certificates(config.tls) if config.tls is not None else None
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
-            certificates.follow(self.rereading, self._trusted)
+            certificates.follow(self.reloader, self._trusted)
             self._sources.certificate_ends = lambda: certificates.ends_at
 
     def _adds_cache(self, sizes: CacheSizes) -> None:

@@ -17,7 +17,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access import Permission
 from ..cluster.admission import Admission
-from ..cluster.switchboard import Switchboard
+from ..cluster.watched_namespaces import WatchedNamespaces
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import Kind, PolicyError, stopping
@@ -28,7 +28,7 @@ from ..core.traces import StageTimes
 from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from ..tasks import Owned
+from ..tasks import TaskSet
 from . import answers, deadline_errors, effective, errors, histories, listing, requests
 from .authors import author_of
 from .call import Call
@@ -96,8 +96,8 @@ class Servicer:
             permitting: checks the permissions of callers; None: every caller may do everything.
             show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
-        switchboard = Switchboard(admission) if admission is not None else None
-        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, switchboard)
+        watched_namespaces = WatchedNamespaces(admission) if admission is not None else None
+        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
         self._permitting = permitting
         self.authorizations = Authorizations(permitting) if permitting is not None else None
         """The permissions that open watches depend on, rechecked while they are open; None: no permissions are checked."""
@@ -110,7 +110,7 @@ class Servicer:
         self._watching: dict[WatchStream, None] = {}
         self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
-        self._closing = Owned("watches")
+        self._closing = TaskSet("watches")
         """The tasks in which ended watch streams release their watchers and namespaces."""
         self._changes: dict[Request, Namespace] = {}
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
@@ -298,10 +298,10 @@ class Servicer:
     async def list_history(self, message: service_pb2.ListHistoryRequest, context: Context) -> bytes:
         """Serves ListHistory."""
         context.target = message.topic or message.namespace
-        question = histories.read_question(message)
-        await self._shown(context, question.namespace, Permission.HISTORY)
-        followed = await self._may_be_read(question.namespace, question.topic)
-        return await histories.list_history(self._registry, question, followed=followed)
+        query = histories.read_query(message)
+        await self._shown(context, query.namespace, Permission.HISTORY)
+        followed = await self._may_be_read(query.namespace, query.topic)
+        return await histories.list_history(self._registry, query, followed=followed)
 
     async def _may_be_read(self, namespace: str, topic: str = "") -> bool:
         """Returns whether a history request may load a namespace: not if its policies are disabled, or if that can't be found out."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ..tasks import Kept
+from ..tasks import RestartedTask
 from .call import Call
 from .calls import Calls
 
@@ -36,7 +36,7 @@ class Unread:
         self._calls = calls
         self._told: dict[Call, str] = {}
         """The UNREAD calls that were named in the log, with their names there."""
-        self._task = Kept("peers that do not read", self._run)
+        self._task = RestartedTask("peers that do not read", self._run)
 
     def start(self) -> None:
         """Starts the task."""

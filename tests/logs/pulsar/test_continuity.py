@@ -162,10 +162,10 @@ class Read:
         """Everything behind the opening's horizon was delivered, and what is told of the beginning holds."""
         start = self.opening.horizon or NOWHERE
         written = self.topic.written
-        whole = [each for each in written if start < each.place <= self.continuity.whole and each.key is not None]
+        whole = [each for each in written if start < each.place <= self.continuity.complete_upto and each.key is not None]
         assert [each for each in self.delivered if each.place > start] == whole
         for key in range(0 if lost else 5):
-            mine = [each for each in written if each.key == key and each.place <= self.continuity.whole]
+            mine = [each for each in written if each.key == key and each.place <= self.continuity.complete_upto]
             seen = [each for each in self.delivered if each.key == key]
             if mine and not mine[-1].deleted:
                 assert seen and seen[-1] == mine[-1], "the newest document is known"
@@ -237,7 +237,7 @@ def test_whoever_went_on_without_what_is_gone_for_good_would_miss_deletions_whic
     missed = set()
     for seed in range(_SEEDS):
         reading, error = a_run(seed, "trimmed", GoingOn)
-        last = {each.key: each for each in reading.topic.written if each.key is not None and each.place <= reading.continuity.whole}
+        last = {each.key: each for each in reading.topic.written if each.key is not None and each.place <= reading.continuity.complete_upto}
         seen = {each.key: each for each in reading.delivered}
         if error is None:
             missed |= {seed for key, each in last.items() if each.deleted and key in seen and not seen[key].deleted}

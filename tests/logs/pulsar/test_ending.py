@@ -20,7 +20,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin.topics import Layout
-from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
 from topicpolicies_server.logs.pulsar.reading.following import Following, Listener
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 
@@ -40,7 +40,9 @@ def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarN
     """A log that does not exist, beside brokers that never answer."""
     facts = SimpleNamespace(name="standalone", dialect=Dialect.SHARED_KEY, in_place=False)
     limits = PulsarLimits(close_seconds=0.2)
-    access = Access(cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits, contacts=Contacts())
+    access = Access(
+        cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits, connections=BrokerConnections()
+    )
     held = list[object]() if forgotten is None else forgotten
     return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, held.append)
 

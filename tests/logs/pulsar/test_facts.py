@@ -156,7 +156,7 @@ async def test_everything_was_sent_when_my_cursor_waits_behind_the_end(read: str
         f"{TOPIC}/internalStats": {"cursors": {"sub": {"readPosition": read, "waitingReadOp": waiting}}},
     }
     topics = Topics(admin_saying(answers), "__change_events")
-    assert await topics.dispatched("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
+    assert await topics.sent_up_to("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
 
 
 LEDGERS = [{"ledgerId": 3, "entries": 9}, {"ledgerId": 5, "entries": 3}, {"ledgerId": 6, "entries": 2}, {"ledgerId": 8, "entries": 0}]
@@ -185,7 +185,7 @@ async def test_a_message_between_two_entries_is_found_whatever_ledger_it_is_in(
     entries = {f"{TOPIC}/ledger/{where}": headers for where, headers in shown.items()}
     admin = FakeAdmin({f"{TOPIC}/internalStats": {"ledgers": LEDGERS}, **entries})
     topics = Topics(cast("Admin", admin), "__change_events")
-    assert await topics.skipped("public/default", "__change_events", after, before) == skipped
+    assert await topics.first_message_between("public/default", "__change_events", after, before) == skipped
     assert len(admin.asked) == 1 + min(len(shown), 64)
 
 
@@ -274,8 +274,8 @@ async def test_whatever_form_an_answer_has_it_is_understood_or_told_as_a_log_err
         topics.last("public/default", "log"),
         topics.compaction("public/default", "log"),
         topics.between("public/default", "log", place, place),
-        topics.dispatched("public/default", "log", "mine", place),
-        topics.skipped("public/default", "log", place, MessageId(8, 1)),
+        topics.sent_up_to("public/default", "log", "mine", place),
+        topics.first_message_between("public/default", "log", place, MessageId(8, 1)),
         schemas.refresh(),
         schemas.written_with(3),
         source.cluster(),

@@ -108,7 +108,7 @@ async def test_what_was_not_answered_is_asked_again_soon_and_in_turn_with_others
     assert await existence.trouble() is None
     now = time.monotonic()
     assert [existence.due(now + seconds) for seconds in (1, 3)] == [False, True]
-    assert existence.by_clock
+    assert existence.due_only_by_time
     existence, _ = watching(THERE)
     assert await existence.trouble() is None
     assert not existence.due(time.monotonic() + 3)
@@ -189,8 +189,8 @@ async def test_waiting_for_a_connection_ends() -> None:
 
 
 class FakeLog:
-    by_clock = False
-    is_there = True
+    due_only_by_time = False
+    exists = True
 
     def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
         self.visits = 0
@@ -386,7 +386,7 @@ async def test_many_logs_are_looked_after_in_turn_and_so_many_a_second_and_what_
     monkeypatch.setattr(checks_module, "_PER_SECOND", 300)
 
     class Routine(FakeLog):
-        by_clock = True
+        due_only_by_time = True
 
     logs, happened = [Routine() for _ in range(100)], FakeLog()
     checks = HealthChecks(lambda: [*logs, happened], every_seconds=0.02)
@@ -408,10 +408,10 @@ async def test_logs_that_do_not_exist_are_looked_for_in_turns_of_their_own_and_k
     monkeypatch.setattr(checks_module, "_LOOKS_PER_SECOND", 500)
 
     class Routine(FakeLog):
-        by_clock = True
+        due_only_by_time = True
 
     class Absent(Routine):
-        is_there = False
+        exists = False
 
     absent, there = [Absent() for _ in range(100)], [Routine() for _ in range(5)]
     checks = HealthChecks(lambda: [*absent, *there], every_seconds=0.02)
@@ -437,8 +437,8 @@ async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:
             self.admin = cast("FakeAdmin", self.existence._access.admin)
 
         @property
-        def by_clock(self) -> bool:  # type: ignore[override]
-            return self.existence.by_clock
+        def due_only_by_time(self) -> bool:  # type: ignore[override]
+            return self.existence.due_only_by_time
 
         def due(self, now: float) -> bool:
             return self.existence.due(now)
@@ -460,6 +460,6 @@ async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:
 async def test_a_log_that_was_interrupted_is_not_due_by_the_clock_alone() -> None:
     existence, following = watching(THERE)
     now = time.monotonic()
-    assert existence.due(now + 31) and existence.by_clock
+    assert existence.due(now + 31) and existence.due_only_by_time
     following.ledgers = (8,)
-    assert existence.due(now + 31) and not existence.by_clock
+    assert existence.due(now + 31) and not existence.due_only_by_time

@@ -23,7 +23,7 @@ EXCLUSIVE, WAIT_FOR_EXCLUSIVE = False, True
 OURS, THEIRS = "ours:1", "theirs:2"
 
 
-class Office:
+class FakeLog:
     """Answers what a test says, and writes down what happens."""
 
     def __init__(self, partitions: int = 1) -> None:
@@ -70,121 +70,121 @@ class Office:
         self.candidate.contend()
         await eventually(lambda: len(self.announced) >= partitions)
         for partition in range(partitions):
-            self.candidate.came_to(partition, "5")
+            self.candidate.read_up_to(partition, "5")
         await eventually(lambda: self.candidate.leadership.leads)
 
 
 @pytest.fixture
-async def office() -> AsyncIterator[Office]:
-    made = Office()
+async def log() -> AsyncIterator[FakeLog]:
+    made = FakeLog()
     yield made
     made.candidate.stop()
 
 
-async def test_nothing_is_stood_for_unasked(office: Office) -> None:
+async def test_nothing_is_stood_for_unasked(log: FakeLog) -> None:
     await asyncio.sleep(0.05)
-    assert office.asked == []
-    assert office.candidate.leadership == Leadership(False)
+    assert log.asked == []
+    assert log.candidate.leadership == Leadership(False)
 
 
-async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(office: Office) -> None:
-    office.candidate.contend()
-    await eventually(lambda: office.announced)
-    office.candidate.came_to(0, "4")
+async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(log: FakeLog) -> None:
+    log.candidate.contend()
+    await eventually(lambda: log.announced)
+    log.candidate.read_up_to(0, "4")
     await asyncio.sleep(0.05)
-    assert not office.candidate.leadership.leads
-    office.candidate.came_to(0, "5")
-    await eventually(lambda: office.candidate.leadership.leads)
-    assert office.asked == [(0, EXCLUSIVE)]
-    assert office.told == ["elected"]
-    assert office.candidate.leadership == Leadership(True, OURS)
+    assert not log.candidate.leadership.leads
+    log.candidate.read_up_to(0, "5")
+    await eventually(lambda: log.candidate.leadership.leads)
+    assert log.asked == [(0, EXCLUSIVE)]
+    assert log.told == ["elected"]
+    assert log.candidate.leadership == Leadership(True, OURS)
 
 
-async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_is_named(office: Office) -> None:
-    office.candidate.heard(leader_name("standalone", THEIRS))
-    office.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
-    office.candidate.contend()
-    await eventually(lambda: "led" in office.told)
-    assert office.candidate.leadership == Leadership(False, THEIRS)
-    await office.lead()
-    assert [wait for _, wait in office.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
-    assert len(set(office.names)) == 5, "a name is not used twice"
+async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_is_named(log: FakeLog) -> None:
+    log.candidate.note_producer(leader_name("standalone", THEIRS))
+    log.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.told)
+    assert log.candidate.leadership == Leadership(False, THEIRS)
+    await log.lead()
+    assert [wait for _, wait in log.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
+    assert len(set(log.names)) == 5, "a name is not used twice"
 
 
-async def test_a_leader_that_names_another_cluster_or_this_very_process_is_not_gone_to(office: Office) -> None:
-    office.answers = [TAKEN, *[NOT_YET] * 10_000]
-    office.candidate.contend()
-    await eventually(lambda: "led" in office.told)
+async def test_a_leader_that_names_another_cluster_or_this_very_process_is_not_gone_to(log: FakeLog) -> None:
+    log.answers = [TAKEN, *[NOT_YET] * 10_000]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.told)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):
-        office.candidate.heard(name)
-        assert office.candidate.leadership.leader == ""
-    office.candidate.heard(leader_name("standalone", THEIRS))
-    assert office.candidate.leadership.leader == THEIRS
-    assert office.told[-1] == "led"
+        log.candidate.note_producer(name)
+        assert log.candidate.leadership.leader == ""
+    log.candidate.note_producer(leader_name("standalone", THEIRS))
+    assert log.candidate.leadership.leader == THEIRS
+    assert log.told[-1] == "led"
 
 
 async def test_the_other_partitions_follow_the_lock_under_the_same_name() -> None:
-    office = Office(partitions=3)
-    await office.lead(3)
-    assert office.asked == [(0, EXCLUSIVE), (1, WAIT_FOR_EXCLUSIVE), (2, WAIT_FOR_EXCLUSIVE)]
-    assert len(set(office.names)) == 1
-    assert sorted(office.announced) == [0, 1, 2]
-    assert [producer.handle for producer in office.producers] == office.opened
-    office.candidate.stop()
+    log = FakeLog(partitions=3)
+    await log.lead(3)
+    assert log.asked == [(0, EXCLUSIVE), (1, WAIT_FOR_EXCLUSIVE), (2, WAIT_FOR_EXCLUSIVE)]
+    assert len(set(log.names)) == 1
+    assert sorted(log.announced) == [0, 1, 2]
+    assert [producer.handle for producer in log.producers] == log.opened
+    log.candidate.stop()
 
 
 @pytest.mark.parametrize("lost", [0, 2])
 async def test_whoever_loses_one_connection_closes_all_producers_at_once_and_begins_from_the_beginning(lost: int) -> None:
-    office = Office(partitions=3)
-    await office.lead(3)
-    office.candidate.check_connection()
-    assert office.told == ["elected"]
-    office.opened[lost].connected = False
-    office.candidate.check_connection()
-    assert office.told == ["elected", "deposed LOG_FENCED"]
-    assert all(producer.closed for producer in office.opened)
-    assert office.candidate.leadership == Leadership(False)
-    await eventually(lambda: len(office.announced) == 6)
-    assert office.asked[3] == (0, EXCLUSIVE)
-    office.candidate.stop()
+    log = FakeLog(partitions=3)
+    await log.lead(3)
+    log.candidate.check_connection()
+    assert log.told == ["elected"]
+    log.opened[lost].connected = False
+    log.candidate.check_connection()
+    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert all(producer.closed for producer in log.opened)
+    assert log.candidate.leadership == Leadership(False)
+    await eventually(lambda: len(log.announced) == 6)
+    assert log.asked[3] == (0, EXCLUSIVE)
+    log.candidate.stop()
 
 
-async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt(office: Office) -> None:
-    office.candidate.contend()
-    await eventually(lambda: office.announced)
-    office.opened[0].connected = False
-    office.candidate.check_connection()
-    office.candidate.came_to(0, "5")
-    await eventually(lambda: len(office.opened) == 2)
-    assert office.opened[0].closed
-    assert "deposed LOG_FENCED" not in office.told
+async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt(log: FakeLog) -> None:
+    log.candidate.contend()
+    await eventually(lambda: log.announced)
+    log.opened[0].connected = False
+    log.candidate.check_connection()
+    log.candidate.read_up_to(0, "5")
+    await eventually(lambda: len(log.opened) == 2)
+    assert log.opened[0].closed
+    assert "deposed LOG_FENCED" not in log.told
 
 
-async def test_what_keeps_it_from_leading_is_told_and_tried_again(office: Office) -> None:
-    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
-    office.candidate.contend()
-    await eventually(lambda: office.candidate.leadership.problem)
-    assert "lacks the permission" in office.candidate.leadership.problem
-    await office.lead()
-    assert office.candidate.leadership.problem == ""
+async def test_what_keeps_it_from_leading_is_told_and_tried_again(log: FakeLog) -> None:
+    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
+    log.candidate.contend()
+    await eventually(lambda: log.candidate.leadership.problem)
+    assert "lacks the permission" in log.candidate.leadership.problem
+    await log.lead()
+    assert log.candidate.leadership.problem == ""
 
 
-async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(office: Office) -> None:
-    office.failing = LogError(Reason.LOG_FENCED, "somebody else has it")
-    office.candidate.contend()
-    await eventually(lambda: office.candidate.leadership.problem)
-    assert office.opened[0].closed
-    office.failing = None
-    await office.lead()
+async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(log: FakeLog) -> None:
+    log.failing = LogError(Reason.LOG_FENCED, "somebody else has it")
+    log.candidate.contend()
+    await eventually(lambda: log.candidate.leadership.problem)
+    assert log.opened[0].closed
+    log.failing = None
+    await log.lead()
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_a_producer_that_can_not_be_closed_keeps_nobody_from_standing_again_and_the_others_are_closed(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    office = Office(partitions=3)
-    await office.lead(3)
-    close, broken = OpenProducer.close, office.producers[0]
+    log = FakeLog(partitions=3)
+    await log.lead(3)
+    close, broken = OpenProducer.close, log.producers[0]
 
     def fail(producer: OpenProducer) -> None:
         if producer is broken:
@@ -192,37 +192,37 @@ async def test_a_producer_that_can_not_be_closed_keeps_nobody_from_standing_agai
         close(producer)
 
     monkeypatch.setattr(OpenProducer, "close", fail)
-    office.opened[1].connected = False
-    office.candidate.check_connection()
-    assert office.told == ["elected", "deposed LOG_FENCED"]
-    assert [producer.closed for producer in office.opened] == [False, True, True]
-    await eventually(lambda: len(office.announced) == 6)
+    log.opened[1].connected = False
+    log.candidate.check_connection()
+    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert [producer.closed for producer in log.opened] == [False, True, True]
+    await eventually(lambda: len(log.announced) == 6)
     assert "closing an exclusive producer failed" in caplog.text
-    office.candidate.stop()
+    log.candidate.stop()
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_made_again(
-    office: Office, error: BaseException, caplog: pytest.LogCaptureFixture
+    log: FakeLog, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    office.answers = [error]
-    office.candidate.contend()
-    await eventually(lambda: office.candidate.leadership.problem)
-    await office.lead()
+    log.answers = [error]
+    log.candidate.contend()
+    await eventually(lambda: log.candidate.leadership.problem)
+    await log.lead()
     assert "requesting the leadership failed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
-    office: Office, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    log: FakeLog, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         monkeypatch.undo()
         raise error
 
-    office.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
-    monkeypatch.setattr(office.candidate, "_told", fail)
-    await office.lead()
+    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
+    monkeypatch.setattr(log.candidate, "_told", fail)
+    await log.lead()
     assert "Requesting the leadership of a/b failed" in caplog.text
 
 

@@ -22,7 +22,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import opening
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.client import PulsarClient, securing
+from topicpolicies_server.logs.pulsar.client import PulsarClient, security
 from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions
 from topicpolicies_server.logs.pulsar.oauth2 import Tokens
 
@@ -236,13 +236,13 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
             def create(cls, *told: object) -> object:
                 return (cls.kind, *told)
 
-        monkeypatch.setattr(f"{securing.__name__}._pulsar.{name}", Asked)
+        monkeypatch.setattr(f"{security.__name__}._pulsar.{name}", Asked)
 
 
 @pytest.mark.usefixtures("library")
 def test_the_library_is_told_of_the_issuer(oauth2: OAuth2) -> None:
     configuration = Configuration()
-    securing.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
+    security.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
     kind, parameters = configuration.told["authentication"]
     assert kind == "AuthenticationOauth2"
     assert json.loads(parameters) == {
@@ -260,7 +260,7 @@ def test_the_library_is_told_of_the_issuer(oauth2: OAuth2) -> None:
 def test_the_library_is_told_of_the_certificate(with_token: bool) -> None:
     configuration = Configuration()
     tls = TlsOptions(trust_certs=Path("ca.pem"), certificate=Path("me.pem"), key=Path("me.key"), check_hostname=False)
-    securing.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
+    security.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
     told = configuration.told
     kind = told.pop("authentication")[0]
     assert kind == ("AuthenticationToken" if with_token else "AuthenticationTLS")

@@ -23,7 +23,7 @@ from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
-from topicpolicies_server.logs.pulsar.contacts import Contacts
+from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reach import Reach
 from topicpolicies_server.logs.pulsar.reading.existence import Existence
@@ -72,11 +72,11 @@ def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/ord
     log._begin()
     assert log._admin is not None
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), log._admin, Topics(log._admin, "__change_events"), facts, limits, contacts=log._contacts)
+    access = Access(cast("Any", None), log._admin, Topics(log._admin, "__change_events"), facts, limits, connections=log._connections)
     layout = Layout(namespace, "__change_events", len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
-    following = made._reading.following = Following(layout, "monday", [], cast("Any", readers), last)
-    existence = made._reading._existence = Existence(access, following)
+    following = made._reader.following = Following(layout, "monday", [], cast("Any", readers), last)
+    existence = made._reader._existence = Existence(access, following)
     return Open(made, existence, recorder)
 
 
@@ -114,9 +114,9 @@ async def test_of_several_hosts_one_is_enough(cluster: FakeCluster) -> None:
 
 async def test_readers_without_a_connection_are_out_of_reach_though_somebody_listens(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
-    log._contacts.seen("acme/orders", connected=False)
+    log._connections.report("acme/orders", connected=False)
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
-    log._contacts.seen("acme/others", connected=True)
+    log._connections.report("acme/others", connected=True)
     await log.reach()
 
 
@@ -195,10 +195,10 @@ async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_wai
         await asyncio.Event().wait()
         return True
 
-    contacts, admin = Contacts(), Admin(cluster.admin_url)
+    connections, admin = BrokerConnections(), Admin(cluster.admin_url)
     for number in range(4):
-        contacts.seen(f"acme/n{number}", connected=False)
-    reach = Reach(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", admin, contacts, gone)
+        connections.report(f"acme/n{number}", connected=False)
+    reach = Reach(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", admin, connections, gone)
     began = time.monotonic()
     with monkeypatch.context() as patched, pytest.raises(LogError, match="No reader"):
         patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
@@ -217,25 +217,25 @@ async def test_of_many_readers_without_a_connection_a_few_logs_are_asked_after()
         asked.append(namespace)
         return True
 
-    contacts, admin = Contacts(), Admin(cluster.admin_url)
+    connections, admin = BrokerConnections(), Admin(cluster.admin_url)
     for number in range(1_000):
-        contacts.seen(f"acme/n{number}", connected=False)
-    await Reach(cluster.service_url, admin, contacts, gone).ask()
+        connections.report(f"acme/n{number}", connected=False)
+    await Reach(cluster.service_url, admin, connections, gone).ask()
     assert len(asked) == 4
     await admin.close()
     await cluster.shut()
 
 
 def test_what_a_log_said_a_while_ago_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = Contacts()
-    assert known.connected() is None
-    known.seen("acme/orders", connected=False)
-    assert known.connected() is False
-    known.seen("acme/orders", connected=True)
-    assert known.connected() is True
+    known = BrokerConnections()
+    assert known.any_connected() is None
+    known.report("acme/orders", connected=False)
+    assert known.any_connected() is False
+    known.report("acme/orders", connected=True)
+    assert known.any_connected() is True
     later = time.monotonic() + 3.0
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert known.connected() is None
+    assert known.any_connected() is None
 
 
 async def test_a_closed_log_is_reached_by_nobody(cluster: FakeCluster, log: PulsarLog) -> None:

@@ -21,12 +21,12 @@ from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import Result
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
+from topicpolicies_server.logs.pulsar.reading import continuity_requests, patience, receiving
 from topicpolicies_server.logs.pulsar.reading import partition as reader
-from topicpolicies_server.logs.pulsar.reading import patience, questions, receiving
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
-from topicpolicies_server.logs.pulsar.reading.questions import Questions
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
 
 NAMESPACE = "public/default"
@@ -105,11 +105,11 @@ class Reading:
             return error
 
         self.continuity = Continuity(opening, not_handed_over)
-        self.questions = Questions(compaction, skipped, recall, another if replaced else None)
+        self.requests = ContinuityRequests(compaction, skipped, recall, another if replaced else None)
         goal = Goal(last, all_sent, patience, fresh_ledger)
         entries = Entries(2, schemas, "standalone")
         again = None if successors is None else reopen
-        self.reader = PartitionReader(handle, entries, goal, self.continuity, self.questions, recalled, again)
+        self.reader = PartitionReader(handle, entries, goal, self.continuity, self.requests, recalled, again)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.undecoded: list[UndecodedEntry] = []
@@ -208,7 +208,7 @@ REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
 async def test_of_a_new_ledger_nothing_is_handed_over_before_it_is_known_to_be_the_same_logs(
     monkeypatch: pytest.MonkeyPatch, beginning: bool
 ) -> None:
-    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
     handle = FakeReader(*updates(0, 1))
     later = [a_message(0, an_update(KEY, 2, event_id="2"), ledger=8), a_message(1, an_update(KEY, 3, event_id="3"), ledger=8)]
     last = MessageId(8, 0) if beginning else MessageId(7, 1)
@@ -236,8 +236,8 @@ async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: 
 
 
 async def test_whoever_is_refused_the_answer_for_long_loses_the_log_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(questions, "_REFUSED_SECONDS", 0.1)
+    monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(continuity_requests, "_REFUSED_SECONDS", 0.1)
     handle = FakeReader(*updates(0))
     reading = Reading(handle, MessageId(7, 0), replaced=[REFUSED, None, *[NO_ANSWER] * 6, *[REFUSED] * 6])
     handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
@@ -262,7 +262,7 @@ async def test_an_end_that_does_not_come_because_its_log_is_gone_is_not_taken_fo
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.reader.end(MessageId(7, 5)) == border_of(MessageId(7, 5))
     assert await lost(reading) == "LOG_REPLACED"
-    assert reading.continuity.whole == MessageId(7, 5), "asked last"
+    assert reading.continuity.complete_upto == MessageId(7, 5), "asked last"
 
 
 async def test_an_empty_partition_is_caught_up_at_once() -> None:
@@ -611,7 +611,7 @@ async def test_what_was_compacted_before_the_opening_is_not_missed_at_the_beginn
     await reading.stop()
 
 
-async def test_neighbours_need_no_questions() -> None:
+async def test_neighbours_need_no_requests() -> None:
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(9, 9))]
     for message in updates(3, 4):
@@ -693,7 +693,7 @@ async def test_a_compaction_while_the_beginning_is_read_that_erased_nothing_behi
     await reading.stop()
 
 
-async def test_the_first_entry_of_a_fresh_partition_needs_no_questions() -> None:
+async def test_the_first_entry_of_a_fresh_partition_needs_no_requests() -> None:
     reading = Reading(FakeReader(), None, fresh_ledger=7)
     await reading.until(lambda: reading.caught_up_after == [0])
     reading.compactions = [Compaction(20, MessageId(9, 9))]
@@ -711,7 +711,7 @@ async def test_an_answer_about_compaction_is_waited_for() -> None:
             raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
         return NEVER_COMPACTED
 
-    reading.questions._compaction = ask
+    reading.requests._compaction = ask
     reading.handle.feed(updates(5)[0])
     await asyncio.sleep(0.2)
     assert len(reading.entries) == 3

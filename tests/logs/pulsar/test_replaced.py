@@ -23,7 +23,7 @@ from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.reading.existence import replaced
-from topicpolicies_server.logs.pulsar.reading.whole_log import Reading
+from topicpolicies_server.logs.pulsar.reading.log_reader import LogReader
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
 TOPIC = f"persistent/{NAMESPACE}/{LOCAL}"
@@ -93,11 +93,11 @@ class Listening:
         self.losses.append(error)
 
 
-def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[Reading, Listening]:
+def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Listening]:
     admin, listening = cast("Admin", broker), Listening()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
     access = Access(cast("PulsarClient", broker), admin, Topics(admin, LOCAL), facts, PulsarLimits())
-    return Reading(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
+    return LogReader(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
 
 
 def a_place() -> Start:
@@ -189,7 +189,7 @@ async def test_a_log_that_came_into_being_and_was_compacted_before_it_was_found_
             await log.trouble()
         await eventually(lambda: bool(listening.losses))
         assert [loss.reason for loss in listening.losses] == [Reason.LOG_COMPACTED]
-        assert (listening.entries, log.is_there) == ([], False)
+        assert (listening.entries, log.exists) == ([], False)
         assert all(reader.closed for reader in broker.readers)
         log, listening = reading(broker)
         await log.start()

@@ -21,8 +21,8 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction, EntryRange, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 from topicpolicies_server.logs.pulsar.limits import PulsarLimits
+from topicpolicies_server.logs.pulsar.reading import continuity_requests
 from topicpolicies_server.logs.pulsar.reading import partition as reader_module
-from topicpolicies_server.logs.pulsar.reading import questions
 from topicpolicies_server.logs.pulsar.reading import uncompacted as recall_module
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
 from topicpolicies_server.logs.pulsar.reading.uncompacted import Uncompacted
@@ -296,7 +296,7 @@ async def test_what_can_not_be_had_at_the_moment_is_asked_for_again_before_the_l
             raise LogError(Reason.LOG_NOT_SERVED, "They are not sent at the moment.")
         return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)]
 
-    monkeypatch.setattr(questions, "_PAUSES", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(continuity_requests, "_PAUSES", (0.01, 0.02, 0.03))
     reading = Reading(FakeReader(*updates(0, 7)), MessageId(7, 7), opening=Compaction(11, MessageId(7, 0)), recall=between)
     reading.compactions = [Compaction(12, MessageId(7, 7))]
     if failures > 3:

@@ -199,7 +199,7 @@ async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) 
     for _ in range(seconds):
         clock.now += 1
         if refusing:
-            asked.upgrades.doubt()
+            asked.upgrades.invalidate()
         await asked.round()
     return asked.questions - before
 
@@ -222,7 +222,7 @@ async def test_brokers_that_take_turns_in_what_they_say_have_logs_opened_anew_on
     await asked.upgrades.facts()
     for second in range(600):
         clock.now += 1
-        asked.upgrades.doubt()
+        asked.upgrades.invalidate()
         asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second % 2])
         await asked.round()
     assert 1 < len(asked.told) <= 11

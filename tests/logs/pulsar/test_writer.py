@@ -16,8 +16,8 @@ from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
 from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
-from topicpolicies_server.logs.pulsar.contacts import Contacts
 from topicpolicies_server.logs.pulsar.writing.partition import OpenProducer, PartitionWriter
 
 NAMESPACE = "public/default"
@@ -27,7 +27,11 @@ class Writing:
     """A writer, the producers that it opened, and what it told."""
 
     def __init__(
-        self, *openings: BaseException | int, patience: float = 5.0, codec: Codec | None = None, contacts: Contacts | None = None
+        self,
+        *openings: BaseException | int,
+        patience: float = 5.0,
+        codec: Codec | None = None,
+        connections: BrokerConnections | None = None,
     ) -> None:
         """``openings``: what comes of opening a producer, in turn: an error, or one that writes a schema of this version (0 at the end)."""
         self.openings = list(openings)
@@ -38,7 +42,7 @@ class Writing:
         self.gate = asyncio.Event()
         self.gate.set()
         self.codec = codec or Codec()
-        self.writer = PartitionWriter(1, self._open, self.codec.encode, self, patience_seconds=patience, contacts=contacts)
+        self.writer = PartitionWriter(1, self._open, self.codec.encode, self, patience_seconds=patience, connections=connections)
 
     async def _open(self, partition: int) -> OpenProducer:
         assert partition == 1
@@ -318,17 +322,17 @@ async def test_stopping_tells_what_was_sent_and_what_was_not_and_then_nothing_mo
 
 
 async def test_what_waits_for_a_producer_fails_as_not_sent_when_the_brokers_are_known_to_be_out_of_reach() -> None:
-    contacts = Contacts()
-    writing = Writing(contacts=contacts)
+    connections = BrokerConnections()
+    writing = Writing(connections=connections)
     writing.gate.clear()
     writing.append("one", "two")
     await writing.until(lambda: writing.attempts == 1)
-    contacts.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
+    connections.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
     assert writing.outcomes == [("one", "LOG_UNREACHABLE certain"), ("two", "LOG_UNREACHABLE certain")]
     writing.gate.set()
     writing.append("three")
     await writing.until_sent("three")
-    contacts.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
+    connections.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
     assert len(writing.outcomes) == 2, "what was sent may be in the log"
 
 

@@ -8,7 +8,7 @@ from ...config import GuardConfig
 from ...config.making import guard_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
-from ...garbage import not_looked_for_yet
+from ...garbage import collector_off_during_start
 from ..settings import Output, settings
 from .configured import configured
 from .running import reporting_problems, run_until_signalled
@@ -43,7 +43,7 @@ def run(config: GuardConfig, output: Output) -> None:
     Raises:
         typer.Exit: the guard could not start, or ended with an error.
     """
-    with not_looked_for_yet():
+    with collector_off_during_start():
         _run(config, output)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
-from ...lines import tell_lines
+from ...lines import set_up_logging
 from ..exits import ExitCode, report_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses
@@ -122,7 +122,7 @@ def run_until_signalled(
     """
     from ...process import run  # noqa: PLC0415 - what a process runs is not part of every command
 
-    tell_lines(*lines)
+    set_up_logging(*lines)
     form = lines[1]
 
     def running(service: _Service) -> None:

@@ -10,7 +10,7 @@ from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
-from ...garbage import not_looked_for_yet
+from ...garbage import collector_off_during_start
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
 from .running import reporting_problems, run_until_signalled
@@ -66,7 +66,7 @@ def run(config: ServerConfig, output: Output) -> None:
     Raises:
         typer.Exit: the server could not start, or ended with an error.
     """
-    with not_looked_for_yet():
+    with collector_off_during_start():
         _run(config, output)
 
 

@@ -37,7 +37,7 @@ from ..change_log import LogError
 from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
-from .envelope import NAMES, TOPIC_POLICY, Around, Envelope
+from .envelope import NAMES, TOPIC_POLICY, DocumentFrame, Envelope
 from .headers import Headers, Unreadable
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
 
@@ -72,9 +72,9 @@ class Encoded(NamedTuple):
     """The clusters that the message is for; None: all to which the namespace is replicated."""
 
 
-class _Frame(NamedTuple):
+class _TopicFrame(NamedTuple):
     key: str
-    around: Around
+    document_frame: DocumentFrame
 
 
 class Codec:
@@ -150,7 +150,7 @@ class Codec:
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
-            payload = b"".join((frame.around.before, document, frame.around.after))
+            payload = b"".join((frame.document_frame.before, document, frame.document_frame.after))
         return Encoded(
             frame.key, payload, {} if stamp is None else to_properties(stamp, carried=carried), self._clusters if at_home else None
         )
@@ -237,10 +237,10 @@ class Codec:
         except (ValueError, TypeError) as error:
             raise Unreadable(f"a value is out of range: {error}") from error
 
-    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _Frame:
+    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _TopicFrame:
         name = parse_topic(topic)
         prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
-        return _Frame(prefix + topic, self._envelope.around(name, action, local=not is_global))
+        return _TopicFrame(prefix + topic, self._envelope.document_frame(name, action, local=not is_global))
 
     def _refuse_what_cannot_be_told(self, event: Event) -> None:
         restates = event.stamp is not None and event.stamp.kind is StampKind.REPAIR

@@ -16,14 +16,14 @@ _LOCAL_NAME = NAMES[-1]
 _DOCUMENT = "policies"
 
 
-class Around(NamedTuple):
+class DocumentFrame(NamedTuple):
     """The bytes of an event before and after its document."""
 
     before: bytes
     after: bytes
 
 
-class Heading(NamedTuple):
+class NamespaceFrame(NamedTuple):
     """The bytes of an event before and after its document, for all topics of a namespace.
 
     The topic's local name, with its length before it, is left out: it stands between the pieces. One of the tuples has two pieces, the
@@ -58,20 +58,20 @@ class Envelope:
         except ValueError as error:
             raise UnsupportedSchema(f"not the schema of policy events: {error}") from error
 
-    def around(self, topic: TopicName, action: Action, *, local: bool) -> Around:
+    def document_frame(self, topic: TopicName, action: Action, *, local: bool) -> DocumentFrame:
         """The bytes around a topic's document. A LOCAL event is addressed to the local cluster, a GLOBAL one to no particular cluster."""
         parts = self._filled(topic, action, local=local)
         at = self._layout.index(_DOCUMENT)
-        return Around(b"".join(parts[:at]), b"".join(parts[at + 1 :]))
+        return DocumentFrame(b"".join(parts[:at]), b"".join(parts[at + 1 :]))
 
-    def heading(self, topic: TopicName, action: Action, *, local: bool) -> Heading:
+    def namespace_frame(self, topic: TopicName, action: Action, *, local: bool) -> NamespaceFrame:
         """The bytes around the documents of all topics in the namespace of ``topic``."""
         parts = self._filled(topic, action, local=local)
         at, name = self._layout.index(_DOCUMENT), self._layout.index(_LOCAL_NAME)
         before, after = b"".join(parts[:at]), b"".join(parts[at + 1 :])
         if name < at:
-            return Heading((b"".join(parts[:name]), b"".join(parts[name + 1 : at])), (after,))
-        return Heading((before,), (b"".join(parts[at + 1 : name]), b"".join(parts[name + 1 :])))
+            return NamespaceFrame((b"".join(parts[:name]), b"".join(parts[name + 1 : at])), (after,))
+        return NamespaceFrame((before,), (b"".join(parts[at + 1 : name]), b"".join(parts[name + 1 :])))
 
     def _filled(self, topic: TopicName, action: Action, *, local: bool) -> list[bytes]:
         """The parts of the layout as bytes; the document is empty."""

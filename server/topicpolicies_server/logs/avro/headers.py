@@ -15,7 +15,7 @@ from ...core.errors import PolicyError
 from ...core.names import MAX_NAME_LENGTH, PolicyKey, Scope, parse_topic
 from ...core.policies.events import Action
 from ..routing import GLOBAL_PREFIX
-from .envelope import Envelope, Heading
+from .envelope import Envelope, NamespaceFrame
 from .schema import varint
 
 CACHED_KEYS = 16_384
@@ -34,7 +34,7 @@ class _Namespace(NamedTuple):
     scope: Scope
     cut: int
     """The length of the prefix of a message's key that is not part of the topic's name."""
-    heading: Heading
+    frame: NamespaceFrame
 
 
 class Header(NamedTuple):
@@ -90,14 +90,14 @@ class Headers:
             except PolicyError as error:
                 raise Unreadable(f"its key is not a topic: {error}") from error
             topic, scope = str(name), Scope.GLOBAL if is_global else Scope.LOCAL
-            heading = self._envelope.heading(name, Action.UPDATE, local=not is_global)
+            frame = self._envelope.namespace_frame(name, Action.UPDATE, local=not is_global)
             local = name.local
         else:
-            scope, cut, heading = namespace
+            scope, cut, frame = namespace
             topic = key[cut:] if cut else key
         encoded = local.encode()
         written = _length(len(encoded)) + encoded
-        return Header(PolicyKey(topic, scope), written.join(heading.before), written.join(heading.after))
+        return Header(PolicyKey(topic, scope), written.join(frame.before), written.join(frame.after))
 
     def _look_into(self, prefix: str) -> _Namespace | None:
         """What all keys with this prefix have in common; None if the prefix is not a namespace in full, so that keys have to be parsed."""
@@ -109,8 +109,8 @@ class Headers:
             return None
         if str(name) != prefix[cut:] + "x":
             return None  # the prefix is an abbreviation, without a domain for example
-        heading = self._envelope.heading(name, Action.UPDATE, local=not is_global)
-        return _Namespace(Scope.GLOBAL if is_global else Scope.LOCAL, cut, heading)
+        frame = self._envelope.namespace_frame(name, Action.UPDATE, local=not is_global)
+        return _Namespace(Scope.GLOBAL if is_global else Scope.LOCAL, cut, frame)
 
 
 _length = lru_cache(MAX_NAME_LENGTH)(varint)

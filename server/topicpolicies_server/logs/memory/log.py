@@ -14,7 +14,7 @@ from ...core.reasons import Reason
 from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, Start, already_open, anchor_of, busy, closed
 from ..routing import partition_of
-from .line import Line
+from .channel import Channel
 from .storage import MemoryStorage, StoredNamespace
 
 IN_FLIGHT = 65_536
@@ -34,7 +34,7 @@ class Sent:
 
 
 Message: TypeAlias = Sent | Callable[[], None]
-"""What a line delivers: an event, or a function that is called on arrival."""
+"""What a channel delivers: an event, or a function that is called on arrival."""
 
 
 class MemoryNamespaceLog(Brokerless):
@@ -50,25 +50,25 @@ class MemoryNamespaceLog(Brokerless):
         self._settled = asyncio.Event()
         self._settled.set()
         span = range(stored.partitions)
-        self.appends: list[Line[Message]] = [Line(self._loop, self._arrive) for _ in span]
+        self.appends: list[Channel[Message]] = [Channel(self._loop, self._arrive) for _ in span]
         """Appends on their way to the storage, by partition."""
-        self.answers: list[Line[Message]] = [Line(self._loop, self._answer) for _ in span]
+        self.answers: list[Channel[Message]] = [Channel(self._loop, self._answer) for _ in span]
         """Outcomes on their way back, by partition."""
-        self.reads: list[Line[Placed | None]] = [Line(self._loop, self._read) for _ in span]
+        self.reads: list[Channel[Placed | None]] = [Channel(self._loop, self._read) for _ in span]
         """Entries on their way to the reader, by partition; None marks where the log ended at opening."""
-        self.questions: list[Line[Callable[[], None]]] = [Line(self._loop, _do_all) for _ in span]
+        self.questions: list[Channel[Callable[[], None]]] = [Channel(self._loop, _do_all) for _ in span]
         """Requests for the end of a partition on their way to the storage, by partition."""
         self._asked: dict[asyncio.Future[Position], None] = {}
         self._behind = stored.partitions
         self._complete_after = tuple(stored.compacted)
         self.resumed = start is not None and is_place_of(start, stored)
         """See ``change_log.NamespaceLog.resumed``."""
-        for partition, (line, entries) in enumerate(zip(self.reads, stored.entries, strict=True)):
+        for partition, (channel, entries) in enumerate(zip(self.reads, stored.entries, strict=True)):
             known = start.positions[partition] if start is not None and self.resumed else ""
             for placed in entries:
                 if placed.position > known:
                     self.show(placed)
-            line.push(None)
+            channel.push(None)
         stored.followers.append(self)
 
     @property
@@ -173,8 +173,8 @@ class MemoryNamespaceLog(Brokerless):
         for towards, back in zip(self.appends, self.answers, strict=True):
             towards.drop()
             back.drop()
-        for line in self.reads:
-            line.drop()
+        for channel in self.reads:
+            channel.drop()
         for questions in self.questions:
             questions.drop()
         for answer in self._asked:

@@ -10,7 +10,7 @@
 - ``access``: what the modules of one log share
 - ``ids``: message ids as positions
 - ``limits``: timeouts and bounds
-- ``contacts``: which connections there are
+- ``broker_connections``: which connections there are
 - ``reach``: whether the cluster can be reached
 - ``admin``: the client of the brokers' admin API
 - ``client``: the boundary to pulsar-client

@@ -10,8 +10,8 @@ from ..change_log import LogError
 from .admin import Admin
 from .admin.facts import PulsarFacts
 from .admin.topics import Topics
+from .broker_connections import BrokerConnections
 from .client import PulsarClient
-from .contacts import Contacts
 from .limits import PulsarLimits
 from .reading.not_handed_over import NotHandedOver
 
@@ -26,14 +26,14 @@ class Access(NamedTuple):
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
     """Set if logs are to have one writer at a time: returns where clients reach this process."""
-    doubt: Callable[[], None] = lambda: None
+    invalidate_facts: Callable[[], None] = lambda: None
     """Called when an event is refused because of ``facts``, so that the facts are requested again (``upgrades``)."""
     not_handed_over: NotHandedOver | None = None
     """The messages that the library did not hand over at earlier openings; None: those are not remembered."""
-    contacts: Contacts = Contacts()
+    connections: BrokerConnections = BrokerConnections()
     """Which connections there are."""
 
-    def heed(self, error: LogError) -> None:
+    def note_refusal(self, error: LogError) -> None:
         """Takes the error of an event that was refused: if the dialect is the reason, the facts are requested again."""
         if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
-            self.doubt()
+            self.invalidate_facts()

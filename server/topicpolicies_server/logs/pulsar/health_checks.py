@@ -31,7 +31,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Protocol
 
-from ...tasks import Kept, Owned, asked_to_end
+from ...tasks import RestartedTask, TaskSet, asked_to_end
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +63,11 @@ class Checked(Protocol):
         """Whether it is time for a check; ``now`` is monotonic, in seconds."""
 
     @property
-    def by_clock(self) -> bool:
+    def due_only_by_time(self) -> bool:
         """Whether the check was due only because time has passed, at the last call of ``due``."""
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the log exists, as far as is known."""
 
     async def check(self) -> None:
@@ -116,8 +116,8 @@ class HealthChecks:
         """Logs whose last check failed: each is logged once."""
         self._turns, self._looks = CheckOrder(), CheckOrder()
         """Turns of the logs that exist, and of those that do not."""
-        self._rounds = Kept("Checking change logs", self._run, longest_seconds=every_seconds)
-        self._checks = Owned("Checking what change logs need")
+        self._rounds = RestartedTask("Checking change logs", self._run, longest_seconds=every_seconds)
+        self._checks = TaskSet("Checking what change logs need")
 
     def start(self) -> None:
         """Starts the rounds; a second call does nothing."""
@@ -159,7 +159,7 @@ class HealthChecks:
             if whole:
                 log.close_idle()
                 if log not in self._checking and log.due(now):
-                    waits = log.by_clock
+                    waits = log.due_only_by_time
                     if not waits:
                         self._begin(log)
         except Exception:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
@@ -172,8 +172,8 @@ class HealthChecks:
         return waits
 
     def _take_turns(self, waiting: list[Checked]) -> None:
-        there = self._turns.next([log for log in waiting if log.is_there], _PER_SECOND * self._every)
-        for log in there + self._looks.next([log for log in waiting if not log.is_there], _LOOKS_PER_SECOND * self._every):
+        there = self._turns.next([log for log in waiting if log.exists], _PER_SECOND * self._every)
+        for log in there + self._looks.next([log for log in waiting if not log.exists], _LOOKS_PER_SECOND * self._every):
             self._begin(log)
 
     def _begin(self, log: Checked, *, in_a_place: bool = True) -> asyncio.Task[None]:

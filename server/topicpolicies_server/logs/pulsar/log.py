@@ -14,8 +14,8 @@ from .access import Access
 from .admin import Admin
 from .admin.facts import PulsarFacts, learn
 from .admin.topics import Topics
+from .broker_connections import BrokerConnections
 from .client import PulsarClient
-from .contacts import Contacts
 from .credentials import Identity, TlsOptions
 from .health_checks import Checked, HealthChecks
 from .limits import PulsarLimits
@@ -69,7 +69,7 @@ class PulsarLog:
         self._client: PulsarClient | None = None
         self._upgrades: Upgrades | None = None
         self._not_handed_over = NotHandedOver()
-        self._contacts = Contacts()
+        self._connections = BrokerConnections()
         self._reach: Reach | None = None
         self._asking = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
@@ -103,11 +103,11 @@ class PulsarLog:
 
     def cut_off(self, error: LogError) -> None:
         """Fails the events that wait for a producer."""
-        self._contacts.cut_off(error)
+        self._connections.cut_off(error)
 
     def connections(self) -> Connections:
         """How many open logs have their connections (see ``change_log.Connected``)."""
-        return self._contacts.connections()
+        return self._connections.counts()
 
     async def close(self) -> None:
         """Closes the open logs and the clients, in bounded time."""
@@ -171,15 +171,24 @@ class PulsarLog:
         )
         self._checks = HealthChecks(self._checked, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
         self._checks.start()
-        self._reach = Reach(self._service_url, admin, self._contacts, self._gone)
+        self._reach = Reach(self._service_url, admin, self._connections, self._gone)
 
     async def _access(self) -> Access:
         async with self._asking:
             self._begin()
             assert self._admin is not None and self._client is not None and self._upgrades is not None, "begun"
             topics, facts = Topics(self._admin, self._topic), await self._upgrades.facts()
-            ways = self._client, self._admin, topics, facts, self._limits, self._advertised, self._upgrades.doubt, self._not_handed_over
-            return Access(*ways, self._contacts)
+            ways = (
+                self._client,
+                self._admin,
+                topics,
+                facts,
+                self._limits,
+                self._advertised,
+                self._upgrades.invalidate,
+                self._not_handed_over,
+            )
+            return Access(*ways, self._connections)
 
     def _checked(self) -> list[Checked]:
         logs = self._open_logs()
@@ -198,12 +207,12 @@ class PulsarLog:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
             if not log.out_of_reach:
-                self._contacts.forget(log.namespace)
+                self._connections.forget(log.namespace)
 
     async def _gone(self, namespace: str) -> bool:
         """Checks the open log of a namespace; returns whether it does not exist any more, and so was lost."""
         log = self._logs.get(namespace)
-        if log is None:  # it was lost because it was out of reach: otherwise ``contacts`` would not list it any more
+        if log is None:  # it was lost because it was out of reach: otherwise ``connections`` would not list it any more
             return False
         assert self._checks is not None, "begun"
         await self._checks.look_after(log)

@@ -24,7 +24,7 @@ from typing import Any
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from ...tasks import Owned
+from ...tasks import TaskSet
 from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UndecodedSink, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
@@ -35,7 +35,7 @@ from .admin.topics import Layout
 from .client import SHARED, close_quietly
 from .closing import close_all, fail
 from .reading.following import Following
-from .reading.whole_log import Reading
+from .reading.log_reader import LogReader
 from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
 
@@ -60,14 +60,14 @@ class PulsarNamespaceLog:
         self.undecoded = partial(self._hand_on, sink.read_undecoded) if isinstance(sink, UndecodedSink) else None
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
-        self._reading = Reading(access, self._schemas, layout, self)
+        self._reader = LogReader(access, self._schemas, layout, self)
         self.resumed = False
         """Whether all partitions are read from the opening's ``start`` on."""
         self._ended: LogError | None = None
         self._over = False
         self._told_caught_up = False
         self._settled = asyncio.Event()
-        self._ending = Owned(f"the change log of {layout.namespace}")
+        self._ending = TaskSet(f"the change log of {layout.namespace}")
         self._leading: Leading | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
@@ -80,26 +80,26 @@ class PulsarNamespaceLog:
                 cluster=access.facts.name,
                 address=access.advertised(),
             )
-        ways, patience, told = (self._open_producer, self._rehearse, self), access.limits.send_seconds, access.contacts
+        ways, patience, told = (self._open_producer, self._rehearse, self), access.limits.send_seconds, access.connections
         span = range(self.partitions)
-        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience, contacts=told) for partition in span]
+        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience, connections=told) for partition in span]
 
     # The change log's own interface (``change_log.NamespaceLog``)
 
     @property
     def identity(self) -> str:
         """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
-        return self._reading.identity
+        return self._reader.identity
 
     @property
     def partitions(self) -> int:
         """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
-        return self._reading.partitions
+        return self._reader.partitions
 
     @property
     def namespace(self) -> str:
         """``tenant/namespace``."""
-        return self._reading.layout.namespace
+        return self._reader.layout.namespace
 
     @property
     def facts(self) -> PulsarFacts:
@@ -120,11 +120,11 @@ class PulsarNamespaceLog:
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        return self._reading.follows(earlier, later)
+        return self._reader.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/continuity``)."""
-        return self._reading.complete_after(partition)
+        return self._reader.complete_after(partition)
 
     @property
     def shared(self) -> bool:
@@ -135,7 +135,7 @@ class PulsarNamespaceLog:
         """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
-        return await self._reading.end(partition)
+        return await self._reader.end(partition)
 
     @property
     def in_place(self) -> bool:
@@ -164,7 +164,7 @@ class PulsarNamespaceLog:
         try:
             self._writers[self.partition_of(event.key)].append(event)
         except LogError as error:
-            self._access.heed(error)
+            self._access.note_refusal(error)
             raise
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class PulsarNamespaceLog:
 
     def check_connection(self) -> None:
         """Looks whether readers, and a leader's producers, have their connections."""
-        self._reading.check_connection()
+        self._reader.check_connection()
         if self._leading is not None:
             self._leading.check_connection()
 
@@ -187,22 +187,22 @@ class PulsarNamespaceLog:
         if self._leading is None:
             for writer in self._writers:
                 writer.close_if_idle(self._access.limits.idle_producer_seconds)
-        if (error := self._reading.given_up(time.monotonic())) is not None:
+        if (error := self._reader.given_up(time.monotonic())) is not None:
             self.lost(error)
 
     def due(self, now: float) -> bool:
         """Whether it is time for a check."""
-        return self._ended is None and self._reading.due(now)
+        return self._ended is None and self._reader.due(now)
 
     @property
-    def by_clock(self) -> bool:
+    def due_only_by_time(self) -> bool:
         """Whether the check is due only because time has passed."""
-        return self._reading.by_clock
+        return self._reader.due_only_by_time
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the log exists, as far as is known."""
-        return self._reading.is_there
+        return self._reader.exists
 
     @property
     def out_of_reach(self) -> bool:
@@ -212,7 +212,7 @@ class PulsarNamespaceLog:
     async def check(self) -> None:
         """Checks whether the log was created meanwhile, or is still the one that was opened."""
         try:
-            error = await self._reading.trouble()
+            error = await self._reader.trouble()
         except LogError as failure:
             _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
             return
@@ -239,7 +239,7 @@ class PulsarNamespaceLog:
 
     def appended(self, placed: list[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self._reading.acknowledged[placed[0].partition].note(placed)
+        self._reader.acknowledged[placed[0].partition].note(placed)
         self._sink.appended(placed)
         self._settled.set()
 
@@ -247,7 +247,7 @@ class PulsarNamespaceLog:
         """Reports an event that failed. A leader whose producer has failed gives up leadership."""
         if self._leading is not None:
             self._leading.append_failed(error)
-        self._access.heed(error)
+        self._access.note_refusal(error)
         self._sink.append_failed(event, error)
         self._settled.set()
 
@@ -258,7 +258,7 @@ class PulsarNamespaceLog:
             self._end(error)
             self._sink.lost(error)
 
-    # Changes of leadership, if the log has one writer at a time (``writing/leading.Led``)
+    # Changes of leadership, if the log has one writer at a time (``writing/leading.LeadershipListener``)
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """Gives the producers to the writers: this process may append from now on."""
@@ -287,14 +287,14 @@ class PulsarNamespaceLog:
         """
         if exists:
             of_use = start is not None and start.in_place == self.in_place and self._leading is None
-            self.resumed = await self._reading.start(start if of_use else None)
+            self.resumed = await self._reader.start(start if of_use else None)
         else:
             asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
 
     @property
     def _following(self) -> Following | None:
         """The readers; None: the log does not exist, as far as is known."""
-        return self._reading.following
+        return self._reader.following
 
     @property
     def _outstanding(self) -> int:
@@ -304,10 +304,10 @@ class PulsarNamespaceLog:
         self._schemas.newest.codec.encode(event)
 
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
-        await self._reading.ensure_followed(create=True)
+        await self._reader.ensure_followed(create=True)
         registered = await self._schemas.refresh()
         handle = await self._access.client.create_producer(
-            self._reading.layout.full_names[partition],
+            self._reader.layout.full_names[partition],
             registered.definition,
             send_seconds=self._access.limits.send_seconds,
             queue_size=self._access.limits.in_flight,
@@ -338,12 +338,12 @@ class PulsarNamespaceLog:
         self._over = True
         if self._leading is not None:
             self._leading.stop()
-        self._reading.stop()
+        self._reader.stop()
         for writer in self._writers:
             fail(self._sink, writer.stop(), error)
         self._forget(self)
         self._ending.begin(self._close_connections(), "closing its connections")
 
     async def _close_connections(self) -> None:
-        closing = [*(writer.close() for writer in self._writers), self._reading.close()]
+        closing = [*(writer.close() for writer in self._writers), self._reader.close()]
         await close_all(self.namespace, closing, self._access.limits.close_seconds)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from ...core.reasons import Reason
 from ..change_log import LogError
 from .admin import Admin
-from .contacts import Contacts
+from .broker_connections import BrokerConnections
 
 _SECONDS = 3.0
 """How long one answer may take."""
@@ -33,19 +33,19 @@ _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 class Reach:
     """Checks whether one cluster can be reached."""
 
-    def __init__(self, service_url: str, admin: Admin, contacts: Contacts, gone: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, service_url: str, admin: Admin, connections: BrokerConnections, gone: Callable[[str], Awaitable[bool]]) -> None:
         """Requests nothing yet.
 
         Args:
             service_url: where brokers are reached; several hosts are separated by commas.
             admin: the brokers' admin API.
-            contacts: which connections there are.
+            connections: which connections there are.
             gone: checks the open log of a namespace, and returns whether it does not exist any more or was replaced. Several calls run side
                 by side, and are cancelled after some seconds; a check that was begun must then go on.
         """
         self._hosts = _hosts(service_url)
         self._admin = admin
-        self._contacts = contacts
+        self._connections = connections
         self._gone = gone
 
     async def ask(self) -> None:
@@ -61,7 +61,7 @@ class Reach:
 
     async def _brokers(self) -> None:
         deadline = time.monotonic() + _TOTAL_SECONDS
-        connected = self._contacts.connected()
+        connected = self._connections.any_connected()
         if connected:
             return
         problem = await self._connect()
@@ -74,7 +74,7 @@ class Reach:
         """Whether the logs whose readers have no connection do not exist any more. Without an answer in time: False."""
         try:
             async with asyncio.timeout(seconds):
-                return all(await asyncio.gather(*map(self._gone, self._contacts.without()[:_ASKED])))
+                return all(await asyncio.gather(*map(self._gone, self._connections.disconnected()[:_ASKED])))
         except TimeoutError:
             return False
 

@@ -53,7 +53,7 @@ class Upgrades:
         """When the next request is due, if no event is refused."""
         self._earliest = 0.0
         """When the next request is due, if an event was refused."""
-        self._doubted = False
+        self._invalidated = False
 
     async def facts(self) -> PulsarFacts:
         """Returns the facts, and requests them first if they are too old.
@@ -70,9 +70,9 @@ class Upgrades:
         """Whether a log that was opened for some facts fits the newest ones."""
         return self._facts is None or same_for_logs(facts, self._facts)
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Notes that an event was refused because of the facts."""
-        self._doubted = True
+        self._invalidated = True
 
     def check_connection(self) -> None:
         """Does nothing: there is no connection."""
@@ -80,13 +80,13 @@ class Upgrades:
     def close_idle(self) -> None:
         """Does nothing: there is nothing to close."""
 
-    by_clock = False
+    due_only_by_time = False
     """False, so that this one check, which serves all logs, does not wait its turn among theirs."""
-    is_there = True
+    exists = True
 
     def due(self, now: float) -> bool:
         """Whether it is time for a request."""
-        return self._facts is not None and now >= (self._earliest if self._doubted else self._expires)
+        return self._facts is not None and now >= (self._earliest if self._invalidated else self._expires)
 
     async def check(self) -> None:
         """Requests the facts, if that is due."""
@@ -102,7 +102,7 @@ class Upgrades:
         self._expires = self._earliest = time.monotonic() + self._soonest
         facts = await self._learn()
         now = time.monotonic()
-        self._facts, self._doubted = facts, False
+        self._facts, self._invalidated = facts, False
         self._expires, self._earliest = now + self._every, now + self._soonest
         if before is not None and not same_for_logs(before, facts):
             self._earliest = self._expires

@@ -19,7 +19,7 @@ class Appender(Protocol):
         """Called when the appender's next ``count`` events certainly are not in the file."""
 
 
-class Space:
+class WriterNamespace:
     """A namespace of the file, as the writer sees it."""
 
     __slots__ = ("id", "last", "name")
@@ -36,7 +36,7 @@ class NewRow(NamedTuple):
     """An event that waits to be committed, as a row."""
 
     appender: Appender
-    space: Space
+    namespace: WriterNamespace
     event: Event
     key: str
     properties: str

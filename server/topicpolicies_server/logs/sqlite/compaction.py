@@ -101,33 +101,33 @@ class Pass:
             if cut is None:
                 return 0, 0
             seen: set[str] = set()
-            doomed: array[int] = array("q")
+            deletable: array[int] = array("q")
             leaning: array[int] = array("q")
             stands = _Count(known, max(known.kept.floor, events.row_at(cut)))
             at = events.place_of(namespace_id, stands.all.floor)
             while page := await self._read(_checked, connection, events.place_of(namespace_id, 1), at):
                 stands.add(page)
                 old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
-                before = len(doomed)
-                doom(old, seen, doomed, now - settings.deletions_ms)
-                gone = set(doomed[before:])
+                before = len(deletable)
+                choose_deletable(old, seen, deletable, now - settings.deletions_ms)
+                gone = set(deletable[before:])
                 leaning.extend(row[0] for row in page if row[0] <= cut and row[0] not in gone and slim.is_slim(row[5]))
                 at = page[-1][0] - 1
                 await asyncio.sleep(settings.pause_seconds)
             stands.check()
-            doomed.reverse()
-            if doomed:
+            deletable.reverse()
+            if deletable:
                 row = events.row_at(cut)
                 raised(row)
                 await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=row, kept=stands.all))
                 await self._complete(connection, known, leaning)
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
-        for chunk in _chunks(doomed, DELETED):
+        for chunk in _chunks(deletable, DELETED):
             await self._writer.run(partial(floors.delete, namespace_id=namespace_id, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
         await self._shrink()
-        return len(doomed), stands.all.rows - len(doomed)
+        return len(deletable), stands.all.rows - len(deletable)
 
     async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
         """The last place whose event may be deleted; None if no event may be."""
@@ -205,18 +205,18 @@ def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[even
     return page
 
 
-def doom(page: Sequence[KeyRow], seen: set[str], doomed: array[int], deletions_before: int) -> None:
+def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[int], deletions_before: int) -> None:
     """Chooses the events of a page that are deleted: all but the newest of each key, and the newest too if it is an old tombstone.
 
     Args:
         page: the events, newest first.
         seen: the keys of all newer events; the keys of the page are added.
-        doomed: the places that will be deleted; those chosen from the page are added.
+        deletable: the places that will be deleted; those chosen from the page are added.
         deletions_before: tombstones published before this time (ms since 1970) are deleted.
     """
     for place, published_at, key, tombstone in page:
         if key in seen or (tombstone and published_at < deletions_before):
-            doomed.append(place)
+            deletable.append(place)
         seen.add(key)
 
 

@@ -131,7 +131,7 @@ def identity(connection: sqlite3.Connection) -> Identity:
     return Identity(*row)
 
 
-def begin_anew(connection: sqlite3.Connection, base: int) -> Identity:
+def begin_new_life(connection: sqlite3.Connection, base: int) -> Identity:
     """Begins a new life: gives the file another identity, and lets the rows of every namespace go on behind row ``base``. Commits."""
     begun = Identity(uuid.uuid4().hex, base)
     with transaction(connection):
@@ -158,7 +158,7 @@ def schemas(connection: sqlite3.Connection) -> dict[int, str]:
     return {number: definition for number, definition, sure in rows if sure == checksum(number, definition)}
 
 
-def hold_still(connection: sqlite3.Connection) -> None:
+def begin_snapshot(connection: sqlite3.Connection) -> None:
     """Begins a read transaction: from now on the connection sees the file as it is at this moment."""
     connection.execute("BEGIN")
     connection.execute("SELECT identity FROM log").fetchone()  # BEGIN is deferred: the first read takes the snapshot

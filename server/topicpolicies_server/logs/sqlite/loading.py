@@ -15,7 +15,7 @@ from .. import rows
 from ..avro import Codec
 from ..change_log import anchor_of
 from . import events, file, floors
-from .home import Home
+from .path_guard import PathGuard
 from .slim import Completing, strings
 
 PAGE = 64
@@ -73,7 +73,9 @@ class Loading:
         stands: how many rows there are, including those that are not read; set by ``begin``.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, home: Home, known: Known | None = None) -> None:
+    def __init__(
+        self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, path_guard: PathGuard, known: Known | None = None
+    ) -> None:
         """Prepares to read the rows up to ``last``; touches nothing yet.
 
         Args:
@@ -82,10 +84,10 @@ class Loading:
             namespace_id: the namespace's id.
             name: the namespace's name.
             last: the last row that is read.
-            home: the place where the file has to be.
+            path_guard: checks that the file is still at its path.
             known: the position up to which nothing is read, if the same entry stands there and nothing behind it was compacted away.
         """
-        self._home = home
+        self._path_guard = path_guard
         self._path = path
         self._codecs = codecs
         self._id = namespace_id
@@ -107,9 +109,9 @@ class Loading:
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
         """
-        self._home.check()
+        self._path_guard.check()
         self._connection = file.connect(self._path)
-        file.hold_still(self._connection)
+        file.begin_snapshot(self._connection)
         known = floors.namespace(self._connection, self._id)
         self._completing = Completing(self._look, self._name, known.compacted)
         self._told = known.kept

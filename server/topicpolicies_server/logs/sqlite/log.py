@@ -12,15 +12,15 @@ from pathlib import Path
 
 from ...core.reasons import Reason
 from ...file_lock import FileLock
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from ...threads import DaemonThreads
 from ..avro import Codec
 from ..change_log import LogError, LogSink, Start, already_open
 from . import file
-from .appending import Appender, Space
+from .appending import Appender, WriterNamespace
 from .compaction import Compaction, Pass
 from .loading import Known, Loading
-from .namespace import Flight, SqliteNamespaceLog, Stored
+from .namespace import InFlight, NamespaceState, SqliteNamespaceLog
 from .opening import Opened, open_file
 from .reach import Reach
 from .writer import Tail, Writer
@@ -70,8 +70,8 @@ class SqliteLog:
         self._codec = codec or Codec()
         self._compaction = compaction or Compaction()
         self._now = now
-        self._flight = Flight(in_flight_limit, in_flight_bytes, close_seconds)
-        self._reach = Reach(self._flight)
+        self._in_flight = InFlight(in_flight_limit, in_flight_bytes, close_seconds)
+        self._reach = Reach(self._in_flight)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")
@@ -79,8 +79,8 @@ class SqliteLog:
         self._compacting = asyncio.Lock()
         self._opened: Opened | None = None
         self._writer: Writer | None = None
-        self._namespaces: dict[str, Stored] = {}
-        self._compactor: Kept | None = None
+        self._namespaces: dict[str, NamespaceState] = {}
+        self._compactor: RestartedTask | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -100,17 +100,21 @@ class SqliteLog:
             self._opened = opened = await asyncio.get_running_loop().run_in_executor(
                 self._readers, open_file, self.path, self._lock, self._connection_kind, self._codec
             )
-            self._namespaces = {row.name: Stored(Space(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces}
+            self._namespaces = {
+                row.name: NamespaceState(WriterNamespace(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces
+            }
             reopen = partial(file.connect, self.path, self._connection_kind)
-            self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.water), opened.home, reopen, self)
-            self._flight.doubt = self._flight.refused = None
+            self._writer = Writer(
+                opened.connection, opened.schema, self._now, Tail(opened.mark, opened.high_water), opened.path_guard, reopen, self
+            )
+            self._in_flight.doubt = self._in_flight.refused = None
             if self._compactor is None:
-                self._compactor = Kept("Compacting change logs", self._compact_for_ever)
+                self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
                 self._compactor.start()
 
     def namespaces(self) -> list[str]:
         """The names of the namespaces to which an event was ever appended, sorted."""
-        return sorted(name for name, stored in self._namespaces.items() if stored.begun)
+        return sorted(name for name, state in self._namespaces.items() if state.begun)
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
@@ -118,19 +122,19 @@ class SqliteLog:
         if self._opened is None or self._writer is None:
             raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
         identity = self._opened.identity
-        stored = self._namespaces.setdefault(namespace, Stored(Space(namespace, 0, identity.base), identity.base))
-        if stored.log is not None:
+        state = self._namespaces.setdefault(namespace, NamespaceState(WriterNamespace(namespace, 0, identity.base), identity.base))
+        if state.log is not None:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", stored, sink, self._codec, self._flight, self._writer.append)
+        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", state, sink, self._codec, self._in_flight, self._writer.append)
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
         loading = (
-            Loading(self.path, self._opened.codecs, stored.space.id, namespace, stored.committed, self._opened.home, known)
-            if stored.begun
+            Loading(self.path, self._opened.codecs, state.namespace.id, namespace, state.committed, self._opened.path_guard, known)
+            if state.begun
             else None
         )
-        stored.rows = 0
+        state.rows = 0
         await log.load(loading, self._readers)
         return log
 
@@ -139,7 +143,7 @@ class SqliteLog:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(Reason.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
-        await self._reach.ask(self._opened.home, self._writer)
+        await self._reach.ask(self._opened.path_guard, self._writer)
 
     def cut_off(self, error: LogError) -> None:
         """Does nothing: appends to a file that can't be written are refused at once, so none of them waits."""
@@ -154,10 +158,10 @@ class SqliteLog:
             self._opened = None
             if self._compactor is not None:
                 await self._compactor.stop()
-            await asyncio.gather(*(stored.log.close() for stored in self._namespaces.values() if stored.log is not None))
+            await asyncio.gather(*(state.log.close() for state in self._namespaces.values() if state.log is not None))
             # The readers' connections are closed first: SQLite removes -wal and -shm with the last connection, which is the writer's.
-            await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._flight.close_seconds)
-            if writer is None or await writer.stop(self._flight.close_seconds):
+            await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self._in_flight.close_seconds)
+            if writer is None or await writer.stop(self._in_flight.close_seconds):
                 self._lock.release()
             else:  # the writer's thread still uses the file, so no other process may open it before this one has ended
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
@@ -168,13 +172,13 @@ class SqliteLog:
         """Reports all open logs as lost; the next ``start`` opens the file anew (``writer.Owner``)."""
         self._writer = self._opened = None
         loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
-        for stored in list(self._namespaces.values()):
-            if stored.log is not None:
-                stored.log.lose(unknown.get(stored.log, 0), loss)
+        for state in list(self._namespaces.values()):
+            if state.log is not None:
+                state.log.lose(unknown.get(state.log, 0), loss)
 
     def doubtful(self, error: sqlite3.Error | None) -> None:
         """Has appends refused for now because of ``error``, while logs are still read; None: writing works again (``writer.Owner``)."""
-        self._flight.doubt = error
+        self._in_flight.doubt = error
 
     async def compact(self, namespace: str) -> int:
         """Compacts a namespace now, according to the settings; returns how many events were deleted.
@@ -184,20 +188,20 @@ class SqliteLog:
         """
         await self.start()
         async with self._compacting:
-            stored, writer = self._namespaces.get(namespace), self._writer
-            if stored is None or writer is None or stored.space.id == 0:
+            state, writer = self._namespaces.get(namespace), self._writer
+            if state is None or writer is None or state.namespace.id == 0:
                 return 0
-            size = stored.bytes_since
+            size = state.bytes_since
             try:
                 if self._opened is not None:
-                    await asyncio.get_running_loop().run_in_executor(self._readers, self._opened.home.check)
-                deleted, stored.kept = await Pass(self.path, writer, self._readers, self._compaction).run(
-                    stored.space.id, stored.committed, self._now(), stored.raise_floor
+                    await asyncio.get_running_loop().run_in_executor(self._readers, self._opened.path_guard.check)
+                deleted, state.kept = await Pass(self.path, writer, self._readers, self._compaction).run(
+                    state.namespace.id, state.committed, self._now(), state.raise_floor
                 )
             except sqlite3.Error as error:
                 raise LogError(Reason.COMPACTION_FAILED, f"{namespace} could not be compacted: {error}.") from error
-            stored.rows -= deleted
-            stored.bytes_since = max(stored.bytes_since - size, 0)
+            state.rows -= deleted
+            state.bytes_since = max(state.bytes_since - size, 0)
             return deleted
 
     async def _compact_for_ever(self) -> None:
@@ -205,8 +209,8 @@ class SqliteLog:
         while True:
             await asyncio.sleep(self._compaction.interval_seconds / _TURNS)
             turn = (turn + 1) % _TURNS
-            for name, stored in list(self._namespaces.items()):
-                if not self._is_worth_a_pass(stored, in_turn=not turn):
+            for name, state in list(self._namespaces.items()):
+                if not self._is_worth_a_pass(state, in_turn=not turn):
                     continue
                 try:
                     deleted = await self.compact(name)
@@ -217,8 +221,8 @@ class SqliteLog:
                 else:
                     _log.info("forgot %d superseded events of %s", deleted, name)
 
-    def _is_worth_a_pass(self, stored: Stored, *, in_turn: bool) -> bool:
-        settings, superseded = self._compaction, stored.rows - stored.kept
-        if stored.bytes_since >= settings.retained_bytes:
+    def _is_worth_a_pass(self, state: NamespaceState, *, in_turn: bool) -> bool:
+        settings, superseded = self._compaction, state.rows - state.kept
+        if state.bytes_since >= settings.retained_bytes:
             return True
-        return superseded >= max(settings.minimum, stored.kept) and (in_turn or superseded >= 2 * settings.retained)
+        return superseded >= max(settings.minimum, state.kept) and (in_turn or superseded >= 2 * settings.retained)

@@ -53,7 +53,7 @@ _CHECK = struct.Struct("<I")
 _MAGIC = b"TPMARK1\n"
 
 
-class Water(NamedTuple):
+class HighWaterMark(NamedTuple):
     """A high-water mark: how far a log was acknowledged."""
 
     identity: str
@@ -78,7 +78,7 @@ class Verdict(enum.Enum):
     """The mark of a file with rows is missing or damaged."""
 
 
-def judge(mark: Water | None, found: Water, *, marked: bool) -> Verdict:
+def judge(mark: HighWaterMark | None, found: HighWaterMark, *, marked: bool) -> Verdict:
     """Compares a file with its mark (see the table above).
 
     Args:
@@ -121,22 +121,22 @@ class Mark:
             os.close(self._descriptor)
             raise
 
-    def read(self) -> Water | None:
+    def read(self) -> HighWaterMark | None:
         """Returns the newer of the valid slots; None if there is none."""
         found = sorted(filter(None, map(self._slot, (0, _SLOT))))
         if not found:
             return None
-        self._turn, water = found[-1]
-        return water
+        self._turn, high_water = found[-1]
+        return high_water
 
-    def begin(self, water: Water) -> None:
-        """Overwrites both slots with ``water``, and flushes the mark and its directory entry to the disk.
+    def begin(self, high_water: HighWaterMark) -> None:
+        """Overwrites both slots with ``high_water``, and flushes the mark and its directory entry to the disk.
 
         Raises:
             OSError: the flush failed.
         """
         for _ in range(2):
-            self._write(water)
+            self._write(high_water)
         os.fdatasync(self._descriptor)
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -144,9 +144,9 @@ class Mark:
         finally:
             os.close(directory)
 
-    def note(self, water: Water, rows: int) -> None:
-        """Records that the log is acknowledged up to ``water``, ``rows`` rows more than before; flushes now and then."""
-        self._write(water)
+    def note(self, high_water: HighWaterMark, rows: int) -> None:
+        """Records that the log is acknowledged up to ``high_water``, ``rows`` rows more than before; flushes now and then."""
+        self._write(high_water)
         self._unflushed += rows
         if self._unflushed >= FLUSHED:
             self.flush()
@@ -166,19 +166,19 @@ class Mark:
             self._map.close()
             os.close(self._descriptor)
 
-    def _write(self, water: Water) -> None:
+    def _write(self, high_water: HighWaterMark) -> None:
         self._turn += 1
-        record = _RECORD.pack(_MAGIC, water.identity.encode(), water.total, water.highest, self._turn)
+        record = _RECORD.pack(_MAGIC, high_water.identity.encode(), high_water.total, high_water.highest, self._turn)
         at = _SLOT * (self._turn % 2)
         self._map[at : at + _RECORD.size + _CHECK.size] = record + _CHECK.pack(crc32(record))
 
-    def _slot(self, at: int) -> tuple[int, Water] | None:
+    def _slot(self, at: int) -> tuple[int, HighWaterMark] | None:
         record = self._map[at : at + _RECORD.size]
         (sure,) = _CHECK.unpack_from(self._map, at + _RECORD.size)
         magic, identity, total, highest, turn = _RECORD.unpack(record)
         if magic != _MAGIC or crc32(record) != sure:
             return None
-        return turn, Water(identity.decode("ascii", "replace"), total, highest)
+        return turn, HighWaterMark(identity.decode("ascii", "replace"), total, highest)
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -16,12 +16,12 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
 from ...sqlite_file import ERRORS, Damaged
-from ...tasks import Owned, asked_to_end
+from ...tasks import TaskSet, asked_to_end
 from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, closed
-from .appending import NewRow, Space
+from .appending import NewRow, WriterNamespace
 from .loading import PAGE, Loading
 from .refusals import explained
 from .slim import text_of
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlight:
     """Limits and state of the appends in flight; all namespaces of a file share one."""
 
     events: int
@@ -48,10 +48,10 @@ class Flight:
 
 
 @dataclass(slots=True)
-class Stored:
+class NamespaceState:
     """What the event loop's side knows of a namespace in the file, whether its log is open or not."""
 
-    space: Space
+    namespace: WriterNamespace
     committed: int
     """The highest row number that was reported as committed, or found in the file when it was opened."""
     floor: int = 0
@@ -70,7 +70,7 @@ class Stored:
     @property
     def begun(self) -> bool:
         """Whether an event was ever appended to the namespace."""
-        return self.space.id != 0 and self.committed > 0
+        return self.namespace.id != 0 and self.committed > 0
 
     def raise_floor(self, row: int) -> None:
         """Records that a compaction may delete rows up to this one from now on."""
@@ -81,13 +81,13 @@ class SqliteNamespaceLog(Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
-        self, identity: str, stored: Stored, sink: LogSink, codec: Codec, flight: Flight, append: Callable[[NewRow], None]
+        self, identity: str, state: NamespaceState, sink: LogSink, codec: Codec, in_flight: InFlight, append: Callable[[NewRow], None]
     ) -> None:
         self._identity = identity
-        self._stored = stored
+        self._state = state
         self._sink = sink
         self._encode = codec.encode
-        self._flight = flight
+        self._in_flight = in_flight
         self._append = append
         self._pending: deque[NewRow] = deque()
         self._floor = 0
@@ -98,8 +98,8 @@ class SqliteNamespaceLog(Brokerless):
         self._waiting: deque[Placed] | None = deque()
         """Entries that were committed while older ones are still being read from the file; None once all are read."""
         self._loading: asyncio.Task[None] | None = None
-        self._owned = Owned(f"the change log of {stored.space.name}")
-        stored.log = self
+        self._owned = TaskSet(f"the change log of {state.namespace.name}")
+        state.log = self
 
     @property
     def identity(self) -> str:
@@ -140,26 +140,26 @@ class SqliteNamespaceLog(Brokerless):
         del partition
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
-        return rows.position_of(self._stored.committed) if self._stored.committed else ""
+        return rows.position_of(self._state.committed) if self._state.committed else ""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
-        flight = self._flight
+        in_flight = self._in_flight
         if self._ended is not None:
             raise LogError(self._ended.reason, self._ended.message)
-        if flight.doubt is not None:
-            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(flight.doubt)}")
-        if len(self._pending) >= flight.events or flight.bytes_now >= flight.bytes:
+        if in_flight.doubt is not None:
+            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(in_flight.doubt)}")
+        if len(self._pending) >= in_flight.events or in_flight.bytes_now >= in_flight.bytes:
             raise LogError(
                 Reason.LOG_BUSY,
-                f"{len(self._pending)} events of the namespace and {flight.bytes_now} bytes of all already wait for the change log:"
+                f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all already wait for the change log:"
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
                 kind=Kind.RESOURCE_EXHAUSTED,
             )
         key, payload, properties, _ = self._encode(event, carried=False)
         text = text_of(properties)
-        row = NewRow(self, self._stored.space, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
-        flight.bytes_now += row.size
+        row = NewRow(self, self._state.namespace, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
+        in_flight.bytes_now += row.size
         self._pending.append(row)
         self._append(row)
 
@@ -168,15 +168,15 @@ class SqliteNamespaceLog(Brokerless):
 
         They are reported as read first, then as appended: an event that was read needs no proof that no other event stands before it.
         """
-        self._flight.refused = None
-        self._stored.committed += len(placed)
-        self._stored.rows += len(placed)
-        self._stored.bytes_since += size
+        self._in_flight.refused = None
+        self._state.committed += len(placed)
+        self._state.rows += len(placed)
+        self._state.bytes_since += size
         awaited = bool(self._pending)  # False if close gave up waiting: the events were reported as failed then
         if awaited:
-            self._flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
-        if self._stored.log is not None:
-            self._stored.log.show(placed)
+            self._in_flight.bytes_now -= sum([self._pending.popleft().size for _ in placed])
+        if self._state.log is not None:
+            self._state.log.show(placed)
         if awaited:
             self._sink.appended(placed)
         if not self._pending:
@@ -184,7 +184,7 @@ class SqliteNamespaceLog(Brokerless):
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
         """Reports the next ``count`` pending events as failed: they certainly are not in the file (``appending.Appender``)."""
-        self._flight.refused = error
+        self._in_flight.refused = error
         self._fail(
             min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
         )
@@ -197,7 +197,7 @@ class SqliteNamespaceLog(Brokerless):
             error: why.
         """
         self._ended = error
-        self._stored.log = None
+        self._state.log = None
         if self._loading is None:  # still in ``load``, which raises the error to the opener
             return
         self._loading.cancel()
@@ -208,7 +208,7 @@ class SqliteNamespaceLog(Brokerless):
     def _fail(self, count: int, error: LogError) -> None:
         for _ in range(count):
             row = self._pending.popleft()
-            self._flight.bytes_now -= row.size
+            self._in_flight.bytes_now -= row.size
             self._sink.append_failed(row.event, error)
         if not self._pending:
             self._drained.set()
@@ -230,29 +230,29 @@ class SqliteNamespaceLog(Brokerless):
             if loading is not None:
                 await asyncio.get_running_loop().run_in_executor(readers, loading.begin)
                 self.resumed = loading.resumed
-                self._stored.rows = loading.stands
+                self._state.rows = loading.stands
             if self._ended is not None:
                 raise self._ended
         except BaseException as error:
-            self._stored.log = None
+            self._state.log = None
             if loading is not None:
                 with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
                     readers.submit(loading.close)
             if isinstance(error, ERRORS):
                 raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
             raise
-        self._floor = self._stored.floor  # reading has begun: rows that were deleted before stood at or below this floor
+        self._floor = self._state.floor  # reading has begun: rows that were deleted before stood at or below this floor
         self._loading = self._owned.begin(self._load(loading, readers), "reading it")
 
     async def _load(self, loading: Loading | None, readers: Executor) -> None:
-        name = self._stored.space.name
+        name = self._state.namespace.name
         try:
             await self._read_all(loading, readers)
-            self._stored.damage = ""
+            self._state.damage = ""
         except Damaged as error:
-            if str(error) != self._stored.damage:  # each opening finds the same damage again: log it once
+            if str(error) != self._state.damage:  # each opening finds the same damage again: log it once
                 _log.error("the change log of %s is damaged: %s", name, error)
-            self._stored.damage = str(error)
+            self._state.damage = str(error)
             why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
             self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
         except (Exception, asyncio.CancelledError) as error:  # an unforeseen error must not leave the namespace loading for ever
@@ -279,11 +279,11 @@ class SqliteNamespaceLog(Brokerless):
     async def close(self) -> None:
         """Waits for pending commits, ``close_seconds`` at the most; events that are left then fail with an unknown outcome."""
         if self._ended is None:
-            self._ended = closed(self._stored.space.name)
+            self._ended = closed(self._state.namespace.name)
         if self._pending:
             self._drained.clear()
             try:
-                await asyncio.wait_for(self._drained.wait(), self._flight.close_seconds)
+                await asyncio.wait_for(self._drained.wait(), self._in_flight.close_seconds)
             except TimeoutError:
                 self._fail(
                     len(self._pending),
@@ -292,5 +292,5 @@ class SqliteNamespaceLog(Brokerless):
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait([self._loading])
-        if self._stored.log is self:
-            self._stored.log = None
+        if self._state.log is self:
+            self._state.log = None

@@ -15,9 +15,9 @@ from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, che
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
-from .home import Home
 from .loading import Codecs, definition_of
-from .mark import LEAP, Mark, Verdict, Water, judge
+from .mark import LEAP, HighWaterMark, Mark, Verdict, judge
+from .path_guard import PathGuard
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ class Opened:
     codecs: Codecs
     namespaces: list[floors.NamespaceRow]
     mark: Mark
-    water: Water
-    home: Home
+    high_water: HighWaterMark
+    path_guard: PathGuard
 
 
 def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
@@ -64,9 +64,9 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         former = file.prepare(connection, path)
         _settle_what_was_written(connection, path)
         mark = Mark(path)
-        identity, namespaces, water = _compare(connection, mark, path, marked=former >= file.MARKED)
+        identity, namespaces, high_water = _compare(connection, mark, path, marked=former >= file.MARKED)
         schema = file.schema_id(connection, definition_of(codec))
-        return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, water, Home(path))
+        return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, high_water, PathGuard(path))
     except BaseException as error:
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -108,34 +108,34 @@ def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None
 
 def _compare(
     connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: bool
-) -> tuple[file.Identity, list[floors.NamespaceRow], Water]:
+) -> tuple[file.Identity, list[floors.NamespaceRow], HighWaterMark]:
     identity, namespaces = file.identity(connection), floors.namespaces(connection)
-    said, water = mark.read(), _water(identity, namespaces)
-    verdict = judge(said, water, marked=marked)
+    said, high_water = mark.read(), _high_water(identity, namespaces)
+    verdict = judge(said, high_water, marked=marked)
     if verdict is Verdict.GOES_ON:
-        mark.note(water, 0)
+        mark.note(high_water, 0)
     elif verdict is Verdict.BEGINS:
-        mark.begin(water)
+        mark.begin(high_water)
     else:
         check_pages(connection)  # rows may seem to be missing because pages are damaged: that is not repaired by a new life
-        base = max(identity.base, water.highest, said.highest if said is not None else 0) + LEAP
+        base = max(identity.base, high_water.highest, said.highest if said is not None else 0) + LEAP
         if base + LEAP >= 1 << events.ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
-        identity = file.begin_anew(connection, base)
+        identity = file.begin_new_life(connection, base)
         namespaces = floors.namespaces(connection)
-        water = _water(identity, namespaces)
-        mark.begin(water)
+        high_water = _high_water(identity, namespaces)
+        mark.begin(high_water)
         _log.error(
             "%s: %s. The log continues with the present events under another identity: watches begin anew, versions continue after row %d",
             path, _WHY[verdict], base,
         )  # fmt: skip
-    return identity, namespaces, water
+    return identity, namespaces, high_water
 
 
-def _water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) -> Water:
+def _high_water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) -> HighWaterMark:
     """How far the file has got in its present life; rows of earlier lives are not counted."""
     rows = [row.last for row in namespaces]
-    return Water(identity.name, sum(row - identity.base for row in rows), max(rows, default=identity.base))
+    return HighWaterMark(identity.name, sum(row - identity.base for row in rows), max(rows, default=identity.base))
 
 
 def _log_error(error: FileError) -> LogError:

@@ -9,8 +9,8 @@ from ...core.reasons import Reason
 from ...threads import DaemonThreads
 from ..change_log import LogError
 from .file import overwrite_unfinished
-from .home import Home
-from .namespace import Flight
+from .namespace import InFlight
+from .path_guard import PathGuard
 from .refusals import explained
 from .writer import Writer
 
@@ -18,24 +18,24 @@ from .writer import Writer
 class Reach:
     """Probes one file, on a thread of its own."""
 
-    def __init__(self, flight: Flight) -> None:
-        """``flight`` has the outcome of the last commit."""
-        self._flight = flight
+    def __init__(self, in_flight: InFlight) -> None:
+        """``in_flight`` has the outcome of the last commit."""
+        self._in_flight = in_flight
         self._looking = DaemonThreads(1, "sqlite-reach")
 
-    async def ask(self, home: Home, writer: Writer) -> None:
+    async def ask(self, path_guard: PathGuard, writer: Writer) -> None:
         """Returns when the file can be written.
 
         Raises:
             LogError: the file can't be written (``APPEND_FAILED``).
         """
         try:
-            await asyncio.get_running_loop().run_in_executor(self._looking, home.check)
-            if self._flight.doubt is not None:
-                raise self._flight.doubt
-            if self._flight.refused is not None:
+            await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
+            if self._in_flight.doubt is not None:
+                raise self._in_flight.doubt
+            if self._in_flight.refused is not None:
                 await writer.run(overwrite_unfinished)
-                self._flight.refused = None
+                self._in_flight.refused = None
         except sqlite3.Error as error:
             raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
 

@@ -68,17 +68,17 @@ class Shortening:
         self._depth = depth
         self._last: OrderedDict[tuple[int, str], _Written] = OrderedDict()
 
-    def properties(self, space: int, row: int, key: str, event: Event, text: str) -> str:
+    def properties(self, namespace_id: int, row: int, key: str, event: Event, text: str) -> str:
         """Returns the properties of an event's row, as JSON, and remembers the row.
 
         Args:
-            space: the namespace's id.
+            namespace_id: its id.
             row: the row's number.
             key: the message's key.
             event: the event.
             text: the event's properties as JSON, without the requests that it carries.
         """
-        last, place = self._last, (space, key)
+        last, place = self._last, (namespace_id, key)
         if event.document is None:
             last.pop(place, None)
         remembered = event.stamp.remembered[-REMEMBERED:] if event.stamp is not None else ()

@@ -36,8 +36,8 @@ from . import events, floors
 from .appending import Appender, Committed, NewRow, acknowledge, refuse
 from .fate import Fate, fate
 from .file import overwrite_unfinished
-from .home import Home
-from .mark import Mark, Water
+from .mark import HighWaterMark, Mark
+from .path_guard import PathGuard
 from .refusals import Refusals
 from .slim import Shortening
 
@@ -78,7 +78,7 @@ class Tail(NamedTuple):
     """The open mark of the file, and how far the file was acknowledged."""
 
     mark: Mark
-    water: Water
+    high_water: HighWaterMark
 
 
 class Owner(Protocol):
@@ -105,7 +105,7 @@ class Writer:
         schema: int,
         now: Callable[[], int],
         tail: Tail,
-        home: Home,
+        path_guard: PathGuard,
         reopen: Callable[[], sqlite3.Connection],
         owner: Owner,
     ) -> None:
@@ -116,16 +116,16 @@ class Writer:
             schema: the id of the schema that payloads are written with.
             now: the clock, in milliseconds since 1970; called on the thread.
             tail: the mark of the file, closed at the end, and its content.
-            home: the place where the file has to be.
+            path_guard: checks that the file is still at its path.
             reopen: opens another connection to the file; called on the thread.
             owner: is notified of what becomes of the file.
         """
         self._connection = connection
         self._schema = schema
         self._now = now
-        self._mark, self._water = tail
+        self._mark, self._high_water = tail
         self._refusals = Refusals(self._mark.log)
-        self._home = home
+        self._path_guard = path_guard
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -208,13 +208,13 @@ class Writer:
 
     def _commit(self) -> None:
         group = self._committing
-        before = {row.space: row.space.last for row in group}
+        before = {row.namespace: row.namespace.last for row in group}
         published_at = self._now()
         places: list[int] = []
         sizes: list[int] = []
         failed: sqlite3.Error | None = None
         try:
-            self._home.check_now_and_then()
+            self._path_guard.check_now_and_then()
             events.insert(self._connection, self._values(group, published_at, places, sizes), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
@@ -223,16 +223,16 @@ class Writer:
                 failed = error
         self._committing = []
         if failed is not None:
-            for space, last in before.items():
-                space.last = last
+            for namespace, last in before.items():
+                namespace.last = last
             self._shortening.forget()
             self._refusals.refused(failed)
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()
-        highest = max(self._water.highest, *(space.last for space in before))
-        self._water = Water(self._water.identity, self._water.total + len(group), highest)
-        self._mark.note(self._water, len(group))
+        highest = max(self._high_water.highest, *(namespace.last for namespace in before))
+        self._high_water = HighWaterMark(self._high_water.identity, self._high_water.total + len(group), highest)
+        self._mark.note(self._high_water, len(group))
         self._pages += 2 * len(before) + sum(sizes) // 4096
         committed: dict[Appender, Committed] = {}
         for row, place, written in zip(group, places, sizes, strict=True):
@@ -247,13 +247,13 @@ class Writer:
         """The columns of the group's rows, one after the other; adds the rows' places and sizes (bytes) to ``places`` and ``sizes``."""
         values: list[int | str | bytes | None] = []
         for row in group:
-            space = row.space
-            if space.id == 0:
-                space.id = floors.add_namespace(self._connection, space.name, space.last)
-            space.last += 1
-            place = events.place_of(space.id, space.last)
+            namespace = row.namespace
+            if namespace.id == 0:
+                namespace.id = floors.add_namespace(self._connection, namespace.name, namespace.last)
+            namespace.last += 1
+            place = events.place_of(namespace.id, namespace.last)
             places.append(place)
-            properties = self._shortening.properties(space.id, space.last, row.key, row.event, row.properties)
+            properties = self._shortening.properties(namespace.id, namespace.last, row.key, row.event, row.properties)
             sizes.append(row.size - len(row.properties) + len(properties))
             sure = events.checksum_of(place, published_at, self._schema, row.key, properties, row.payload)
             values += (place, published_at, self._schema, sure, row.key, properties, row.payload)
@@ -301,7 +301,7 @@ class Writer:
     def _look(self, place: int | None) -> bool | None:
         """Opens the file anew, and returns whether an event stands in ``place``; None if the file can't be written yet."""
         try:
-            self._home.check()
+            self._path_guard.check()
             self._connection.close()
             self._connection = self._reopen()
             # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.

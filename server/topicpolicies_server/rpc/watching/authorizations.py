@@ -18,7 +18,7 @@ changed: the stream ends with the new verdict. It ends with ``AUTHORIZATION_UNKN
 
 When a namespace is allowed again, its part goes on where it stood. The client keeps what it has: a status is no ``reset``.
 
-How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``rereading.LOOK_SECONDS``; brokers:
+How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``reloading.LOOK_SECONDS``; brokers:
 ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
@@ -32,7 +32,7 @@ from typing import NamedTuple
 from ...access import Caller, Permission
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
-from ...tasks import Kept, Owned
+from ...tasks import RestartedTask, TaskSet
 from .. import answers
 from ..permitting import Permitting
 
@@ -85,7 +85,7 @@ class Authorizations:
         """``permitting``: checks permissions with the authority."""
         self._permitting = permitting
         self._authorizations: dict[_Needs, Authorization] = {}
-        self._looking = Kept("checking the permissions of watches", self._look, failed=self._failed)
+        self._looking = RestartedTask("checking the permissions of watches", self._look, failed=self._failed)
 
     def __len__(self) -> int:
         return len(self._authorizations)
@@ -137,7 +137,7 @@ class Authorizations:
 
     async def _look(self) -> None:
         asking: dict[_Needs, asyncio.Task[Exception | None]] = {}
-        owned = Owned("the permissions of watches")
+        owned = TaskSet("the permissions of watches")
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)

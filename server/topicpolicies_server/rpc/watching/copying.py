@@ -11,7 +11,7 @@ from ...core.errors import PolicyError
 from ...core.reading.watch import Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
-from ...history.following import Behind, Elsewhere, Stretch
+from ...history.following import LogPlace, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from .. import answers, histories
 from .outbox import RETRY_SECONDS, Outbox
@@ -65,7 +65,7 @@ class Copying:
 
     async def _copy(self) -> None:
         outbox = self._outbox
-        place = Behind(outbox.token.log, outbox.token.positions) if outbox.token is not None else Behind("", ())
+        place = LogPlace(outbox.token.log, outbox.token.positions) if outbox.token is not None else LogPlace("", ())
         log = place.log
         """The identity of the log to which the client attributes the positions that it is sent."""
         gaps: set[Gap] = set()
@@ -77,7 +77,7 @@ class Copying:
                 place, log = self._begin_anew("it is ahead of the log")
             try:
                 stretch = await self._recalling.stretch(place)
-            except Elsewhere as error:
+            except UnknownLog as error:
                 if not ready:  # until the namespace is loaded, the identity of its log is not known
                     await self.namespace.ready()
                     continue
@@ -110,10 +110,10 @@ class Copying:
         if not self.behind:
             self._signalled.set()
 
-    def _begin_anew(self, why: str) -> tuple[Behind, str]:
+    def _begin_anew(self, why: str) -> tuple[LogPlace, str]:
         outbox = self._outbox
         outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't continue from its token: {why}.")
-        return Behind("", ()), ""
+        return LogPlace("", ()), ""
 
     async def _new_entries(self) -> None:
         if self.namespace.phase is not Phase.READY:

@@ -4,8 +4,8 @@ The task ``_live`` goes through the stages. Records that it makes wait in the ou
 stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``taking``); when the watcher can't go on, ``take`` interrupts the
 stage, and ``_live`` loads the namespace again. A failure is sent as a status and retried; only what concerns the whole stream ends it.
 
-Topics whose policies are disabled (``cluster/board``) are left out. While the caller lacks the permission (``authorizations``), nothing is
-taken but a status; once it is granted again, the part goes on where it stood.
+Topics whose policies are disabled (``cluster/disabled_topics``) are left out. While the caller lacks the permission
+(``authorizations``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.board import Board
+from ...cluster.disabled_topics import DisabledTopics
 from ...core.errors import PolicyError
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from .. import answers
 from .authorizations import Authorization
 from .copying import Copying
@@ -65,11 +65,11 @@ class Part:
         self.outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
         self._recalling = Recalling(resources, watch, self._selection, self.outbox)
         self._from_beginning = watch.from_beginning and self.outbox.token is None
-        self._board: Board | None = None
+        self._disabled: DisabledTopics | None = None
         self._switched: asyncio.Event | None = None
         """Set when policies of topics may have been disabled or enabled; None until the part was DISABLED for the first time."""
         self._switches = 0
-        """The length of the board's list of switches when the disabled topics were looked at last."""
+        """The length of the list ``switched`` when the disabled topics were looked at last."""
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
         self._copying: Copying | None = None
@@ -79,7 +79,7 @@ class Part:
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
         self._fault: PolicyError | None = None
         """The error that ends the stream (stage ENDED)."""
-        self._life = Kept(f"the watch of {name}", self._live, failed=self._failed)
+        self._life = RestartedTask(f"the watch of {name}", self._live, failed=self._failed)
 
     # --- called by the stream -----------------------------------------------------------------------------------
 
@@ -130,13 +130,13 @@ class Part:
         return taken
 
     async def close(self) -> None:
-        """Stops the task, gives back the watcher, and leaves the board."""
+        """Stops the task, gives back the watcher, and leaves the watched namespace."""
         self._leave()
         await self._life.stop()
         self._leave()  # gives back a watcher that the task took while it was being stopped
-        if self._resources.switchboard is not None and self._board is not None:
-            self._resources.switchboard.leave(self.name, self)
-            self._board = None
+        if self._resources.watched_namespaces is not None and self._disabled is not None:
+            self._resources.watched_namespaces.leave(self.name, self)
+            self._disabled = None
 
     # --- the stages ----------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Part:
         self._wake()
 
     async def _live(self) -> None:
-        """Goes through the stages until the stream ends. An unforeseen error is raised to ``Kept``, which calls this again."""
+        """Goes through the stages until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
         pause, longest = RETRY_SECONDS
         while True:
             if self.stage is Stage.FAILED:
@@ -197,40 +197,40 @@ class Part:
             Whether the policies of all watched topics are disabled; if not, the namespace can answer.
 
         Raises:
-            PolicyError: the board can't find out, or the namespace can't be loaded.
+            PolicyError: it can't be found out whether policies are disabled, or the namespace can't be loaded.
         """
-        switchboard, topics = self._resources.switchboard, self._selection.topics
-        if switchboard is not None:
-            if self._board is None:
-                self._board = self._recalling.board = switchboard.join(self.name, self, self._switch)
-            await self._board.look(topics or ())
+        watched_namespaces, topics = self._resources.watched_namespaces, self._selection.topics
+        if watched_namespaces is not None:
+            if self._disabled is None:
+                self._disabled = self._recalling.disabled = watched_namespaces.join(self.name, self, self._switch)
+            await self._disabled.look_up_all(topics or ())
             if self._look_away():
                 return True
         self._namespace = namespace = self._resources.registry.get(self.name)
         self._wake()
         await namespace.ready()
         self._failure = None
-        if self._board is not None and topics is None:
-            await self._board.look(await namespace.topics())
+        if self._disabled is not None and topics is None:
+            await self._disabled.look_up_all(await namespace.topics())
             return self._look_away()
         return False
 
     def _look_away(self) -> bool:
         """Returns whether the policies of all watched topics are disabled. Later switches count as changes from here on."""
-        assert self._board is not None, "looked at"
-        self._switches = len(self._board.switched)
-        return self._board.everything(self._selection.topics)
+        assert self._disabled is not None, "looked at"
+        self._switches = len(self._disabled.switched)
+        return self._disabled.all_disabled(self._selection.topics)
 
     async def _rest(self) -> None:
         """DISABLED: returns when the policies of some watched topic have been enabled."""
-        assert self._board is not None, "looked at"
+        assert self._disabled is not None, "looked at"
         self._failure = None
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
             self.outbox.add(answers.disabled_record(self.name, key))
         self.outbox.sync(NOTHING_READ, self._confirmed_ms())
         self._switched = asyncio.Event()
-        while self._board.everything(self._selection.topics):
+        while self._disabled.all_disabled(self._selection.topics):
             self._switched.clear()
             await self._switched.wait()
         self._go(StageEvent.ON)
@@ -240,14 +240,14 @@ class Part:
         """BEGINNING, RECALLING and FOLLOWING: returns when FOLLOWING was interrupted and the namespace has to be loaded again."""
         namespace, outbox = self._namespace, self.outbox
         assert namespace is not None, "loaded"
-        mark = self._board.mark(self._selection.topics) if self._board is not None else ""
+        mark = self._disabled.digest(self._selection.topics) if self._disabled is not None else ""
         if outbox.token is not None and outbox.token.left_out != mark:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
         if self._from_beginning:
             outbox.token = await self._recall(outbox.token or Token(namespace.log_identity, (), mark), strict=False)
             self._from_beginning = False
         watcher = await self._watcher_of(namespace, mark)
-        self._taking = taking = Taking(namespace, watcher, self._board, self._selection, self._switches, self._wake)
+        self._taking = taking = Taking(namespace, watcher, self._disabled, self._selection, self._switches, self._wake)
         self._go(StageEvent.PLACED)
         try:
             why = await taking.interrupted
@@ -298,13 +298,13 @@ class Part:
     # --- what is sent ---------------------------------------------------------------------------------------------
 
     def _add_batch(self, batch: Batch, taken: list[bytes]) -> None:
-        board, outbox = self._board, self.outbox
+        disabled, outbox = self._disabled, self.outbox
         if batch.changes:
             before = len(taken)
             wire, before_too = self.authorization.wire, self._watch.include_previous
-            taken += change_pieces(self.name, batch, wire, board, with_before=before_too, own=wire is not self._resources.wire)
-            if board is not None and not outbox.synced and self._selection.topics is not None:
-                taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if board.disabled(change.key.topic)]
+            taken += change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            if disabled is not None and not outbox.synced and self._selection.topics is not None:
+                taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if disabled.includes(change.key.topic)]
             outbox.counts = outbox.counts or len(taken) > before
         if batch.synced and not outbox.synced:
             token = self._place()
@@ -319,7 +319,7 @@ class Part:
             return None
         if self._taking is None:
             return self._failure
-        return self._taking.problem or (self._board.problem if self._board is not None else None)
+        return self._taking.problem or (self._disabled.problem if self._disabled is not None else None)
 
     # --- where the client stands ----------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.board import Board
+from ...cluster.disabled_topics import DisabledTopics
 from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
-from ...history.following import Behind, Elsewhere, Recorded, Stretch
+from ...history.following import LogPlace, Recorded, Stretch, UnknownLog
 from .. import answers, histories, recorded
 from .outbox import Gone, Outbox
 from .requests import Watch
@@ -31,18 +31,18 @@ class Recalling:
             selection: the topics and scopes that are watched in this namespace.
             outbox: the outbox of the part.
         """
-        self.board: Board | None = None
+        self.disabled: DisabledTopics | None = None
         """Says which topics have their policies disabled; None: no topic has."""
         self._resources = resources
         self._watch = watch
         self._selection = selection
         self._outbox = outbox
 
-    async def stretch(self, place: Behind) -> Stretch:
+    async def stretch(self, place: LogPlace) -> Stretch:
         """Reads what the history has behind a place, at most ``_STRETCH`` events.
 
         Raises:
-            Elsewhere: the history does not know the log of the place, or not with that number of partitions.
+            UnknownLog: the history does not know the log of the place, or not with that number of partitions.
             PolicyError: the history can't be read.
         """
         return await histories.of(self._resources.registry).stretch(self._outbox.name, place, _STRETCH)
@@ -58,11 +58,11 @@ class Recalling:
             Gone: ``strict``, and changes are missing.
             PolicyError: the history can't be read.
         """
-        place, outbox = Behind(token.log, token.positions), self._outbox
+        place, outbox = LogPlace(token.log, token.positions), self._outbox
         while True:
             try:
                 stretch = await self.stretch(place)
-            except Elsewhere as error:
+            except UnknownLog as error:
                 if strict:
                     raise Gone(Reason.EVENTS_GONE, str(error)) from None
                 return token  # the history has recorded nothing of this log yet
@@ -88,7 +88,7 @@ class Recalling:
         entry = piece.entry
         if not recorded.changed(entry) or not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
-        if self.board is None or not self.board.disabled(entry.topic):
+        if self.disabled is None or not self.disabled.includes(entry.topic):
             change = recorded.change(entry, piece.partition, with_before=self._watch.include_previous)
             self._outbox.add(answers.watched(name, _CHANGE, change))
 
@@ -104,8 +104,8 @@ class Recalling:
             self._outbox.add(answers.watched(self._outbox.name, _ENTRY, recorded.entry(entry, piece.partition)))
 
     async def _look_at(self, topics: set[str]) -> None:
-        if self.board is not None:
-            await self.board.look([topic for topic in topics if not self.board.knows(topic)])
+        if self.disabled is not None:
+            await self.disabled.look_up_all([topic for topic in topics if not self.disabled.knows(topic)])
 
 
 _CHANGE = answers.number(service_pb2.WatchEvent, "change")

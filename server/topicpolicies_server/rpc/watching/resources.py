@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...cluster.switchboard import Switchboard
+from ...cluster.watched_namespaces import WatchedNamespaces
 from ...core.reading.watch import Token
 from ...namespaces.registry import Registry
 from .. import answers
@@ -19,5 +19,5 @@ class WatchResources(NamedTuple):
     registry: Registry
     wire: answers.Wire
     """Serializes documents, unless an authorization decides that."""
-    switchboard: Switchboard | None = None
+    watched_namespaces: WatchedNamespaces | None = None
     """Says which topics have their policies disabled, and notifies parts when that changes; None: no topic has."""

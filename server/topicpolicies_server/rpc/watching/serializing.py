@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...cluster.board import Board
+from ...cluster.disabled_topics import DisabledTopics
 from ...core.reading.heads import Head
 from ...core.reading.watch import Batch
 from .. import answers
@@ -18,32 +18,32 @@ PIECE_BYTES = 60 * 1024
 
 
 def change_pieces(
-    name: str, batch: Batch, wire: answers.Wire, board: Board | None, *, with_before: bool, own: bool = False
+    name: str, batch: Batch, wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool = False
 ) -> Sequence[bytes]:
     """Returns the change records of a batch in pieces (``joined``), without those of topics whose policies are disabled.
 
     Args:
         name: ``tenant/namespace``.
-        batch: what was taken; the board knows each of its topics.
+        batch: what was taken; each of its topics has been looked up.
         wire: serializes documents.
-        board: says which topics have their policies disabled; None: no topic has.
+        disabled: the topics whose policies are disabled; None: no topic has them disabled.
         with_before: whether each change has the document before it, too.
         own: whether ``wire`` is not the one that most watchers use (see ``answers.change_record``).
     """
     run = batch.run
     if run is None:
-        return _made(name, batch.changes, wire, board, with_before=with_before, own=own)
-    way = (wire, with_before, board, len(board.switched) if board is not None else 0)
+        return _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
+    way = (wire, with_before, disabled, len(disabled.switched) if disabled is not None else 0)
     pieces = run.serialized.get(way)
     if pieces is None:
-        pieces = run.serialized[way] = _made(name, batch.changes, wire, board, with_before=with_before, own=own)
+        pieces = run.serialized[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     return pieces
 
 
 def _made(
-    name: str, changes: Iterable[Head], wire: answers.Wire, board: Board | None, *, with_before: bool, own: bool
+    name: str, changes: Iterable[Head], wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool
 ) -> tuple[bytes, ...]:
-    shown = changes if board is None else [change for change in changes if not board.disabled(change.key.topic)]
+    shown = changes if disabled is None else [change for change in changes if not disabled.includes(change.key.topic)]
     return joined([answers.change_record(name, change, wire, with_before=with_before, own=own) for change in shown])
 
 

@@ -1,7 +1,7 @@
 """Takes batches of changes from the hub's watcher, for a part in the stage FOLLOWING.
 
-A watcher does not know which topics have their policies disabled. So a batch is held back until the board knows that of each of its topics.
-While the board can't find out, it is asked again and again, and ``problem`` says why, for the status that the client is sent.
+A watcher does not know which topics have their policies disabled. So a batch is held back until each of its topics has been looked up.
+While a lookup fails, it is tried again and again, and ``problem`` says why, for the status that the client is sent.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...cluster.board import Board
+from ...cluster.disabled_topics import DisabledTopics
 from ...core.errors import PolicyError
 from ...core.reading.watch import Batch, Lagged, Replaced, Selection, Token, Watcher
 from ...namespaces.namespace import Namespace, Phase
-from ...tasks import Kept
+from ...tasks import RestartedTask
 from .outbox import RETRY_SECONDS, failure_of
 from .stages import Interruption
 
@@ -26,16 +26,22 @@ class Taking:
     """The source of a part in the stage FOLLOWING: a watcher, and what is known of the topics that it brings."""
 
     def __init__(
-        self, namespace: Namespace, watcher: Watcher, board: Board | None, selection: Selection, switches: int, wake: Callable[[], None]
+        self,
+        namespace: Namespace,
+        watcher: Watcher,
+        disabled: DisabledTopics | None,
+        selection: Selection,
+        switches: int,
+        wake: Callable[[], None],
     ) -> None:
         """Takes nothing before ``take``.
 
         Args:
             namespace: the namespace of the watcher.
             watcher: what changes are taken from; it is given back by ``close``.
-            board: says which topics have their policies disabled; None: no topic has.
+            disabled: the topics whose policies are disabled; None: no topic has them disabled.
             selection: the topics and scopes that are watched.
-            switches: the length of the board's list of switches when the part looked at it; later ones interrupt.
+            switches: the length of the list ``switched`` when the part looked at it; later ones interrupt.
             wake: called when there is something to take.
         """
         self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
@@ -47,17 +53,17 @@ class Taking:
         """The token before the batch that could not be serialized."""
         self._namespace = namespace
         self._watcher = watcher
-        self._board = board
+        self._disabled = disabled
         self._selection = selection
         self._switches = switches
         self._wake = wake
         self._held: Batch | None = None
-        """The batch that is held back until the board knows all of its topics."""
+        """The batch that is held back until all of its topics have been looked up."""
         self._unknown: frozenset[str] = frozenset()
-        """The topics of the held batch that the board did not know."""
+        """The topics of the held batch that had not been looked up."""
         self._asked: asyncio.Event | None = None
-        self._looking: Kept | None = None
-        """The task that has the board look at unknown topics; None: there was none so far."""
+        self._looking: RestartedTask | None = None
+        """The task that looks up unknown topics; None: there was none so far."""
 
     def pieces(self, add: Callable[[Batch, list[bytes]], None]) -> list[bytes]:
         """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back."""
@@ -78,7 +84,7 @@ class Taking:
             return None
         if self._namespace.phase is Phase.CLOSED:
             why = Interruption.CLOSED
-        elif self._board is not None and self._board.concerns(self._switches, self._selection.topics):
+        elif self._disabled is not None and self._disabled.concerns(self._switches, self._selection.topics):
             why = Interruption.SWITCHED
         else:
             try:
@@ -117,7 +123,7 @@ class Taking:
 
     def _marked(self, token: Token | None) -> Token | None:
         """Returns the token with the topics that are left out."""
-        return token if token is None or self._board is None else token._replace(left_out=self._board.mark(self._selection.topics))
+        return token if token is None or self._disabled is None else token._replace(left_out=self._disabled.digest(self._selection.topics))
 
     @property
     def _broken(self) -> bool:
@@ -127,29 +133,29 @@ class Taking:
     def _taken(self) -> Batch | None:
         if self._unknown:
             return None
-        board, batch, self._held = self._board, self._held, None
+        disabled, batch, self._held = self._disabled, self._held, None
         # Changes that came while this batch was held have woken the stream already, in vain: ``more`` has it take again.
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
-        self._unknown = _unknown(batch, board)
+        self._unknown = _unknown(batch, disabled)
         if not self._unknown:
             return batch
         self._held = batch
         if self._asked is None or self._looking is None:
             self._asked = asyncio.Event()
-            self._looking = Kept("checking for new topics of a watch", self._look, failed=self._failed)
+            self._looking = RestartedTask("checking for new topics of a watch", self._look, failed=self._failed)
         self._asked.set()
         self._looking.start()
         return None
 
     async def _look(self) -> None:
-        """Has the board look at the unknown topics of each held batch, and retries until that succeeds."""
-        assert self._board is not None and self._asked is not None, "there are new topics"
+        """Looks up the unknown topics of each held batch, and retries until that succeeds."""
+        assert self._disabled is not None and self._asked is not None, "there are new topics"
         pause, longest = RETRY_SECONDS
         while True:
             self._asked.clear()
             while self._unknown:
                 try:
-                    await self._board.look([topic for topic in self._unknown if not self._board.knows(topic)])
+                    await self._disabled.look_up_all([topic for topic in self._unknown if not self._disabled.knows(topic)])
                 except PolicyError as error:
                     self._failed(error)
                     await asyncio.sleep(pause)
@@ -165,12 +171,12 @@ class Taking:
         self._wake()
 
 
-def _unknown(batch: Batch, board: Board | None) -> frozenset[str]:
-    """Returns the topics of a batch that the board does not know. A run of known topics only is marked, for other watchers that take it."""
+def _unknown(batch: Batch, disabled: DisabledTopics | None) -> frozenset[str]:
+    """Returns the topics of a batch that were not looked up yet. A run of known topics only is marked, for other watchers that take it."""
     run = batch.run
-    if board is None or (run is not None and board in run.checked_by):
+    if disabled is None or (run is not None and disabled in run.checked_by):
         return frozenset()
-    unknown = frozenset(change.key.topic for change in batch.changes if not board.knows(change.key.topic))
+    unknown = frozenset(change.key.topic for change in batch.changes if not disabled.knows(change.key.topic))
     if run is not None and not unknown:
-        run.checked_by.add(board)
+        run.checked_by.add(disabled)
     return unknown

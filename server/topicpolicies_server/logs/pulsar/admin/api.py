@@ -21,12 +21,12 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....core.reasons import Reason
-from ....tasks import Owned
+from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
-from .line import NoPlaceError, QuestionLine
+from .request_limit import NoPlaceError, RequestLimiter
 
 _READ_SECONDS = 5.0
 """How long an attempt may wait for its connection, and for each piece of an answer."""
@@ -69,8 +69,8 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = _Connections.of(self._tls.context)
-        self._line = QuestionLine(_CONNECTIONS)
-        self._retired = Owned("the admin API of Pulsar")
+        self._limiter = RequestLimiter(_CONNECTIONS)
+        self._retired = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
@@ -161,7 +161,7 @@ class Admin:
         pause = _FIRST_PAUSE
         while True:
             try:
-                async with self._line.place(deadline - time.monotonic()):
+                async with self._limiter.place(deadline - time.monotonic()):
                     return await self._ask(self._bases[0], resource)
             except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:

@@ -230,7 +230,7 @@ class Topics:
         return EntryRange(first, last, count)
 
     @understood
-    async def dispatched(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
+    async def sent_up_to(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
         """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more.
 
         Raises:
@@ -246,7 +246,7 @@ class Topics:
         return False
 
     @understood
-    async def skipped(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
+    async def first_message_between(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
         """Returns a message that stands between two entries of one of a log's topics; None if there is none.
 
         Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.

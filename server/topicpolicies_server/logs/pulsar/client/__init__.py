@@ -1,7 +1,7 @@
 """The boundary to pulsar-client, a C++ library.
 
 - ``library``: the client, its readers and its producers
-- ``securing``: authentication and TLS of its connections
+- ``security``: authentication and TLS of its connections
 - ``inbox``: hands results from the library's threads to the event loop
 - ``refusals``: what the library's result codes mean for a change log
 - ``log_lines``: forwards the library's log to Python's

@@ -1,4 +1,4 @@
-"""The client, its readers and its producers; no other module of the sidecar calls pulsar-client, but for ``securing``.
+"""The client, its readers and its producers; no other module of the sidecar calls pulsar-client, but for ``security``.
 
 The library's public Python API blocks a thread per call, or wakes the event loop once per message. So this module uses the extension's own
 asynchronous calls (``_pulsar``) one level below, which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` checks that
@@ -34,7 +34,7 @@ from ..credentials import Identity, TlsOptions
 from ..ids import MessageId
 from .inbox import Inbox
 from .log_lines import client_log_path
-from .securing import secure
+from .security import secure
 
 _log = logging.getLogger(__name__)
 

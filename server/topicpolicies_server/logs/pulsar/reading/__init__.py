@@ -5,7 +5,7 @@ The *initial replay* is the reading of what the log contained when it was opened
 - ``receiving``: takes messages from the client library's reader in log order, and divides the work into slices between which other tasks
   run
 - ``continuity``: decides whether an entry was missed; a pure state machine
-- ``questions``: sends the requests that ``continuity`` needs, to the broker and to the ledgers
+- ``continuity_requests``: sends the requests that ``continuity`` needs, to the broker and to the ledgers
 - ``not_handed_over``: messages that the library did not hand over at earlier openings
 - ``beginning``: decides whether an opening that knows a position may go on from there
 - ``entries``: turns messages into entries of the log
@@ -16,5 +16,5 @@ The *initial replay* is the reading of what the log contained when it was opened
 - ``partition``: reads one partition, with the modules above
 - ``following``: reads all partitions of a log that exists
 - ``existence``: checks whether the log still exists, and where it ends now
-- ``whole_log``: follows one log if it exists, and waits for its creation if it does not
+- ``log_reader``: follows one log if it exists, and waits for its creation if it does not
 """

@@ -24,13 +24,13 @@ from ...change_log import Start
 from ..access import Access
 from ..admin.topics import Compaction, Layout
 from ..ids import NOWHERE, MessageId, place_of
-from .entries import Stood
+from .entries import ResumePoint
 
 
 class Beginning(NamedTuple):
     """Where one partition is read from."""
 
-    stood: Stood
+    resume_point: ResumePoint
     compaction: Compaction
     """How far the partition was compacted before its reader was connected."""
 
@@ -52,19 +52,19 @@ async def beginnings(access: Access, layout: Layout, start: Start) -> Sequence[B
         return None
     if len(places) != len(layout.topics) or len(start.anchors) != len(places):
         return None
-    stood = map(Stood, places, start.anchors)
-    asked = zip(layout.topics, stood, strict=True)
+    resume_point = map(ResumePoint, places, start.anchors)
+    asked = zip(layout.topics, resume_point, strict=True)
     found = await asyncio.gather(*(_beginning(access, layout.namespace, topic, where) for topic, where in asked))
     known = [beginning for beginning in found if beginning is not None]
     return known if len(known) == len(found) else None
 
 
-async def _beginning(access: Access, namespace: str, topic: str, stood: Stood) -> Beginning | None:
+async def _beginning(access: Access, namespace: str, topic: str, resume_point: ResumePoint) -> Beginning | None:
     compaction = await access.topics.compaction(namespace, topic)
-    if compaction.horizon is None or (compaction.ledger != -1 and compaction.horizon > stood.place):
+    if compaction.horizon is None or (compaction.ledger != -1 and compaction.horizon > resume_point.place):
         return None
     last = (await access.topics.end(namespace, topic)).last
-    return Beginning(stood, compaction) if stood.place <= _end(last, stood.place) else None
+    return Beginning(resume_point, compaction) if resume_point.place <= _end(last, resume_point.place) else None
 
 
 def _end(last: MessageId | None, place: MessageId) -> MessageId:

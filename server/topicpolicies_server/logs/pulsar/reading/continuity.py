@@ -93,38 +93,38 @@ class Continuity:
 
     Attributes:
         state: what has to be found out now.
-        whole: the place up to which nothing was missed, apart from what was compacted before the opening.
+        complete_upto: the place up to which nothing was missed, apart from what was compacted before the opening.
         moved_to: the new end of the initial replay: the horizon of a compaction that had happened by the time reading passed the opening's
             horizon; ``NOWHERE`` if there was none.
     """
 
-    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None, stood: MessageId = NOWHERE) -> None:
+    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None, resumed_at: MessageId = NOWHERE) -> None:
         """Nothing was read yet.
 
         Args:
             opening: how far the topic was compacted before anything was read, as the broker said.
             not_handed_over: messages that this process did not get at earlier openings; new ones are added, and those that are of no
                 interest any more are removed.
-            stood: the place up to which everything was delivered before this opening, at or after the opening's horizon; ``NOWHERE`` if
-                there is none.
+            resumed_at: the place up to which everything was delivered before this opening, at or after the opening's horizon;
+                ``NOWHERE`` if there is none.
         """
         self.state = State.WHOLE
-        self.whole = max(opening.horizon or NOWHERE, stood)
+        self.complete_upto = max(opening.horizon or NOWHERE, resumed_at)
         self.moved_to = NOWHERE
         self._opening = self._known = self._told = opening
         self._not_handed_over: MutableSet[MessageId] = set() if not_handed_over is None else not_handed_over
-        for place in [place for place in self._not_handed_over if place <= self.whole]:  # nothing is missed up to there
+        for place in [place for place in self._not_handed_over if place <= self.complete_upto]:  # nothing is missed up to there
             self._not_handed_over.discard(place)
         self._doubtful = set(self._not_handed_over)
         """A copy of ``_not_handed_over``, which is faster to search: every entry that is delivered is looked up."""
-        self._passed = opening.ledger == -1 or opening.horizon is None or stood != NOWHERE
+        self._passed = opening.ledger == -1 or opening.horizon is None or resumed_at != NOWHERE
         """Whether reading has passed the opening's horizon. Before the first compaction nothing stands up to there."""
         self._unsettled = opening.ledger != -1
         """Whether the compaction that was reported at the opening may reach further than its horizon said then."""
-        self._before = NOWHERE
+        self._gap_end = NOWHERE
         """The entry before which the gap is being cleared up."""
-        self._end: MessageId | None = None
-        """What ``whole`` becomes when the gap is cleared up; None: it stays as it is."""
+        self._reported_end: MessageId | None = None
+        """What ``complete_upto`` becomes when the gap is cleared up; None: it stays as it is."""
         self._erased_upto = NOWHERE
         """The place up to which entries may have been erased that were not delivered."""
         self._messages: Sequence[MessageId] = ()
@@ -147,45 +147,45 @@ class Continuity:
     @property
     def stretch(self) -> Stretch:
         """In ERASED, GAP and MESSAGES: the entries that are requested."""
-        return Stretch(self.whole, _behind(self._erased_upto) if self.state is State.ERASED else self._before)
+        return Stretch(self.complete_upto, _behind(self._erased_upto) if self.state is State.ERASED else self._gap_end)
 
     @property
     def begun(self) -> bool:
         """Whether the initial replay is whole up to its end, which may have moved: something erased there may still be missing."""
-        return self.whole >= self.moved_to
+        return self.complete_upto >= self.moved_to
 
     @property
     def wants_news(self) -> bool:
         """Whether to ask for new compactions from time to time; False while all that was read is compacted already."""
-        return self._known.horizon is None or self._known.horizon < self.whole
+        return self._known.horizon is None or self._known.horizon < self.complete_upto
 
     def goes_on(self, place: MessageId) -> bool:
         """Whether nothing can have been missed before an entry: it follows the last one directly, or was compacted before the opening."""
-        whole = self.whole
+        whole = self.complete_upto
         if place <= whole:
             return True
         return self._passed and (whole is NOWHERE or (place[0] == whole[0] and place[1] <= whole[1] + 1))
 
     def delivered(self, place: MessageId, *, readable: bool = True) -> None:
         """Notes that an entry was delivered. If it was readable, an earlier note that it was not handed over is removed."""
-        self.whole = max(self.whole, place)
+        self.complete_upto = max(self.complete_upto, place)
         if readable and self._doubtful and place in self._doubtful:
             self._doubtful.discard(place)
             self._not_handed_over.discard(place)
 
     def fresh(self, ledger: int) -> None:
         """Notes that nothing was ever written, and that the first entry goes to this ledger."""
-        self.whole = MessageId(ledger, -1)
+        self.complete_upto = MessageId(ledger, -1)
 
     def come_to(self, place: MessageId) -> None:
         """Notes that an entry is about to be delivered."""
-        self._before, self._end = place, None
+        self._gap_end, self._reported_end = place, None
         self.state = State.WHOLE if self.goes_on(place) else State.COMPACTION
 
     def ended(self, end: MessageId) -> None:
         """Notes that nothing more comes up to ``end``, and that nothing stands there unless it was missed."""
-        self._before, self._end = _behind(max(end, self.whole)), end
-        if self.goes_on(self._before) and self.whole is not NOWHERE:
+        self._gap_end, self._reported_end = _behind(max(end, self.complete_upto)), end
+        if self.goes_on(self._gap_end) and self.complete_upto is not NOWHERE:
             self._done()
         else:
             self.state = State.COMPACTION
@@ -197,9 +197,9 @@ class Continuity:
             LogError: something may have been compacted away that can't be had (``LOG_COMPACTED``), or was not handed over
                 (``LOG_SKIPPED``).
         """
-        if self.whole is NOWHERE:  # nothing else tells whether something was compacted meanwhile
+        if self.complete_upto is NOWHERE:  # nothing else tells whether something was compacted meanwhile
             if compaction != self._opening:
-                raise _missed(self._before)
+                raise _missed(self._gap_end)
             self._done()
         elif self.state is State.SETTLING:
             if compaction.ledger != self._told.ledger:
@@ -218,8 +218,8 @@ class Continuity:
         """Notes that the requested entries were delivered, or as many as fit in memory at once; ``some``: whether there were any."""
         if self.state is State.ERASED:
             if not some:
-                self.whole = max(self.whole, self._erased_upto)
-            if self.whole >= self._erased_upto:
+                self.complete_upto = max(self.complete_upto, self._erased_upto)
+            if self.complete_upto >= self._erased_upto:
                 self._look_into_gap()
         elif some:
             self._look_into_gap()
@@ -234,7 +234,7 @@ class Continuity:
         """
         if self.state is State.ERASED:  # a marker may stand there, and perhaps nothing was erased around it
             self._look_into_gap()
-        elif self.whole < self._erased_upto:
+        elif self.complete_upto < self._erased_upto:
             raise _missed(self._erased_upto)
         elif self._unsettled:
             self._told, self.state = self._known, State.SETTLING
@@ -248,7 +248,7 @@ class Continuity:
 
     def learn(self, compaction: Compaction) -> None:
         """Takes a compaction that was reported twice, outside of any state. If it covers only what was read, later gaps are harmless."""
-        if compaction.horizon is not None and compaction.horizon <= self.whole:
+        if compaction.horizon is not None and compaction.horizon <= self.complete_upto:
             self._known = compaction
 
     def is_news(self, compaction: Compaction) -> bool:
@@ -258,18 +258,18 @@ class Continuity:
     def _settled(self, compaction: Compaction) -> None:
         horizon = compaction.horizon
         if horizon is None:
-            raise _missed(self._before)
+            raise _missed(self._gap_end)
         self._known, self._unsettled = compaction, False
-        if not self._passed or self.whole == self._opening.horizon:  # nothing after that was delivered yet
+        if not self._passed or self.complete_upto == self._opening.horizon:  # nothing after that was delivered yet
             self._passed = True
             self.moved_to = horizon
-        if horizon > self.whole:
+        if horizon > self.complete_upto:
             self._erased_upto, self.state = horizon, State.ERASED
         else:
             self._look_into_gap()
 
     def _look_into_gap(self) -> None:
-        if self.goes_on(self._before):
+        if self.goes_on(self._gap_end):
             self._done()
         else:
             self.state = State.GAP
@@ -286,8 +286,8 @@ class Continuity:
 
     def _done(self) -> None:
         self.state = State.WHOLE
-        if self._end is not None:
-            self.whole = max(self.whole, self._end)
+        if self._reported_end is not None:
+            self.complete_upto = max(self.complete_upto, self._reported_end)
 
 
 def _behind(place: MessageId) -> MessageId:

@@ -25,7 +25,7 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 
 
-class Stood(NamedTuple):
+class ResumePoint(NamedTuple):
     """How far an earlier reader of the partition had come."""
 
     place: MessageId
@@ -43,7 +43,12 @@ class Entries:
     """
 
     def __init__(
-        self, partition: int, schemas: Schemas, cluster: str, stood: Stood | None = None, acknowledged: Acknowledged | None = None
+        self,
+        partition: int,
+        schemas: Schemas,
+        cluster: str,
+        resume_point: ResumePoint | None = None,
+        acknowledged: Acknowledged | None = None,
     ) -> None:
         """Decodes nothing yet.
 
@@ -51,11 +56,11 @@ class Entries:
             partition: its number.
             schemas: the log's schemas.
             cluster: the name of the local cluster.
-            stood: how far the partition was read before this opening; None: it was not.
+            resume_point: how far the partition was read before this opening; None: it was not.
             acknowledged: the events that were appended here and not read yet; None: there are none.
         """
-        self.last = NOWHERE if stood is None else stood.place
-        self._stood = stood
+        self.last = NOWHERE if resume_point is None else resume_point.place
+        self._resume_point = resume_point
         self.problems = 0
         self.newest_schema = NOT_REGISTERED
         self._partition = partition
@@ -78,8 +83,8 @@ class Entries:
             LogError: another entry stands where an earlier reader had stopped (``LOG_REPLACED``).
         """
         if place <= self.last:
-            if self._stood is not None and self._stood.place == place and message is not None:
-                self._compare(self._stood, message)
+            if self._resume_point is not None and self._resume_point.place == place and message is not None:
+                self._compare(self._resume_point, message)
             return None
         if message is None:
             self.last = place
@@ -113,13 +118,13 @@ class Entries:
         version = message.int_schema_version()
         self._at_hand = await self._codec(version), version
 
-    def _compare(self, stood: Stood, message: Any) -> None:
+    def _compare(self, resume_point: ResumePoint, message: Any) -> None:
         """Makes sure that the entry is the one that stood there before: a log may have been restored from a backup, and written since."""
         last, problems = self.last, self.problems
-        found = self._decoded(stood.place, message, *self._at_hand)
+        found = self._decoded(resume_point.place, message, *self._at_hand)
         self.last, self.problems = last, problems
-        if stood.anchor not in ("", anchor_of(found)):
-            place = f"{stood.place.ledger}:{stood.place.entry}"
+        if resume_point.anchor not in ("", anchor_of(found)):
+            place = f"{resume_point.place.ledger}:{resume_point.place.entry}"
             raise LogError(Reason.LOG_REPLACED, f"At {place} the change log has another entry than when it was last followed.")
 
     async def _codec(self, version: int) -> Codec | None:

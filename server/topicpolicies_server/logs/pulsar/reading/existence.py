@@ -55,14 +55,14 @@ class Existence:
         self._interrupted = False
         self._answered = True
         """Whether the last check got an answer."""
-        self.by_clock = False
+        self.due_only_by_time = False
         """Whether the check was due only because time has passed, at the last call of ``due``: such a check may wait its turn."""
 
     def check_connection(self) -> None:
         """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
         connected = self._following.connected
         partly = connected or self._following.partly_connected
-        self._access.contacts.seen(self._following.layout.namespace, connected=connected, partly=partly)
+        self._access.connections.report(self._following.layout.namespace, connected=connected, partly=partly)
         self._interrupted = self._interrupted or not connected
 
     def due(self, now: float) -> bool:
@@ -80,7 +80,7 @@ class Existence:
             or (connected and self._interrupted)
             or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
         )
-        self.by_clock = not happened
+        self.due_only_by_time = not happened
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
     def given_up(self, now: float) -> LogError | None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from ....core.policies.events import Placed, Position
 from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
-from ....tasks import Owned, asked_to_end
+from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, Start
 from ..access import Access
 from ..admin.schemas import Schemas
@@ -22,10 +22,10 @@ from ..ids import NOWHERE, MessageId
 from .acknowledged import Acknowledged
 from .beginning import Beginning, beginnings
 from .continuity import Continuity
+from .continuity_requests import ContinuityRequests
 from .entries import Entries
 from .existence import replaced
 from .partition import Goal, PartitionReader
-from .questions import Questions
 from .receiving import Received
 from .source import Source
 from .uncompacted import Uncompacted
@@ -78,7 +78,7 @@ class Following:
         self._readers = readers
         self._last = last
         self._behind = len(readers)
-        self._owned = Owned(f"the change log of {layout.namespace}")
+        self._owned = TaskSet(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -245,7 +245,7 @@ async def _connect(
     compaction = await ask() if begun is None else begun.compaction  # before connecting, because from then on the reader receives
     names = (layout.namespace, topic, layout.full_names[partition])
     source = Source(access, *names)
-    handle = await source.open(NOWHERE if begun is None else begun.stood.place)
+    handle = await source.open(NOWHERE if begun is None else begun.resume_point.place)
     recall = Uncompacted(access, *names)
     recalled: Sequence[Received] = ()
     try:
@@ -259,7 +259,9 @@ async def _connect(
     goal = Goal(end.last, source.has_sent, access.limits.stuck_seconds, end.fresh_ledger)
     remembered = access.not_handed_over
     not_handed_over = None if remembered is None else remembered.of(layout.full_names[partition])
-    questions = Questions(ask, functools.partial(access.topics.skipped, layout.namespace, topic), recall.between, another)
-    entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.stood, acknowledged)
+    requests = ContinuityRequests(
+        ask, functools.partial(access.topics.first_message_between, layout.namespace, topic), recall.between, another
+    )
+    entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.resume_point, acknowledged)
     continuity = Continuity(compaction, not_handed_over, entries.last)
-    return PartitionReader(handle, entries, goal, continuity, questions, recalled, source.reopen), end
+    return PartitionReader(handle, entries, goal, continuity, requests, recalled, source.reopen), end

@@ -35,9 +35,9 @@ from ....core.reasons import Reason
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, border_of
 from .continuity import Continuity, State
+from .continuity_requests import ContinuityRequests
 from .entries import Entries
 from .patience import Patience
-from .questions import Questions
 from .receiving import SLICE_SECONDS, Received, Receiver, Slices
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class PartitionReader:
         entries: Entries,
         goal: Goal,
         continuity: Continuity,
-        questions: Questions,
+        requests: ContinuityRequests,
         recalled: Sequence[Received] = (),
         reopen: Callable[[MessageId], Awaitable[Any]] | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class PartitionReader:
             entries: decodes the messages.
             goal: where the initial replay ends.
             continuity: knows how far the partition was compacted at the opening.
-            questions: sends the requests that ``continuity`` needs.
+            requests: sends the requests that ``continuity`` needs.
             recalled: entries from the ledgers, up to the compaction horizon and without a hole, to be delivered among the compacted ones.
             reopen: returns a reader that begins at an entry, in place of this one; may raise ``LogError``. None: there is no other reader.
         """
@@ -110,18 +110,18 @@ class PartitionReader:
         self.entries = entries
         self.continuity = continuity
         self._goal = goal
-        self._questions = questions
+        self._requests = requests
         self._receiver = Receiver(handle)
         self._recalled = deque(recalled)
         self._reopen = reopen
         self._patience = Patience(time.monotonic(), goal.patience_seconds)
         self._caught_up = False
         self._slices = Slices()
-        self._beside = 0
+        self._recalled_ahead = 0
         """How many entries were read from the ledgers, ahead of the reader."""
-        self._given = NOWHERE
+        self._newest_received = NOWHERE
         """The furthest place of a message that the reader has returned."""
-        self._expected = NOWHERE
+        self._reported_end = NOWHERE
         """The furthest end of the partition that was reported."""
         self._ledger = goal.fresh_ledger if goal.last is None else goal.last.ledger
         """The newest ledger that is known to belong to this log; None: no ledger is."""
@@ -156,13 +156,13 @@ class PartitionReader:
             batch = self._receiver.take()
             if batch:
                 await self._hand_over(self._in_order(batch), deliver)
-                if batch[-1][0] > self._given:
-                    self._given = batch[-1][0]
+                if batch[-1][0] > self._newest_received:
+                    self._newest_received = batch[-1][0]
                     self._patience.ended(time.monotonic())
-                if self._given >= self.entries.last:
-                    self._beside = 0
-                elif self._beside >= _WORTH_A_READER:
-                    await self._turn_to_another()
+                if self._newest_received >= self.entries.last:
+                    self._recalled_ahead = 0
+                elif self._recalled_ahead >= _WORTH_A_READER:
+                    await self._replace_reader()
                 continue
             if self._caught_up:
                 behind = self._is_behind
@@ -182,7 +182,7 @@ class PartitionReader:
 
     def end(self, last: MessageId) -> Position:
         """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
-        if last > self.continuity.whole or not self._caught_up:
+        if last > self.continuity.complete_upto or not self._caught_up:
             self._expect(last)
             return border_of(last)
         last = min(last, self.entries.last)  # after that entry there is nothing to read, as is known already
@@ -193,22 +193,22 @@ class PartitionReader:
         if self._caught_up and not self._is_behind:
             self._patience.ended(time.monotonic())
             self._receiver.interrupt()
-        self._expected = max(self._expected, last)
+        self._reported_end = max(self._reported_end, last)
 
     @property
     def _is_behind(self) -> bool:
-        return self._expected > self.continuity.whole
+        return self._reported_end > self.continuity.complete_upto
 
     async def _ask_what_is_missing(self, deliver: _Delivery) -> None:
         """Finds out what stands up to the reported end, of which nothing comes, once the broker has nothing more to send."""
-        expected = self._expected
+        expected = self._reported_end
         try:
             sent = self.connected and await self._goal.sent(expected)
         except LogError as error:
             _log.info("The broker can't report the position of a reader: %s", error.message)
             sent = False
         if not sent:
-            await self._open_anew()
+            await self._replace_stuck_reader()
             return
         if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
             return
@@ -220,7 +220,7 @@ class PartitionReader:
         Raises:
             LogError: the broker gave no answer.
         """
-        if self._caught_up and (horizon := await self._questions.keep_up(self.continuity)) > self.continuity.whole:
+        if self._caught_up and (horizon := await self._requests.keep_up(self.continuity)) > self.continuity.complete_upto:
             self._expect(horizon)
 
     async def _begin(self, target: MessageId, deliver: _Delivery) -> bool:
@@ -240,7 +240,7 @@ class PartitionReader:
         self.continuity.ended(end)
         await self._make_sure(deliver)
         if self.entries.last < end:
-            await self._questions.still_the_same()
+            await self._requests.still_the_same()
 
     async def _is_at_end(self) -> bool:
         """Whether the initial replay has nothing more to receive; called while nothing comes."""
@@ -254,7 +254,7 @@ class PartitionReader:
                 sent = False
             self._patience.broker_answered(time.monotonic())
             if not sent:
-                await self._open_anew()
+                await self._replace_stuck_reader()
                 return False
             _log.warning(
                 "pulsar-client reports more to read, and the broker that it sent everything; nothing arrives, so the broker is right."
@@ -262,15 +262,15 @@ class PartitionReader:
         # A message that was on its way between two threads when the answer was given has come after this wait.
         return not await self._receiver.wait(_QUIET_SECONDS)
 
-    async def _open_anew(self) -> None:
+    async def _replace_stuck_reader(self) -> None:
         """Opens a new reader, because the broker has something to send and does not, if it is time for that (``patience``)."""
         if self.connected and not self._receiver.has_some and self._patience.reader_is_due(time.monotonic()):
-            await self._turn_to_another()
+            await self._replace_reader()
             self._patience.reader_opened(time.monotonic())
 
-    async def _turn_to_another(self) -> None:
+    async def _replace_reader(self) -> None:
         """Replaces the reader by one that begins after the last entry; keeps the old one if there can be no other."""
-        self._beside = 0
+        self._recalled_ahead = 0
         if self._reopen is None:
             return
         try:
@@ -307,7 +307,7 @@ class PartitionReader:
                 if placed:
                     deliver(placed)
                     placed = []
-                await self._questions.still_the_same()
+                await self._requests.still_the_same()
                 self._ledger = place[0]
             if not sure and not goes_on(place):
                 if placed:
@@ -340,10 +340,10 @@ class PartitionReader:
         """
         continuity = self.continuity
         while continuity.state is not State.WHOLE:
-            missing = await self._questions.ask(continuity)
+            missing = await self._requests.advance(continuity)
             if missing:
                 await self._hand_over(missing, deliver, sure=True)
-                self._beside += len(missing)
+                self._recalled_ahead += len(missing)
                 continuity.recalled(some=True)
         unreadable, continuity.unreadable = continuity.unreadable, ()
         await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)

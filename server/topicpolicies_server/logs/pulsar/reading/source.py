@@ -69,4 +69,4 @@ class Source:
         Raises:
             LogError: the broker gave no answer.
         """
-        return await self._access.topics.dispatched(self._namespace, self._topic, self._name, last)
+        return await self._access.topics.sent_up_to(self._namespace, self._topic, self._name, last)

@@ -112,7 +112,7 @@ class Uncompacted:
         if found or not stretch.entries:
             return found
         if came.entries or came.further:
-            return None if came.entries or await topics.skipped(*names, after, before) else []
+            return None if came.entries or await topics.first_message_between(*names, after, before) else []
         place = f"{stretch.first.ledger}:{stretch.first.entry}"
         raise LogError(Reason.LOG_NOT_SERVED, f"The entries of {self._full_name} from {place} on are not sent at the moment.")
 
@@ -123,7 +123,7 @@ class Uncompacted:
             place = received[0]
             directly = place.ledger == after.ledger and place.entry == after.entry + 1
             if _is_of_batch(place) or not (
-                directly or await self._access.topics.skipped(self._namespace, self._topic, after, place) is None
+                directly or await self._access.topics.first_message_between(self._namespace, self._topic, after, place) is None
             ):
                 break
             whole.append(received)

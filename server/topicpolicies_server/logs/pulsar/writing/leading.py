@@ -26,8 +26,8 @@ _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_
 """Reasons of a failed append after which the producer takes nothing more."""
 
 
-class Led(Protocol):
-    """The log, which is notified of changes of leadership."""
+class LeadershipListener(Protocol):
+    """Is notified of changes of leadership: the log."""
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """Called when this process may append from now on, with one producer for each partition."""
@@ -44,7 +44,7 @@ class Leading:
 
     def __init__(
         self,
-        log: Led,
+        log: LeadershipListener,
         open_producer: Callable[[int, Any, str], Awaitable[OpenProducer]],
         *,
         namespace: str,
@@ -92,8 +92,8 @@ class Leading:
         """Takes what the log says about its leaders, and how far it was read."""
         for placed in events:
             if placed.partition == 0:
-                self._candidate.heard(placed.producer)
-        self._candidate.came_to(events[-1].partition, events[-1].position)
+                self._candidate.note_producer(placed.producer)
+        self._candidate.read_up_to(events[-1].partition, events[-1].position)
 
     def append_failed(self, error: LogError) -> None:
         """Gives up leadership if the producer takes nothing more, or if the outcome of the event is unknown."""
@@ -104,7 +104,7 @@ class Leading:
         """Stops whatever is under way."""
         self._candidate.stop()
 
-    # What a candidate calls (``logs/leadership.Office``)
+    # What a candidate calls (``logs/leadership.LeadableLog``)
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
         """Opens a producer that is the only one of its partition."""

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple, Protocol
 
 from ....core.policies.events import Event, Placed
 from ....core.reasons import Reason
-from ....tasks import Kept, asked_to_end
+from ....tasks import RestartedTask, asked_to_end
 from ...avro import Codec
 from ...change_log import LogError
+from ..broker_connections import BrokerConnections
 from ..client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
 from ..client.refusals import is_passing, refusal
-from ..contacts import Contacts
 from ..ids import MessageId, position_of
 
 _log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class PartitionWriter:
         outcomes: Outcomes,
         *,
         patience_seconds: float,
-        contacts: Contacts | None = None,
+        connections: BrokerConnections | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -98,17 +98,17 @@ class PartitionWriter:
             rehearse: raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer.
             outcomes: receives the outcomes.
             patience_seconds: how long an event may wait for a producer.
-            contacts: is notified while events wait for a producer; None: nothing is.
+            connections: is notified while events wait for a producer; None: nothing is.
         """
         self._partition = partition
         self._open_producer = open_producer
         self._rehearse = rehearse
         self._outcomes = outcomes
         self._patience = patience_seconds
-        self._contacts = contacts or Contacts()
+        self._connections = connections or BrokerConnections()
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
-        self._opening = Kept(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
+        self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
         self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}
@@ -257,7 +257,7 @@ class PartitionWriter:
 
     async def _open(self) -> None:
         """Opens a producer if there is none, and sends the events that wait."""
-        self._contacts.waits(self)
+        self._connections.waits(self)
         try:
             pause = _FIRST_PAUSE
             while self._waiting and not self._changing_over:
@@ -268,7 +268,7 @@ class PartitionWriter:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
-            self._contacts.goes_on(self)
+            self._connections.waits_no_longer(self)
 
     async def _try_to_open(self) -> PulsarClientError | LogError | None:
         """Makes one attempt to open a producer; returns the error if it fails.

@@ -15,7 +15,7 @@ _HOLDS_SECONDS = 2.0
 """How long a log's report counts."""
 
 
-class _Said(NamedTuple):
+class _Report(NamedTuple):
     """The last report of a log."""
 
     at: float
@@ -30,43 +30,43 @@ class Waiting(Protocol):
         """Fails those events: they certainly were not sent."""
 
 
-class Contacts:
+class BrokerConnections:
     """The connections of all logs of one cluster."""
 
     def __init__(self) -> None:
         """Nothing was reported yet."""
-        self._said: dict[str, _Said] = {}
+        self._reports: dict[str, _Report] = {}
         self._waiting: set[Waiting] = set()
 
-    def seen(self, log: str, *, connected: bool, partly: bool = False) -> None:
+    def report(self, log: str, *, connected: bool, partly: bool = False) -> None:
         """Takes the report of an open log: whether all of its readers are connected (``connected``), or some of them (``partly``)."""
-        self._said[log] = _Said(time.monotonic(), connected, connected or partly)
+        self._reports[log] = _Report(time.monotonic(), connected, connected or partly)
 
     def forget(self, log: str) -> None:
         """Removes the report of a log that is not open any more."""
-        self._said.pop(log, None)
+        self._reports.pop(log, None)
 
-    def connected(self) -> bool | None:
+    def any_connected(self) -> bool | None:
         """Whether any reader of any log is connected; None: no log is open."""
         oldest = time.monotonic() - _HOLDS_SECONDS
-        self._said = {log: said for log, said in self._said.items() if said.at >= oldest}
-        return any(said.any_connected for said in self._said.values()) if self._said else None
+        self._reports = {log: report for log, report in self._reports.items() if report.at >= oldest}
+        return any(report.any_connected for report in self._reports.values()) if self._reports else None
 
-    def without(self) -> list[str]:
+    def disconnected(self) -> list[str]:
         """The namespaces of the open logs of which no reader is connected."""
-        return [log for log, said in self._said.items() if not said.any_connected]
+        return [log for log, report in self._reports.items() if not report.any_connected]
 
-    def connections(self) -> Connections:
+    def counts(self) -> Connections:
         """Returns how many logs are open, and how many of them have all their readers connected. May be called in any thread."""
         oldest = time.monotonic() - _HOLDS_SECONDS
-        said = [said.all_connected for said in list(self._said.values()) if said.at >= oldest]
-        return Connections(len(said), sum(said))
+        connected = [report.all_connected for report in list(self._reports.values()) if report.at >= oldest]
+        return Connections(len(connected), sum(connected))
 
     def waits(self, waiting: Waiting) -> None:
         """Notes that events of a writer wait for a producer."""
         self._waiting.add(waiting)
 
-    def goes_on(self, waiting: Waiting) -> None:
+    def waits_no_longer(self, waiting: Waiting) -> None:
         """Notes that no events of the writer wait any more."""
         self._waiting.discard(waiting)
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from topicpolicies_server.access import asking_issuers
-from topicpolicies_server.access.asking_issuers import AskingIssuers
+from topicpolicies_server.access import issuer_client
+from topicpolicies_server.access.issuer_client import IssuerClient
 from topicpolicies_server.access.issuers import Unanswered
 from topicpolicies_server.access.jwks import MOST_BYTES
 
@@ -24,20 +24,20 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture
-async def asking() -> AsyncIterator[AskingIssuers]:
+async def asking() -> AsyncIterator[IssuerClient]:
     """Who asks."""
-    made = AskingIssuers()
+    made = IssuerClient()
     yield made
     await made.close()
 
 
-async def test_an_issuer_tells_where_its_keys_are(issuer: Issuer, asking: AskingIssuers) -> None:
+async def test_an_issuer_tells_where_its_keys_are(issuer: Issuer, asking: IssuerClient) -> None:
     assert set((await asking.keys(issuer.name)).named) == {"first"}
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
 async def test_it_need_not_be_asked_where_that_is_said(issuer: Issuer) -> None:
-    asking = AskingIssuers(url=f"{issuer.name}/keys")
+    asking = IssuerClient(url=f"{issuer.name}/keys")
     assert set((await asking.keys("https://any")).named) == {"first"}
     assert issuer.asked == ["/keys"]
     await asking.close()
@@ -55,7 +55,7 @@ async def test_it_need_not_be_asked_where_that_is_said(issuer: Issuer) -> None:
     ],
 )
 async def test_what_an_issuer_tells_of_itself_must_be_its_own(
-    issuer: Issuer, asking: AskingIssuers, discovery: dict[str, object], why: str
+    issuer: Issuer, asking: IssuerClient, discovery: dict[str, object], why: str
 ) -> None:
     issuer.discovery = {name: issuer.name if each == "NAME" else each for name, each in discovery.items()}
     with pytest.raises(Unanswered, match=why):
@@ -64,13 +64,13 @@ async def test_what_an_issuer_tells_of_itself_must_be_its_own(
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"keys": []}', b"x" * (MOST_BYTES + 1)])
-async def test_what_is_no_set_of_keys_is_no_answer(issuer: Issuer, asking: AskingIssuers, body: bytes) -> None:
+async def test_what_is_no_set_of_keys_is_no_answer(issuer: Issuer, asking: IssuerClient, body: bytes) -> None:
     issuer.body = body
     with pytest.raises(Unanswered):
         await asking.keys(issuer.name)
 
 
-async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: AskingIssuers) -> None:
+async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: IssuerClient) -> None:
     issuer.location = "https://login.example.com/keys"
     with pytest.raises(Unanswered, match="302"):
         await asking.keys(issuer.name)
@@ -81,8 +81,8 @@ async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: Askin
         await asking.keys("http://127.0.0.1:1")
 
 
-async def test_an_issuer_that_says_nothing_is_given_up(issuer: Issuer, asking: AskingIssuers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_issuers, "TOTAL_SECONDS", 0.2)
+async def test_an_issuer_that_says_nothing_is_given_up(issuer: Issuer, asking: IssuerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuer_client, "TOTAL_SECONDS", 0.2)
     issuer.answers.clear()
     with pytest.raises(Unanswered, match="no answer"):
         await asking.keys(issuer.name)

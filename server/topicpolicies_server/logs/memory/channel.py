@@ -1,4 +1,4 @@
-"""Lines: simulated connections between a process and the storage, which deliver items in order and, if wanted, with a delay."""
+"""Channels: simulated connections between a process and the storage, which deliver items in order and, if wanted, with a delay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH = 512
 """The most items that are delivered in one callback."""
 
 
-class Line(Generic[T]):
+class Channel(Generic[T]):
     """Delivers items in order, in batches, from callbacks of the event loop, and no item before its delay is over."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[T]], None]) -> None:

@@ -35,7 +35,7 @@ MOST_BYTES = 1 << 20
 """A page or stretch ends with the entry that makes it exceed this size, so that every client can receive it."""
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A query: which entries are wanted."""
 
     namespace: str
@@ -152,25 +152,25 @@ class Page(NamedTuple):
     gaps: list[Gap]
 
 
-def page(connection: sqlite3.Connection, question: Question) -> Page:
+def page(connection: sqlite3.Connection, query: Query) -> Page:
     """Returns the wanted entries, at most ``most``; whether there are more; and the gaps in the wanted time."""
-    namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (question.namespace,)).fetchone()
+    namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (query.namespace,)).fetchone()
     if namespace is None:
         return Page([], False, {}, [])
-    scopes = sorted(int(scope) for scope in question.scopes)
-    if len(scopes) == len(Scope) and not question.topic:
+    scopes = sorted(int(scope) for scope in query.scopes)
+    if len(scopes) == len(Scope) and not query.topic:
         scopes.insert(0, _UNREADABLE_SCOPE)
-    walks = [_walk(connection, namespace[0], scope, question) for scope in scopes]
-    merged = heapq.merge(*walks, key=lambda entry: entry.place, reverse=question.newest_first)
+    walks = [_walk(connection, namespace[0], scope, query) for scope in scopes]
+    merged = heapq.merge(*walks, key=lambda entry: entry.place, reverse=query.newest_first)
     entries: list[Entry] = []
     size, more = 0, False
     for entry in merged:
-        if len(entries) == question.most or size >= MOST_BYTES:
+        if len(entries) == query.most or size >= MOST_BYTES:
             more = True
             break
         entries.append(entry)
         size += entry.size
-    told = gaps(connection, question.namespace, question.start, question.end)
+    told = gaps(connection, query.namespace, query.start, query.end)
     return Page(entries, more, _partitions(connection, entries), told)
 
 
@@ -180,34 +180,34 @@ def _partitions(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dic
     return dict(connection.execute(sql, list(streams)))
 
 
-def _walk(connection: sqlite3.Connection, namespace: int, scope: int, question: Question) -> Iterator[Entry]:
-    index = "by_topic" if question.topic else "by_namespace"
-    terms = ["topic = ?" if question.topic else "namespace = ?", "scope = ?"]
-    values: list[int | str] = [question.topic or namespace, scope]
-    if question.actor is not None:
+def _walk(connection: sqlite3.Connection, namespace: int, scope: int, query: Query) -> Iterator[Entry]:
+    index = "by_topic" if query.topic else "by_namespace"
+    terms = ["topic = ?" if query.topic else "namespace = ?", "scope = ?"]
+    values: list[int | str] = [query.topic or namespace, scope]
+    if query.actor is not None:
         index += "_and_actor"
         terms.append("actor = ?")
-        values.append(question.actor)
+        values.append(query.actor)
     terms += ["at >= ?", "at < ?"]
-    start, end = question.start, question.end
-    if question.after is not None:
-        if question.newest_first:
-            end = min(end, question.after.at + 1)
+    start, end = query.start, query.end
+    if query.after is not None:
+        if query.newest_first:
+            end = min(end, query.after.at + 1)
         else:
-            start = max(start, question.after.at)
-        terms.append(f"(at, id) {'<' if question.newest_first else '>'} (?, ?)")
-    values += [start, end, *(question.after or ())]
-    direction = "DESC" if question.newest_first else "ASC"
+            start = max(start, query.after.at)
+        terms.append(f"(at, id) {'<' if query.newest_first else '>'} (?, ?)")
+    values += [start, end, *(query.after or ())]
+    direction = "DESC" if query.newest_first else "ASC"
     sql = (
         f"SELECT {COLUMNS} FROM entries INDEXED BY {index} WHERE {' AND '.join(terms)}"  # noqa: S608 (only our names)
         f" ORDER BY at {direction}, id {direction} LIMIT ?"
     )
 
     def fits(entry: Entry) -> bool:
-        wanted = entry.scope == scope and start <= entry.at < end and question.actor in (None, entry.actor)
-        return wanted and (not question.topic or entry.topic == question.topic)
+        wanted = entry.scope == scope and start <= entry.at < end and query.actor in (None, entry.actor)
+        return wanted and (not query.topic or entry.topic == query.topic)
 
-    return (found(row, fits) for row in connection.execute(sql, (*values, question.most + 1)))
+    return (found(row, fits) for row in connection.execute(sql, (*values, query.most + 1)))
 
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:

@@ -19,7 +19,7 @@ class NoPlaceError(Exception):
         return "too many other requests wait before it"
 
 
-class QuestionLine:
+class RequestLimiter:
     """Limits how many requests one admin client has in flight; the rest wait in order of arrival."""
 
     def __init__(self, places: int) -> None:
@@ -27,7 +27,7 @@ class QuestionLine:
         self._free = places
         """Free places; 0 while a request waits."""
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
-        """The waiting requests, in order. One that gives up leaves from anywhere in the line, at once."""
+        """The waiting requests, in order. One that gives up leaves the queue from any place in it, at once."""
 
     @asynccontextmanager
     async def place(self, seconds: float) -> AsyncIterator[None]:

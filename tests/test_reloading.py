@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from topicpolicies_server import regular_file
-from topicpolicies_server import rereading as module
+from topicpolicies_server import reloading as module
 from topicpolicies_server.access import roles_file
 from topicpolicies_server.config import TlsConfig, files
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
-from topicpolicies_server.rereading import Rereading
+from topicpolicies_server.reloading import Reloader
 from topicpolicies_server.rpc.certificates import read_pem
 
 _SECONDS = 20
@@ -53,8 +53,8 @@ class Number:
         self.reads += 1
         return int(self.path.read_text())
 
-    def add(self, rereading: Rereading) -> Callable[[], None]:
-        return rereading.add("the number", [self.path], self.read, self.taken.append, self.read())
+    def add(self, reloader: Reloader) -> Callable[[], None]:
+        return reloader.add("the number", [self.path], self.read, self.taken.append, self.read())
 
     def age(self) -> None:
         """Its last change is long ago. None of its times can be set back but one, so it is later everywhere."""
@@ -62,8 +62,8 @@ class Number:
 
 
 @pytest.fixture
-async def rereading() -> AsyncIterator[Rereading]:
-    made = Rereading(look_seconds=0.02)
+async def reloader() -> AsyncIterator[Reloader]:
+    made = Reloader(look_seconds=0.02)
     yield made
     await made.close()
 
@@ -81,9 +81,9 @@ def number(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Nu
     return Number(tmp_path / "number", clock)
 
 
-async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture) -> None:
-    number.add(rereading)
-    rereading.start()
+async def test_what_a_file_holds_is_taken_when_it_changes(reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture) -> None:
+    number.add(reloader)
+    reloader.start()
     number.path.write_text("2")
     await until(lambda: number.taken == [2])
     number.path.write_text(" 2 ")  # the same
@@ -93,7 +93,7 @@ async def test_what_a_file_holds_is_taken_when_it_changes(rereading: Rereading, 
 
 
 @pytest.mark.parametrize("begins", ["", "1", "12"])
-async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(rereading: Rereading, number: Number, begins: str) -> None:
+async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(reloader: Reloader, number: Number, begins: str) -> None:
     def read() -> int:
         content = number.path.read_text()
         if content == begins:
@@ -101,16 +101,16 @@ async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(rereading: R
         return int(content or "0")
 
     number.path.write_text("7")
-    rereading.add("the number", [number.path], read, number.taken.append, 7)
-    rereading.start()
+    reloader.add("the number", [number.path], read, number.taken.append, 7)
+    reloader.start()
     number.path.write_text(begins)
     await until(lambda: bool(number.taken))
     assert number.taken == [123]
 
 
-async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(rereading: Rereading, number: Number) -> None:
-    number.add(rereading)
-    rereading.start()
+async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(reloader: Reloader, number: Number) -> None:
+    number.add(reloader)
+    reloader.start()
     count = 1
 
     def write() -> bool:
@@ -123,10 +123,10 @@ async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(rereadi
     assert number.taken[0] > 1
 
 
-async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Number) -> None:
+async def test_a_file_that_was_replaced_is_read(reloader: Reloader, number: Number) -> None:
     number.age()
-    number.add(rereading)
-    rereading.start()
+    number.add(reloader)
+    reloader.start()
     other = number.path.with_name("other")
     other.write_text("2")
     os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
@@ -134,10 +134,10 @@ async def test_a_file_that_was_replaced_is_read(rereading: Rereading, number: Nu
     await until(lambda: number.taken == [2])
 
 
-async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_had_is_read(rereading: Rereading, number: Number) -> None:
-    number.add(rereading)
+async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_had_is_read(reloader: Reloader, number: Number) -> None:
+    number.add(reloader)
     number.age()
-    rereading.start()
+    reloader.start()
     await until(lambda: number.reads == 2)
     found = number.path.stat()
     with number.path.open("r+") as file:
@@ -148,44 +148,44 @@ async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_h
     await until(lambda: number.taken == [2])
 
 
-async def test_a_file_that_does_not_change_is_read_no_more(rereading: Rereading, number: Number) -> None:
+async def test_a_file_that_does_not_change_is_read_no_more(reloader: Reloader, number: Number) -> None:
     number.age()
-    number.add(rereading)
-    rereading.start()
+    number.add(reloader)
+    reloader.start()
     await until(lambda: number.reads == 2)
     await asyncio.sleep(0.3)
     assert number.reads == 2
 
 
 async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
-    rereading: Rereading, number: Number, caplog: pytest.LogCaptureFixture
+    reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number.add(rereading)
-    rereading.start()
+    number.add(reloader)
+    reloader.start()
     number.path.write_text("no number")
-    await until(lambda: bool(rereading.problems))
+    await until(lambda: bool(reloader.problems))
     reads = number.reads
     await until(lambda: number.reads > reads + 5)
     assert number.taken == []
     (line,) = (record.message for record in caplog.records)
     assert f"the number: {number.path}: " in line and "no number" in line and "the former content stays in force" in line
     number.path.write_text("1")
-    await until(lambda: not rereading.problems)
+    await until(lambda: not reloader.problems)
     assert number.taken == []
     assert [record.message for record in caplog.records][1:] == [f"the number: {number.path} has the content in force"]
 
 
-async def test_a_file_that_has_gone_leaves_in_force_what_was(rereading: Rereading, number: Number) -> None:
-    number.add(rereading)
-    rereading.start()
+async def test_a_file_that_has_gone_leaves_in_force_what_was(reloader: Reloader, number: Number) -> None:
+    number.add(reloader)
+    reloader.start()
     number.path.unlink()
-    await until(lambda: bool(rereading.problems))
+    await until(lambda: bool(reloader.problems))
     number.path.write_text("2")
     await until(lambda: number.taken == [2])
-    assert rereading.problems == {}
+    assert reloader.problems == {}
 
 
-async def test_what_can_not_be_put_in_force_is_tried_again(rereading: Rereading, number: Number) -> None:
+async def test_what_can_not_be_put_in_force_is_tried_again(reloader: Reloader, number: Number) -> None:
     refused = True
 
     def take(value: int) -> None:
@@ -193,51 +193,51 @@ async def test_what_can_not_be_put_in_force_is_tried_again(rereading: Rereading,
             raise ValueError("not now")
         number.taken.append(value)
 
-    rereading.add("the number", [number.path], number.read, take, 1)
-    rereading.start()
+    reloader.add("the number", [number.path], number.read, take, 1)
+    reloader.start()
     number.path.write_text("2")
-    await until(lambda: rereading.problems == {"the number": "not now"})
+    await until(lambda: reloader.problems == {"the number": "not now"})
     refused = False
     await until(lambda: number.taken == [2])
 
 
-async def test_one_that_fails_in_any_way_keeps_no_other_from_being_read(rereading: Rereading, number: Number) -> None:
+async def test_one_that_fails_in_any_way_keeps_no_other_from_being_read(reloader: Reloader, number: Number) -> None:
     def fails() -> int:
         raise KeyError("anything")
 
-    rereading.add("the broken one", [number.path], fails, number.taken.append, 1)
-    number.add(rereading)
-    rereading.start()
+    reloader.add("the broken one", [number.path], fails, number.taken.append, 1)
+    number.add(reloader)
+    reloader.start()
     number.path.write_text("2")
     await until(lambda: number.taken == [2])
-    assert list(rereading.problems) == ["the broken one"]
+    assert list(reloader.problems) == ["the broken one"]
 
 
 async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
-    rereading = Rereading(look_seconds=1_000)
+    reloader = Reloader(look_seconds=1_000)
     number.age()
-    number.add(rereading)
-    rereading.start()
-    rereading.ask()
+    number.add(reloader)
+    reloader.start()
+    reloader.reload_now()
     await until(lambda: bool(caplog.records))
     number.path.write_text("2")
-    rereading.ask()
+    reloader.reload_now()
     await until(lambda: number.taken == [2])
     number.path.write_text("?")
     for count in (3, 4):
-        rereading.ask()
+        reloader.reload_now()
         await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
-    await rereading.close()
+    await reloader.close()
     told = [record.message for record in caplog.records]
     assert "has the content in force" in told[0] and "and in force" in told[1]
     assert all("stays in force" in line for line in told[2:])
 
 
-async def test_what_was_taken_out_is_read_no_more(rereading: Rereading, number: Number) -> None:
-    forget = number.add(rereading)
+async def test_what_was_taken_out_is_read_no_more(reloader: Reloader, number: Number) -> None:
+    forget = number.add(reloader)
     other = Number(number.path.with_name("other"), number.clock)
-    other.add(rereading)
-    rereading.start()
+    other.add(reloader)
+    reloader.start()
     forget()
     number.path.write_text("2")
     other.path.write_text("2")
@@ -247,17 +247,17 @@ async def test_what_was_taken_out_is_read_no_more(rereading: Rereading, number: 
 
 
 async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
-    rereading = Rereading(look_seconds=0.02)
+    reloader = Reloader(look_seconds=0.02)
     gate = threading.Event()
-    rereading.add("the slow one", [number.path], lambda: gate.wait(_SECONDS), lambda _: None, False)
-    rereading.start()
+    reloader.add("the slow one", [number.path], lambda: gate.wait(_SECONDS), lambda _: None, False)
+    reloader.start()
     await asyncio.sleep(0.1)
-    await asyncio.wait_for(rereading.close(), _SECONDS)
+    await asyncio.wait_for(reloader.close(), _SECONDS)
     gate.set()
 
 
 async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
-    rereading: Rereading, number: Number, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    reloader: Reloader, number: Number, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "_LATE_SECONDS", 1.0)
     gate, reads = threading.Event(), 0
@@ -269,21 +269,21 @@ async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
         return 1
 
     threads = threading.active_count()
-    rereading.add("the slow one", [number.path.with_name("slow")], hangs, number.taken.append, 1)
-    number.add(rereading)
-    rereading.ask()
-    rereading.start()
-    await until(lambda: "the slow one" in rereading.problems)
+    reloader.add("the slow one", [number.path.with_name("slow")], hangs, number.taken.append, 1)
+    number.add(reloader)
+    reloader.reload_now()
+    reloader.start()
+    await until(lambda: "the slow one" in reloader.problems)
     for value in (2, 3, 4):
         number.path.write_text(str(value))
         await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
     assert reads == 1 and threading.active_count() <= threads + 2
     told = [record.message for record in caplog.records if "the slow one" in record.message]
     assert len(told) == 1 and "reading has taken more than 1 s" in told[0] and "stays in force" in told[0]
-    rereading.ask()
+    reloader.reload_now()
     await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
     gate.set()
-    await until(lambda: not rereading.problems)
+    await until(lambda: not reloader.problems)
     assert "the slow one: " in caplog.records[-1].message and "has the content in force" in caplog.records[-1].message
 
 

@@ -1,6 +1,6 @@
-"""Questions to the admin API stand in a line: as many are asked as have a connection, and a long line costs nothing.
+"""Requests to the admin API are limited: as many are in flight as have a connection, and those that wait cost nothing.
 
-The others wait in their order.
+They wait in their order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.api import _CONNECTIONS
-from topicpolicies_server.logs.pulsar.admin.line import NoPlaceError, QuestionLine
+from topicpolicies_server.logs.pulsar.admin.request_limit import NoPlaceError, RequestLimiter
 
 
 class Broker:
@@ -110,20 +110,20 @@ async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None
 
 
 async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
-    line = QuestionLine(1)
-    async with line.place(-1.0):
+    limiter = RequestLimiter(1)
+    async with limiter.place(-1.0):
         with pytest.raises(NoPlaceError):
-            async with line.place(0.01):
+            async with limiter.place(0.01):
                 pass
-    async with line.place(0.0):
+    async with limiter.place(0.0):
         pass
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    line, had = QuestionLine(2), list[int]()
+    limiter, had = RequestLimiter(2), list[int]()
 
     async def wait(number: int) -> None:
-        async with line.place(10.0):
+        async with limiter.place(10.0):
             had.append(number)
             await asyncio.sleep(0.001 * (number % 3))
 
@@ -136,10 +136,10 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
 
 async def _let_go(count: int, *, last_first: bool) -> float:
     """So many that wait go away: the processor time that it takes."""
-    line, over = QuestionLine(1), asyncio.Event()
+    limiter, over = RequestLimiter(1), asyncio.Event()
 
     async def wait() -> None:
-        async with line.place(60.0):
+        async with limiter.place(60.0):
             await over.wait()
 
     first, *others = [asyncio.create_task(wait()) for _ in range(count)]
@@ -162,13 +162,13 @@ async def test_who_goes_away_is_let_go_as_fast_from_the_end_of_a_long_line_as_fr
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(seed: int) -> None:
-    chance, line = random.Random(seed), QuestionLine(3)
+    chance, limiter = random.Random(seed), RequestLimiter(3)
     had = most = 0
 
     async def ask() -> None:
         nonlocal had, most
         try:
-            async with line.place(chance.choice((0.0, 0.001, 0.002, 10.0))):
+            async with limiter.place(chance.choice((0.0, 0.001, 0.002, 10.0))):
                 had += 1
                 most = max(most, had)
                 try:
@@ -190,7 +190,7 @@ async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(see
     async with asyncio.timeout(10):
         await asyncio.gather(*tasks, return_exceptions=True)
     assert most == 3
-    async with line.place(0.0), line.place(0.0), line.place(0.0):
+    async with limiter.place(0.0), limiter.place(0.0), limiter.place(0.0):
         with pytest.raises(NoPlaceError):
-            async with line.place(0.0):
+            async with limiter.place(0.0):
                 pass

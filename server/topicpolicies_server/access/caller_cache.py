@@ -18,7 +18,7 @@ MOST = 1_024
 """How many tokens are remembered; the one that was stored first makes room for another."""
 
 
-class Remembered:
+class CallerCache:
     """Callers by their tokens."""
 
     def __init__(self) -> None:

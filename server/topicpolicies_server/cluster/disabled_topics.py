@@ -1,8 +1,8 @@
-"""The board of one watched namespace: which of its topics have their policies disabled (``disabling``), as far as they were looked up.
+"""Which topics of one watched namespace have their policies disabled (``disabled_property``), as far as they were looked up.
 
-A watch or listing includes a topic only after its property was looked up. If there are many topics, the board first asks which of them can
-have properties at all. The one exception are namespaces with so many such topics that the first lookup takes longer than
-``_PATIENCE_SECONDS``: the topics that remain count as their namespace says until their turn comes.
+A watch or listing includes a topic only after its property was looked up. If there are many topics, those that can have properties at all
+are listed first. The one exception are namespaces with so many such topics that the first lookup takes longer than ``_PATIENCE_SECONDS``:
+the topics that remain count as their namespace says until their turn comes.
 
 If a lookup fails unexpectedly, all watchers of the namespace get ``problem``; the next lookup that succeeds ends it.
 """
@@ -28,11 +28,11 @@ _AT_ONCE = 16
 _T = TypeVar("_T")
 
 
-class Board:
-    """One watched namespace and the state of its topics' properties."""
+class DisabledTopics:
+    """The disabled topics of one watched namespace."""
 
-    def __init__(self, namespace: str, admission: Admission, queue: Callable[[Board, str, bool], None]) -> None:
-        """Creates a board that knows nothing yet.
+    def __init__(self, namespace: str, admission: Admission, queue: Callable[[DisabledTopics, str, bool], None]) -> None:
+        """Nothing was looked up yet.
 
         Args:
             namespace: ``tenant/namespace``.
@@ -46,12 +46,12 @@ class Board:
         """The callback that wakes each watcher."""
         self._admission = admission
         self._queue = queue
-        self._disabled = False
-        self._own: dict[str, bool | None] = {}
+        self._namespace_disabled = False
+        self._property_of: dict[str, bool | None] = {}
         """What the properties of topics say, by topic, as far as they were looked up; None: nothing."""
-        self._off: set[str] = set()
-        self._marked: str | None = None
-        self._may_say: frozenset[str] | None = None
+        self._disabled_topics: set[str] = set()
+        self._digest: str | None = None
+        self._topics_with_properties: frozenset[str] | None = None
         """The topics that can have properties; None: they were not listed."""
         self._list_at = 0.0
         """When they are to be listed again, by the event loop's clock."""
@@ -62,83 +62,85 @@ class Board:
 
     def knows(self, topic: str) -> bool:
         """Whether a topic was looked up."""
-        return topic in self._own
+        return topic in self._property_of
 
-    def disabled(self, topic: str) -> bool:
+    def includes(self, topic: str) -> bool:
         """Whether a topic's policies are disabled."""
-        own = self._own.get(topic)
-        return self._disabled if own is None else own
+        own = self._property_of.get(topic)
+        return self._namespace_disabled if own is None else own
 
-    def everything(self, topics: frozenset[str] | None) -> bool:
+    def all_disabled(self, topics: frozenset[str] | None) -> bool:
         """Whether all topics of a selection are disabled; None: the selection is the namespace."""
-        return self._disabled if topics is None else all(map(self.disabled, topics))
+        return self._namespace_disabled if topics is None else all(map(self.includes, topics))
 
-    def mark(self, topics: frozenset[str] | None) -> str:
+    def digest(self, topics: frozenset[str] | None) -> str:
         """Returns a digest of the disabled topics of a selection; "": there are none. None: the selection is the namespace."""
         if topics is not None:
-            return _mark(filter(self.disabled, topics))
-        if self._marked is None:
-            self._marked = _mark(self._off)
-        return self._marked
+            return _digest_of(filter(self.includes, topics))
+        if self._digest is None:
+            self._digest = _digest_of(self._disabled_topics)
+        return self._digest
 
     def concerns(self, since: int, topics: frozenset[str] | None) -> bool:
         """Whether a topic of a selection was switched after the first ``since`` entries of ``switched``."""
         for topic in self.switched[since:]:
-            if topics is None or topic in topics or (topic is None and any(self._own.get(each) is None for each in topics)):
+            if topics is None or topic in topics or (topic is None and any(self._property_of.get(each) is None for each in topics)):
                 return True
         return False
 
-    async def look(self, topics: Iterable[str]) -> None:
+    async def look_up_all(self, topics: Iterable[str]) -> None:
         """Looks up the namespace, and topics that are not known yet, in bounded time. A topic without an answer counts as saying nothing.
 
         Raises:
             PolicyError: what the namespace's property says can't be found out.
         """
-        self._say_all(await self._admission.namespace_said(self.namespace))
-        unknown = [topic for topic in topics if topic not in self._own]
+        self._set_namespace_disabled(await self._admission.newest_namespace_disabled(self.namespace))
+        unknown = [topic for topic in topics if topic not in self._property_of]
         if len(unknown) > _FEW:
             await self._list()
-            if self._may_say is not None:
-                self._own.update(dict.fromkeys(topic for topic in unknown if topic not in self._may_say))
-                unknown = [topic for topic in unknown if topic in self._may_say]
+            if self._topics_with_properties is not None:
+                self._property_of.update(dict.fromkeys(topic for topic in unknown if topic not in self._topics_with_properties))
+                unknown = [topic for topic in unknown if topic in self._topics_with_properties]
         waiting = iter(unknown)
 
         async def some() -> None:
             for topic in waiting:
-                await self.ask(topic)
+                await self.look_up(topic)
 
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await asyncio.gather(*(some() for _ in unknown[:_AT_ONCE]))
         except TimeoutError:
-            late = [topic for topic in unknown if topic not in self._own]
+            late = [topic for topic in unknown if topic not in self._property_of]
             _LOG.warning(
                 "%s: watches are sent %d topics before it is known whether the topics' policies are disabled", self.namespace, len(late)
             )
             for topic in late:
-                self._own[topic] = None
+                self._property_of[topic] = None
                 self._queue(self, topic, True)
 
-    async def ask(self, topic: str) -> None:
+    async def look_up(self, topic: str) -> None:
         """Looks up a topic, and queues it for the next time. If there is no answer, the last one stays valid. Does not raise."""
         try:
-            said = await self._attempt(topic, self._admission.said(topic), self._own.get(topic))
+            said = await self._attempt(topic, self._admission.newest_topic_disabled(topic), self._property_of.get(topic))
         except Exception as error:  # noqa: BLE001 (whoever watches is told, the log why)
             self.failed(topic, error)
-            said = self._own.get(topic)
-        known, before = topic in self._own, self.disabled(topic)
-        self._own[topic] = said
-        (self._off.add if said else self._off.discard)(topic)
-        self._marked = None
-        if known and before != self.disabled(topic):
+            said = self._property_of.get(topic)
+        known, before = topic in self._property_of, self.includes(topic)
+        self._property_of[topic] = said
+        (self._disabled_topics.add if said else self._disabled_topics.discard)(topic)
+        self._digest = None
+        if known and before != self.includes(topic):
             self._tell(topic)
         self._queue(self, topic, False)
 
-    async def ask_namespace(self) -> None:
-        """Looks up the namespace, like ``ask``."""
+    async def look_up_namespace(self) -> None:
+        """Looks up the namespace, like ``look_up``."""
         try:
-            self._say_all(await self._attempt(self.namespace, self._admission.namespace_said(self.namespace), self._disabled))
-            if self._may_say is not None and asyncio.get_running_loop().time() >= self._list_at:
+            self._set_namespace_disabled(
+                await self._attempt(self.namespace, self._admission.newest_namespace_disabled(self.namespace), self._namespace_disabled)
+            )
+            if self._topics_with_properties is not None and asyncio.get_running_loop().time() >= self._list_at:
                 await self._list()
         except Exception as error:  # noqa: BLE001 (as above)
             self.failed(self.namespace, error)
@@ -159,7 +161,7 @@ class Board:
             self.problem = PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
             self._wake()
 
-    def goes_on(self, *of: str) -> None:
+    def succeeded(self, *of: str) -> None:
         """Notes that lookups of these topics or namespaces succeeded."""
         if self._failing:
             self._failing.difference_update(of)
@@ -174,25 +176,25 @@ class Board:
         except PolicyError as error:
             _LOG.debug("%s: brokers do not answer whether its policies are disabled: %s", of, error.message)
             said = known
-        self.goes_on(of)
+        self.succeeded(of)
         return said
 
     async def _list(self) -> None:
         """Lists the topics that can have properties. Topics that could not before are looked up soon."""
-        before = self._may_say
+        before = self._topics_with_properties
         try:
-            self._may_say = await self._admission.may_say(self.namespace)
+            self._topics_with_properties = await self._admission.topics_with_properties(self.namespace)
         except PolicyError as error:
             _LOG.debug("%s: its partitioned topics can't be requested: %s", self.namespace, error.message)
         self._list_at = asyncio.get_running_loop().time() + self._admission.topic_seconds / 2
-        if before is not None and self._may_say is not None:
-            for topic in self._may_say - before:
-                if topic in self._own:
+        if before is not None and self._topics_with_properties is not None:
+            for topic in self._topics_with_properties - before:
+                if topic in self._property_of:
                     self._queue(self, topic, True)
 
-    def _say_all(self, disabled: bool) -> None:
-        if disabled != self._disabled:
-            self._disabled = disabled
+    def _set_namespace_disabled(self, disabled: bool) -> None:
+        if disabled != self._namespace_disabled:
+            self._namespace_disabled = disabled
             self._tell(None)
 
     def _tell(self, topic: str | None) -> None:
@@ -204,6 +206,6 @@ class Board:
             wake()
 
 
-def _mark(topics: Iterable[str]) -> str:
+def _digest_of(topics: Iterable[str]) -> str:
     names = sorted(topics)
     return hashlib.blake2b("\n".join(names).encode(), digest_size=8).hexdigest() if names else ""

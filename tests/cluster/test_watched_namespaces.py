@@ -12,9 +12,9 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.cluster.admission import Admission, Freshness
-from topicpolicies_server.cluster.board import Board
-from topicpolicies_server.cluster.disabling import PROPERTY
-from topicpolicies_server.cluster.switchboard import Switchboard
+from topicpolicies_server.cluster.disabled_property import PROPERTY
+from topicpolicies_server.cluster.disabled_topics import DisabledTopics
+from topicpolicies_server.cluster.watched_namespaces import WatchedNamespaces
 from topicpolicies_server.core.reasons import Reason
 
 NAMESPACE = "acme/orders"
@@ -24,134 +24,134 @@ OFF, ON = {PROPERTY: "true"}, {PROPERTY: "false"}
 
 
 class Bench:
-    """A switchboard, somebody who watches, and what the cluster says."""
+    """A watched_namespaces, somebody who watches, and what the cluster says."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.source = FakeSource()
         self.admission = Admission(self.source, loop.time, Freshness(60, 10, 60), missing_topics=True)
-        self.switchboard = Switchboard(self.admission)
+        self.watched_namespaces = WatchedNamespaces(self.admission)
         self.woken = 0
-        self.board = self.switchboard.join(NAMESPACE, self, self._wake)
+        self.disabled = self.watched_namespaces.join(NAMESPACE, self, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
 
 
-def run(scenario: Callable[[Bench, Board], Awaitable[None]]) -> None:
+def run(scenario: Callable[[Bench, DisabledTopics], Awaitable[None]]) -> None:
     loop = SimulatedLoop(random.Random(1))
 
     async def whole() -> None:
         bench = Bench(loop)
-        await scenario(bench, bench.board)
-        if bench.board.watching:
-            bench.switchboard.leave(NAMESPACE, bench)
+        await scenario(bench, bench.disabled)
+        if bench.disabled.watching:
+            bench.watched_namespaces.leave(NAMESPACE, bench)
         await bench.admission.close()
 
     loop.run(whole())
 
 
 def test_a_switch_is_noticed_as_facts_are_refreshed_and_only_where_it_matters() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[TWO] = ON
-        await board.look(TOPICS)
-        assert not board.mark(None) and not board.switched
+        await disabled.look_up_all(TOPICS)
+        assert not disabled.digest(None) and not disabled.switched
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(65)
-        assert (board.switched, bench.woken) == ([ONE], 1)
-        assert board.disabled(ONE) and not board.disabled(TWO)
-        assert board.concerns(0, None) and board.concerns(0, frozenset({ONE})) and not board.concerns(0, frozenset({TWO}))
-        assert not board.concerns(1, None)
+        assert (disabled.switched, bench.woken) == ([ONE], 1)
+        assert disabled.includes(ONE) and not disabled.includes(TWO)
+        assert disabled.concerns(0, None) and disabled.concerns(0, frozenset({ONE})) and not disabled.concerns(0, frozenset({TWO}))
+        assert not disabled.concerns(1, None)
         bench.source.properties[NAMESPACE] = OFF
         await asyncio.sleep(11)
-        assert board.switched == [ONE, None]
-        assert board.everything(None) and board.everything(TOPICS - {TWO}) and not board.everything(TOPICS)
-        assert board.concerns(1, TOPICS) and not board.concerns(1, frozenset({TWO})), "its own word counts"
+        assert disabled.switched == [ONE, None]
+        assert disabled.all_disabled(None) and disabled.all_disabled(TOPICS - {TWO}) and not disabled.all_disabled(TOPICS)
+        assert disabled.concerns(1, TOPICS) and not disabled.concerns(1, frozenset({TWO})), "its own word counts"
 
     run(scenario)
 
 
 def test_a_disabled_namespace_is_watched_only_for_a_topic_that_says_otherwise() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties = {NAMESPACE: OFF, TWO: ON}
-        await board.look({ONE, TWO})
-        assert board.everything(None) and board.everything(frozenset({ONE})) and not board.everything(frozenset({ONE, TWO}))
+        await disabled.look_up_all({ONE, TWO})
+        assert disabled.all_disabled(None) and disabled.all_disabled(frozenset({ONE})) and not disabled.all_disabled(frozenset({ONE, TWO}))
 
     run(scenario)
 
 
 @pytest.mark.parametrize("namespace", [ON, OFF])
 def test_a_topic_that_nobody_can_tell_of_counts_as_its_namespace_says(namespace: dict[str, str]) -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties = {NAMESPACE: namespace, ONE: OFF}
-        await board.look(())
+        await disabled.look_up_all(())
         bench.source.down = True
-        await board.look({ONE, TWO})
-        assert board.everything(frozenset({ONE})) == board.everything(frozenset({TWO})) == (namespace == OFF)
+        await disabled.look_up_all({ONE, TWO})
+        assert disabled.all_disabled(frozenset({ONE})) == disabled.all_disabled(frozenset({TWO})) == (namespace == OFF)
         bench.source.down = False
         await asyncio.sleep(65)
-        assert board.everything(frozenset({ONE})) and board.everything(frozenset({TWO})) == (namespace == OFF)
+        assert disabled.all_disabled(frozenset({ONE})) and disabled.all_disabled(frozenset({TWO})) == (namespace == OFF)
 
     run(scenario)
 
 
 def test_tokens_name_the_disabled_topics() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
-        await board.look(TOPICS)
-        everything = board.mark(None)
-        assert everything == board.mark(TOPICS), "the same ones"
-        assert not board.mark(frozenset({TWO}))
+        await disabled.look_up_all(TOPICS)
+        everything = disabled.digest(None)
+        assert everything == disabled.digest(TOPICS), "the same ones"
+        assert not disabled.digest(frozenset({TWO}))
         bench.source.properties[TWO] = OFF
         await asyncio.sleep(65)
-        assert board.mark(None) not in ("", everything)
+        assert disabled.digest(None) not in ("", everything)
 
     run(scenario)
 
 
 def test_who_does_not_answer_goes_on_saying_what_he_said() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
-        await board.look(TOPICS)
+        await disabled.look_up_all(TOPICS)
         asked = bench.source.asked.total()
         bench.source.down = True
         await asyncio.sleep(200)
         assert bench.source.asked.total() > asked + len(TOPICS)
-        assert not board.switched and board.disabled(ONE) and not board.disabled(TWO)
+        assert not disabled.switched and disabled.includes(ONE) and not disabled.includes(TWO)
         bench.source.properties[ONE] = ON
         bench.source.down = False
         await asyncio.sleep(65)
-        assert board.switched == [ONE]
+        assert disabled.switched == [ONE]
 
     run(scenario)
 
 
 def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
         bench.source.gates[ONE] = asyncio.Event()
         began = asyncio.get_running_loop().time()
-        await board.look(TOPICS)
+        await disabled.look_up_all(TOPICS)
         assert 2.9 < asyncio.get_running_loop().time() - began < 3.1
-        assert board.knows(ONE) and not board.disabled(ONE)
+        assert disabled.knows(ONE) and not disabled.includes(ONE)
         bench.source.gates[ONE].set()
         await asyncio.sleep(2)
-        assert board.switched == [ONE]
+        assert disabled.switched == [ONE]
 
     run(scenario)
     assert "watches are sent 1 topics before it is known" in caplog.text
 
 
 def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not_at_all() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         topics = [f"persistent://{NAMESPACE}/{number}" for number in range(6000)]
         bench.source.properties.update(dict.fromkeys(topics, ON))
-        await board.look(topics)
+        await disabled.look_up_all(topics)
         bench.source.asked.clear()
         await asyncio.sleep(100)
         asked = sum(bench.source.asked[topic] for topic in topics)
         assert 3000 < asked <= 5100, "fifty a second"
         assert max(bench.source.asked.values()) <= 100 / 4
-        bench.switchboard.leave(NAMESPACE, bench)
+        bench.watched_namespaces.leave(NAMESPACE, bench)
         await asyncio.sleep(1)
         bench.source.asked.clear()
         await asyncio.sleep(200)
@@ -161,39 +161,41 @@ def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not
 
 
 def test_topics_that_nobody_watches_any_more_take_nobodys_turn() -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
-        await board.look(TOPICS)
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
+        await disabled.look_up_all(TOPICS)
         for number in range(100):  # 6,000 looks, which are two minutes
             gone, passing = f"acme/passing-{number}", object()
-            await bench.switchboard.join(gone, passing, lambda: None).look([f"persistent://{gone}/{each}" for each in range(60)])
-            bench.switchboard.leave(gone, passing)
+            await bench.watched_namespaces.join(gone, passing, lambda: None).look_up_all(
+                [f"persistent://{gone}/{each}" for each in range(60)]
+            )
+            bench.watched_namespaces.leave(gone, passing)
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(70)
-        assert board.switched == [ONE], "as soon as without them"
+        assert disabled.switched == [ONE], "as soon as without them"
 
     run(scenario)
 
 
 @pytest.mark.parametrize("count", [9, 6000])
 def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(count: int) -> None:
-    async def scenario(bench: Bench, board: Board) -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         topics = [f"persistent://{NAMESPACE}/{number}" for number in range(count)]
         bench.source.properties[topics[7]] = OFF
-        await board.look(topics)
-        assert all(map(board.knows, topics)) and [topic for topic in topics if board.disabled(topic)] == [topics[7]]
+        await disabled.look_up_all(topics)
+        assert all(map(disabled.knows, topics)) and [topic for topic in topics if disabled.includes(topic)] == [topics[7]]
         assert {name for name in bench.source.asked if "://" in name} == {topics[7]}
         bench.source.properties[topics[8]] = OFF
         await asyncio.sleep(95)
-        assert board.switched == [topics[8]]
+        assert disabled.switched == [topics[8]]
         del bench.source.properties[topics[7]]
         await asyncio.sleep(95)
-        assert board.switched == [topics[8], topics[7]] and not board.disabled(topics[7])
+        assert disabled.switched == [topics[8], topics[7]] and not disabled.includes(topics[7])
         assert bench.source.asked.total() < 100, "in three minutes"
 
     run(scenario)
 
 
-@pytest.mark.parametrize(("about", "asked"), [(ONE, "said"), (NAMESPACE, "namespace_said")])
+@pytest.mark.parametrize(("about", "asked"), [(ONE, "newest_topic_disabled"), (NAMESPACE, "newest_namespace_disabled")])
 def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
     about: str, asked: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,20 +207,20 @@ def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
         answer: bool | None = await ask(admission, name)
         return answer
 
-    async def scenario(bench: Bench, board: Board) -> None:
-        await board.look(TOPICS)
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
+        await disabled.look_up_all(TOPICS)
         with monkeypatch.context() as planted:
             planted.setattr(Admission, asked, broken)
             await asyncio.sleep(65)
-            assert _problem(board) is Reason.INTERNAL
+            assert _problem(disabled) is Reason.INTERNAL
             assert bench.woken == 1, "who watches is told"
             bench.source.properties = {TWO: OFF}
             await asyncio.sleep(65)
-            assert board.switched == [TWO], "the others are looked at all the same"
+            assert disabled.switched == [TWO], "the others are looked at all the same"
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(65)
-        assert _problem(board) is None
-        assert set(board.switched) == {ONE, TWO}
+        assert _problem(disabled) is None
+        assert set(disabled.switched) == {ONE, TWO}
 
     caplog.set_level(logging.ERROR)
     run(scenario)
@@ -226,42 +228,42 @@ def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
 
 
 def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(_: Board) -> None:
+    async def fail(_: DisabledTopics) -> None:
         raise LookupError
 
-    async def scenario(bench: Bench, board: Board) -> None:
-        await board.look(TOPICS)
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
+        await disabled.look_up_all(TOPICS)
         with monkeypatch.context() as planted:
-            planted.setattr(Board, "ask_namespace", fail)
+            planted.setattr(DisabledTopics, "look_up_namespace", fail)
             await asyncio.sleep(5)
-            assert _problem(board) is Reason.INTERNAL
+            assert _problem(disabled) is Reason.INTERNAL
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(75)
-        assert _problem(board) is None
-        assert board.switched == [ONE]
+        assert _problem(disabled) is None
+        assert disabled.switched == [ONE]
 
     run(scenario)
     assert "the looking for disabled topics failed" in caplog.text
 
 
-def _problem(board: Board) -> Reason | None:
+def _problem(disabled: DisabledTopics) -> Reason | None:
     """Why it can't be looked at."""
-    return board.problem.reason if board.problem is not None else None
+    return disabled.problem.reason if disabled.problem is not None else None
 
 
 def test_of_very_many_watched_namespaces_so_many_are_asked_about_in_a_second_and_each_in_turn() -> None:
-    async def scenario(bench: Bench, _: Board) -> None:
+    async def scenario(bench: Bench, _: DisabledTopics) -> None:
         names = [f"acme/{number}" for number in range(1_000)]
-        boards = {name: bench.switchboard.join(name, bench, bench._wake) for name in names}
-        await asyncio.gather(*(board.look(()) for board in boards.values()))
+        watched = {name: bench.watched_namespaces.join(name, bench, bench._wake) for name in names}
+        await asyncio.gather(*(disabled.look_up_all(()) for disabled in watched.values()))
         await asyncio.sleep(30)
         bench.source.asked.clear()
         bench.source.properties[names[500]] = OFF
         await asyncio.sleep(60)
         asked = [bench.source.asked[name] for name in names]
         assert sum(asked) <= 61 * 50 and min(asked) >= 2 and max(asked) <= 4
-        assert [name for name, board in boards.items() if board.switched] == [names[500]]
+        assert [name for name, disabled in watched.items() if disabled.switched] == [names[500]]
         for name in names:
-            bench.switchboard.leave(name, bench)
+            bench.watched_namespaces.leave(name, bench)
 
     run(scenario)

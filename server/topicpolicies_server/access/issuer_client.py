@@ -22,7 +22,7 @@ _CONNECTIONS = 4
 _FINE = 200
 
 
-class AskingIssuers:
+class IssuerClient:
     """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
 
     def __init__(self, *, url: str = "", trust_certs: Path | None = None) -> None:

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from . import regular_file
-from .tasks import Kept
+from .tasks import RestartedTask
 from .threads import DaemonThreads
 
 _LOG = logging.getLogger(__name__)
@@ -89,14 +89,14 @@ class _Source:
     problem: str = ""
     """Why the files can't be used (BROKEN); empty if they can (WELL)."""
     asked: bool = False
-    """Whether ``Rereading.ask`` was called since the last reading began."""
+    """Whether ``Reloader.reload_now`` was called since the last reading began."""
     reading: _Reading | None = None
     """The reading that is under way."""
-    threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "rereading"))
+    threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "reloading"))
     """One thread for this source alone: a file that hangs blocks no other source, and is read by one reading at a time."""
 
 
-class Rereading:
+class Reloader:
     """The sources of a process, and the task that reads them anew. It belongs to the event loop that starts it."""
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
@@ -106,7 +106,7 @@ class Rereading:
         """How often a line in the log said that a source's files can't be used."""
         self._sources: dict[_Source, None] = {}
         self._asked = asyncio.Event()
-        self._task = Kept("reading files again", self._run)
+        self._task = RestartedTask("reading files again", self._run)
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
         """Adds a source, which is read anew from now on.
@@ -135,7 +135,7 @@ class Rereading:
         """Starts checking the files."""
         self._task.start()
 
-    def ask(self) -> None:
+    def reload_now(self) -> None:
         """Has all sources read at once, whether their files seem to have changed or not; a line in the log gives the result of each."""
         self._asked.set()
 

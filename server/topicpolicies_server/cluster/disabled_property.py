@@ -14,13 +14,13 @@ _VALUES = {"true": True, "false": False}
 _MOST_WARNINGS = 10_000
 
 
-class Switches:
+class DisabledProperty:
     """Reads the property, and remembers which values were logged."""
 
     def __init__(self) -> None:
         self._warned: dict[str, str] = {}
 
-    def disabled(self, of: str, properties: Mapping[str, str]) -> bool | None:
+    def read(self, of: str, properties: Mapping[str, str]) -> bool | None:
         """Returns what the property of a topic or a namespace says; None: nothing.
 
         Args:

@@ -17,7 +17,7 @@ from ..core.policies.events import Position
 from ..sqlite_file import Damaged
 
 
-class About(NamedTuple):
+class CheckpointHeader(NamedTuple):
     """The header of a checkpoint."""
 
     id: str
@@ -52,7 +52,7 @@ class About(NamedTuple):
         return json.dumps(self._asdict() | {"context": self.context._asdict()}, separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str) -> About:
+    def from_text(cls, text: str) -> CheckpointHeader:
         """Reads a header.
 
         Raises:

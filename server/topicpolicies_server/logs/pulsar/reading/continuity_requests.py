@@ -33,7 +33,7 @@ Recall: TypeAlias = Callable[[MessageId, MessageId], Awaitable[Sequence[Received
 None: some of them can't be had. Raises ``LogError`` if they can't be had at the moment."""
 
 
-class Questions:
+class ContinuityRequests:
     """Sends the requests of one partition's ``Continuity`` and repeats them until there is an answer."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Questions:
         self._recall = recall
         self._replaced = replaced
 
-    async def ask(self, continuity: Continuity) -> Sequence[Received]:
+    async def advance(self, continuity: Continuity) -> Sequence[Received]:
         """Gets the answer that the current state of ``continuity`` needs, and reports it there.
 
         Entries are the exception: the caller reports those to ``continuity`` once it has delivered them.

@@ -18,7 +18,7 @@ from .existence import Existence, LogEnd
 from .following import Following, Listener
 
 
-class Reading:
+class LogReader:
     """Reads one log as soon as it exists.
 
     Attributes:
@@ -134,12 +134,12 @@ class Reading:
         return None if self._existence is None else self._existence.given_up(now)
 
     @property
-    def by_clock(self) -> bool:
+    def due_only_by_time(self) -> bool:
         """Whether the check is due only because time has passed; always so for a log that does not exist."""
-        return self._existence is None or self._existence.by_clock
+        return self._existence is None or self._existence.due_only_by_time
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the log exists, as far as is known."""
         return self.following is not None
 

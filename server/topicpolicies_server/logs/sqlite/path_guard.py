@@ -14,7 +14,7 @@ CHECK_SECONDS = 0.25
 """How long a check counts for the commits that follow it."""
 
 
-class Home:
+class PathGuard:
     """The path of an open file. ``check_now_and_then`` belongs to one thread at a time; ``check`` may be called on any."""
 
     def __init__(self, path: Path) -> None:
