@@ -48,7 +48,10 @@ def _command(folder: Path, module: str, *arguments: str) -> tuple[list[str], dic
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
     (folder / "test_module.py").write_text(_BEGIN + module)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | {"PYTHONPATH": str(_ROOT)}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take longer to import than these tests run
     options = (
+        "-p",
+        "xdist.plugin",
         "-p",
         "tests.stretches",
         "-p",
