@@ -47,6 +47,10 @@ INDEXES = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_CONFIG_F
 BROKERS = ("4.2.4", "4.0.0")
 NOTHING_IS_MISSING_S = 3.0
 """Brokers that could not be run by then are being resolved, or never will be for another reason than a program that is missing."""
+MEMORY = Path("/dev/shm")  # noqa: S108 - nothing is made in it but a folder with a name of its own
+"""A file system in memory, as Linux has one."""
+FILES_BYTES = 8 << 30
+"""Room for the temporary files of a run of tests, with some to spare."""
 PATIENCE_S = 10.0
 """So long a command that was interrupted by Ctrl-C may take to end before it is told once more; three times that, and it is killed."""
 
@@ -195,7 +199,22 @@ def examine(*arguments: str, waiting: int = 2) -> int:
     # Some tests stay together in one process (`xdist_group`), such as those that use what one of them has built. Many wait
     # for brokers, other programs or the clock most of their time: there are more processes than processors.
     processes = min(os.cpu_count() or 1, 2) + waiting
-    return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
+    with files_in_memory():
+        return run(PYTHON, "-m", "pytest", f"--numprocesses={processes}", "--dist=loadgroup", "--costs", *arguments)
+
+
+@contextlib.contextmanager
+def files_in_memory() -> Iterator[None]:
+    """Has what is run keep its temporary files in memory where there is room for them: each commit of a log waits for a disk otherwise."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < FILES_BYTES:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tp-", dir=MEMORY, ignore_cleanup_errors=True) as folder:  # short, as paths of sockets must be
+        os.environ["TMPDIR"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["TMPDIR"]
 
 
 # The short ones come first: they are told at once.

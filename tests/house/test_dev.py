@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -327,6 +328,21 @@ def test_each_test_is_run_by_the_command_that_is_for_it(
     collect = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", tests[tests.index("-m") + 1])
     told = subprocess.check_output(collect, text=True, cwd=tmp_path)
     assert set(re.findall(r"::test_(\w+)", told)) == wanted
+
+
+@pytest.mark.parametrize(("free", "chosen", "wanted"), [(1 << 40, "", True), (1 << 20, "", False), (1 << 40, "elsewhere", False)])
+def test_temporary_files_of_tests_are_in_memory_where_there_is_room_and_nothing_else_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, chosen: str, wanted: bool
+) -> None:
+    monkeypatch.setattr(dev, "MEMORY", tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.delenv("TMPDIR", raising=False)
+    if chosen:
+        monkeypatch.setenv("TMPDIR", chosen)
+    with dev.files_in_memory():
+        assert (Path(os.environ.get("TMPDIR", "")).parent == tmp_path) is wanted
+        assert len(list(tmp_path.iterdir())) == wanted
+    assert os.environ.get("TMPDIR", "") == chosen and not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
