@@ -210,6 +210,7 @@ def files_in_memory() -> Iterator[None]:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="tp-", dir=MEMORY, ignore_cleanup_errors=True) as folder:  # short, as paths of sockets must be
+        Path(folder).chmod(0o755)  # as the folder of all temporary files is: some tests are about files that others can reach
         os.environ["TMPDIR"] = folder
         try:
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,13 +41,21 @@ class Storm:
 
 
 async def overlapping_changes(
-    connect: Callable[[], Admin], topics: Sequence[str], acknowledged: Acknowledged, threads: Sequence[Owned] = THREADS
+    connect: Callable[[], Admin],
+    topics: Sequence[str],
+    acknowledged: Acknowledged,
+    threads: Sequence[Owned] = THREADS,
+    *,
+    abreast: bool = False,
 ) -> None:
-    """Every thread sets its setting on each topic once, all at the same time."""
+    """Every thread sets its setting on each topic once, all at the same time; ``abreast``: none goes on to a topic before all others do."""
+    begin = threading.Barrier(len(threads), timeout=60)
 
     def once(owned: Owned) -> None:
         with connect() as admin:
             for topic in topics:
+                if abreast:
+                    begin.wait()
                 set_over_rest(admin, Cell(topic, owned), acknowledged)
 
     await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in threads))
@@ -59,6 +68,8 @@ async def storm(
     at_rest: Callable[[], Awaitable[None]] | None = None,
     log: RawLog | None = None,
     threads: Sequence[Owned] = THREADS,
+    *,
+    abreast: bool = False,
 ) -> Storm:
     """In each round every thread sets its setting on each topic once; then all is left to come to rest, and looked at.
 
@@ -69,10 +80,11 @@ async def storm(
         at_rest: returns when nothing is left to be healed; None: nobody heals.
         log: whose events are told if something is lost.
         threads: the settings.
+        abreast: as ``overlapping_changes`` has it.
     """
     acknowledged, result = Acknowledged(), Storm()
     for _ in range(rounds):
-        await overlapping_changes(connect, topics, acknowledged, threads)
+        await overlapping_changes(connect, topics, acknowledged, threads, abreast=abreast)
         if at_rest is not None:
             await at_rest()
         wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 3.0 if at_rest is not None else 0.5)
