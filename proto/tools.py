@@ -10,16 +10,12 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPESCRIPT = ROOT / "clients" / "typescript"
@@ -32,10 +28,6 @@ _GO_TOOLS = ROOT / ".cache" / "go-tools"
 _GO_NEEDED = (1, 24)
 _NODE_NEEDED = (20, 0)
 _STAMP = TYPESCRIPT / "node_modules" / ".installed"
-_running: set[subprocess.Popen[str]] = set()
-"""The programs that are run at the moment."""
-_ending = threading.Event()
-"""SIGTERM has come: no program is run to its end any more."""
 
 
 class ToolMissingError(Exception):
@@ -119,12 +111,8 @@ def _program(name: str, question: Sequence[str], needed: tuple[int, int], purpos
 
 
 def _quietly(command: Sequence[str], directory: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a command; what it prints on either channel is its output.
-
-    Raises:
-        ToolMissingError: this process was told to end.
-    """
-    with subprocess.Popen(  # noqa: S603 - commands of this file only
+    """Runs a command; what it says on either channel is its output."""
+    return subprocess.run(  # noqa: S603 - commands of this file only
         command,
         cwd=directory,
         env=environment,
@@ -132,30 +120,12 @@ def _quietly(command: Sequence[str], directory: Path, environment: dict[str, str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    ) as process:
-        _running.add(process)
-        if _ending.is_set():  # meanwhile, and the signal's handler did not find it
-            process.terminate()
-        try:
-            output, _ = process.communicate()
-        finally:
-            _running.discard(process)
-    if _ending.is_set():
-        raise ToolMissingError(f"{command[0]} was ended by SIGTERM.")
-    return subprocess.CompletedProcess(command, process.returncode, output)
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    """Ends the programs that run before this process ends; a signal that is sent to it alone does not reach them."""
-    _ending.set()
-    for process in _running.copy():
-        process.terminate()
-    sys.exit(128 + number)
+        check=False,
+    )
 
 
 def main() -> int:
     """Has all generators of other languages at hand; 1 if one is not to be had."""
-    signal.signal(signal.SIGTERM, _end)
     with ThreadPoolExecutor() as threads:
         had = [threads.submit(node_modules), *(threads.submit(go_tool, *generator) for generator in GO_GENERATORS.values())]
     missing = [str(error) for error in (each.exception() for each in had) if error is not None]

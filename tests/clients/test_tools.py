@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,28 +67,3 @@ def test_packages_are_installed_when_others_are_named_and_not_when_the_package_t
     assert installed() == 2
     lock["packages"][""]["dependencies"]["@grpc/grpc-js"] = "1.0.0"
     assert installed() == 3
-
-
-def test_sigterm_ends_what_is_being_installed_first(tmp_path: Path) -> None:
-    for name, script in (
-        ("node", "echo v20.1.0"),
-        ("go", "echo go version go1.24.3; exec sleep 60"),
-        ("npm", "echo $$ > began; exec sleep 60"),
-    ):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    (tmp_path / "package-lock.json").write_text('{"packages": {"": {}}}')
-    script = (
-        "import pathlib, sys; from proto import tools; tools.TYPESCRIPT = pathlib.Path(sys.argv[1]); tools._GO_TOOLS = tools.TYPESCRIPT;"
-        "tools._STAMP = tools.TYPESCRIPT / 'node_modules' / '.installed'; sys.exit(tools.main())"
-    )
-    environment = {**os.environ, "PATH": f"{tmp_path}:/bin:/usr/bin"}
-    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=tools.ROOT, env=environment) as process:
-        end = time.monotonic() + 30
-        while not (tmp_path / "began").exists() or not (tmp_path / "began").read_text().endswith("\n"):
-            assert time.monotonic() < end and process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "began").read_text()), 0)
