@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from topicpolicies import LogKind, ServerInfo, Tls, TopicPoliciesError
+from topicpolicies.addresses import addresses_of
 from topicpolicies.channels import credentials_for, options_for
 
 from .checks import Check, Finding, failed, ok, warning
@@ -123,7 +124,7 @@ async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for these checks only
 
     credentials, options = credentials_for(target, tls), options_for(tls, ())
-    address = target.partition(",")[0]
+    address = addresses_of(target)[0]
     opened = grpc.aio.insecure_channel(address, options) if credentials is None else grpc.aio.secure_channel(address, credentials, options)
     async with opened as channel:
         try:
