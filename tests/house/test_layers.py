@@ -1,10 +1,11 @@
-"""No import goes upwards: neither between the packages of the core, nor between those of the server. Imports for types count."""
+"""No import goes upwards, neither in the core nor in the server, and no modules import each other in a circle. Imports for types count."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,32 @@ def upward(root: Path, name: str, layers: Sequence[Sequence[str]]) -> list[str]:
     return found
 
 
+def circle(root: Path, name: str) -> list[str]:
+    """Modules of the package ``name``, of which ``root`` is the folder, each imported by the next, the last being the first; or none."""
+    packages = {path: (*name.split("."), *path.relative_to(root).parts[:-1]) for path in root.rglob("*.py")}
+    modules = {".".join((*package, path.stem) if path.stem != "__init__" else package): path for path, package in packages.items()}
+    graph = {
+        module: {other for full in imported(path, packages[path]) if (other := _module(full, modules))} for module, path in modules.items()
+    }
+    try:
+        graphlib.TopologicalSorter({module: others - {module} for module, others in graph.items()}).prepare()
+    except graphlib.CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def _module(full: str, modules: Mapping[str, Path]) -> str:
+    """The module in which an imported name stands; "" if it is none of these."""
+    while full and full not in modules:
+        full = full.rpartition(".")[0]
+    return full
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle(_SERVER, "topicpolicies_server") == []
+
+
 def test_no_package_of_the_core_imports_one_above_it() -> None:
     assert upward(_SERVER / "core", "topicpolicies_server.core", CORE) == []
 
@@ -91,3 +118,12 @@ def test_a_planted_import_is_found(tmp_path: Path, where: str, line: str, what: 
     with (core / where).open("a") as module:
         module.write(f"\n\n{line}\n")
     assert upward(core, "topicpolicies_server.core", CORE) == [f"{where} imports topicpolicies_server.core.{what}"]
+
+
+def test_a_planted_circle_is_found(tmp_path: Path) -> None:
+    server = shutil.copytree(_SERVER, tmp_path / "topicpolicies_server")
+    with (server / "rpc" / "pace.py").open("a") as module:
+        module.write("\n\nif TYPE_CHECKING:\n    from .rationing import Rationing\n")
+    found = circle(server, "topicpolicies_server")
+    assert found[0] == found[-1]
+    assert {"topicpolicies_server.rpc.pace", "topicpolicies_server.rpc.rationing"} <= {*found}

@@ -22,7 +22,8 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.rations import Allowance, Bucket, Ration
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.rationing import Pace, Rationing, address, principal
+from topicpolicies_server.rpc.pace import Pace
+from topicpolicies_server.rpc.rationing import Rationing, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal

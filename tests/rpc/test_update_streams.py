@@ -26,7 +26,7 @@ from topicpolicies_server.rpc import requests, streaming
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.decoding import Batch
 from topicpolicies_server.rpc.failures import Failures
-from topicpolicies_server.rpc.rationing import Pace
+from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.rpc.refused_namespaces import MOST_REFUSED
 from topicpolicies_server.rpc.requests import Author
 from topicpolicies_server.rpc.server import Server

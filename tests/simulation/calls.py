@@ -14,7 +14,7 @@ from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.traces import TraceContext
-from topicpolicies_server.rpc.rationing import Pace
+from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")

@@ -34,7 +34,7 @@ class Follower(LateFolding):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: Owner[Follower],
         namespace: str,
         context: FoldContext,
         older: Follower | None = None,
@@ -66,7 +66,7 @@ class Follower(LateFolding):
         """The opened log; None before ``opened``."""
         self.unreadable = 0
         """How many entries could not be read."""
-        self._owner: Owner | None = owner
+        self._owner: Owner[Follower] | None = owner
         self._older = older
         self._recorder = recorder
         self._folded: list[Taken] = []
@@ -241,7 +241,7 @@ class Follower(LateFolding):
         if self.keeper is not None:
             self.keeper.restored(restored.header, restored.rows, restored.view.recent.noted)
 
-    def _finish_loading(self, owner: Owner) -> None:
+    def _finish_loading(self, owner: Owner[Follower]) -> None:
         log = self.log
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
@@ -252,7 +252,12 @@ class Follower(LateFolding):
             self._record_late(owner, self._late_entries.fold_rest_if_crowded())
         owner.loaded(self)
 
-    def _take(self, owner: Owner, events: Sequence[Placed]) -> None:
+    def _tell_late(self, topic: str, unreadable: int) -> None:
+        """Reports a topic whose kept entries are folded."""
+        if self._owner is not None:
+            self._owner.folded_late(self, topic, unreadable)
+
+    def _take(self, owner: Owner[Follower], events: Sequence[Placed]) -> None:
         if not events:
             return
         fold, taken, keeper = self._fold, owner.taken, self.keeper
@@ -273,7 +278,7 @@ class Follower(LateFolding):
         owner.moved(self)
         self._count(owner)
 
-    def _count(self, owner: Owner) -> None:
+    def _count(self, owner: Owner[Follower]) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, reports ``refused``."""
         if not self.share.count(len(self.view), self.size):
             return
@@ -298,7 +303,7 @@ class Follower(LateFolding):
             self.size += _size(change) - _size(before)
         return placed, before, folded, change
 
-    def _report(self, report: Callable[[Owner], None]) -> None:
+    def _report(self, report: Callable[[Owner[Follower]], None]) -> None:
         """Reports to the owner, if there is one. If the owner fails, the log counts as lost, and this view is not continued."""
         owner = self._owner
         if owner is None:

@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..checkpoints import Keeper
 from ..core.fold.fold import FoldContext, Folded
@@ -36,9 +36,6 @@ from ..logs.change_log import NamespaceLog
 from ..tasks import TaskSet
 from .capacity import Share
 from .listeners import Owner, Recorder, Taken
-
-if TYPE_CHECKING:
-    from .follower import Follower
 
 AT_A_TIME = 32
 """Entries, or events for the history, that are dealt with before other tasks get their turn: some two milliseconds."""
@@ -177,7 +174,7 @@ class LateFolding(ABC):
     """The part of a follower that deals with entries that are kept unfolded."""
 
     view: View
-    _owner: Owner | None
+    _owner: Owner[Any] | None
     share: Share
     _caught_up: bool
     _late_entries: LateEntries | None = None
@@ -194,18 +191,18 @@ class LateFolding(ABC):
     def _fold(self, placed: Placed) -> Step: ...
 
     @abstractmethod
-    def _take(self, owner: Owner, events: Sequence[Placed]) -> None: ...
+    def _take(self, owner: Owner[Any], events: Sequence[Placed]) -> None: ...
 
     @abstractmethod
-    def _report(self, report: Callable[[Owner], None]) -> None: ...
+    def _report(self, report: Callable[[Owner[Any]], None]) -> None: ...
 
     @abstractmethod
     def _record(self, note: Callable[[Recorder], None]) -> None: ...
 
     @abstractmethod
-    def _count(self, owner: Owner) -> None: ...
+    def _count(self, owner: Owner[Any]) -> None: ...
 
-    def _take_undecoded(self, owner: Owner, late: LateEntries, entries: Sequence[Placed | UndecodedEntry]) -> None:
+    def _take_undecoded(self, owner: Owner[Any], late: LateEntries, entries: Sequence[Placed | UndecodedEntry]) -> None:
         late.take(entries, partial(self._take, owner))
         if not self.share.has_room_for(len(self.view), late.size):
             late.stop_keeping()
@@ -217,7 +214,7 @@ class LateFolding(ABC):
             self._report(lambda owner: self._record_late(owner, late.fold_some()))
         return self._late_entries is not None and self._owner is not None
 
-    def _record_late(self, owner: Owner, told: Sequence[Taken]) -> None:
+    def _record_late(self, owner: Owner[Any], told: Sequence[Taken]) -> None:
         if told:
             self._record(lambda recorder: recorder.noted(told))
         self._count(owner)
@@ -232,10 +229,6 @@ class LateFolding(ABC):
         if self.keeper is not None:
             self.keeper.took_late(step[0])
         return step
-
-    def _tell_late(self, topic: str, unreadable: int) -> None:
-        if self._owner is not None:
-            self._owner.folded_late(cast("Follower", self), topic, unreadable)
 
 
 class FoldsLate(Protocol):

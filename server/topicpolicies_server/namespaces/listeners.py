@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from ..core.fold.fold import Folded
 from ..core.policies.documents import Settings
@@ -11,12 +11,11 @@ from ..core.policies.events import Event, Placed, Position
 from ..core.reading.view import Head
 from ..logs.change_log import LogError, NamespaceLog
 
-if TYPE_CHECKING:
-    from .follower import Follower
+FollowerT_contra = TypeVar("FollowerT_contra", contravariant=True)
 
 
-class Owner(Protocol):
-    """The part of a namespace that follows its log through a follower (``reports``)."""
+class Owner(Protocol[FollowerT_contra]):
+    """The part of a namespace that follows its log through a follower of this type (``reports``)."""
 
     def computed_on(self, event: Event) -> Settings | None:
         """Returns the document from which an event was computed, if a request here waits for it (``core/fold/fold``); else None."""
@@ -24,31 +23,31 @@ class Owner(Protocol):
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""
 
-    def taken(self, follower: Follower, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
+    def taken(self, follower: FollowerT_contra, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """Reports an event that was folded into the view: it changed the head from ``before`` to ``change`` (None: it did not)."""
 
-    def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
+    def folded_late(self, follower: FollowerT_contra, topic: str, unreadable: int) -> None:
         """Reports that the entries that were kept of a topic are folded, and how many of them could not be read."""
 
-    def moved(self, follower: Follower) -> None:
+    def moved(self, follower: FollowerT_contra) -> None:
         """Reports that the view has moved on; called after the ``taken`` of one batch."""
 
-    def loaded(self, follower: Follower) -> None:
+    def loaded(self, follower: FollowerT_contra) -> None:
         """Reports that everything that was in the log when it was opened has been read."""
 
-    def append_failed(self, follower: Follower, event: Event, error: LogError) -> None:
+    def append_failed(self, follower: FollowerT_contra, event: Event, error: LogError) -> None:
         """Reports that an event of ours was not acknowledged."""
 
-    def lost(self, follower: Follower, error: LogError) -> None:
+    def lost(self, follower: FollowerT_contra, error: LogError) -> None:
         """Reports that the log can't be followed any more."""
 
-    def led(self, follower: Follower) -> None:
+    def led(self, follower: FollowerT_contra) -> None:
         """Reports that the writer of the log may have changed."""
 
-    def grown(self, follower: Follower) -> None:
+    def grown(self, follower: FollowerT_contra) -> None:
         """Reports that the view keeps more in memory than before, or less."""
 
-    def refused(self, follower: Follower, error: LogError) -> None:
+    def refused(self, follower: FollowerT_contra, error: LogError) -> None:
         """Reports that there is no room in memory for what is being loaded."""
 
     def missed(self, error: LogError) -> None:

@@ -65,7 +65,7 @@ class Loader:
         self._common = common
         self._life = life
         self._pauses = pauses
-        self._owner: Owner | None = None
+        self._owner: Owner[Follower] | None = None
         self._watched = watched
         self._dismiss = dismiss
         self._predecessor = predecessor
@@ -91,7 +91,7 @@ class Loader:
         """Whether the log has been read, and its view does not answer yet."""
         return self._life.reading is not None and self._read.done()
 
-    def start(self, owner: Owner) -> None:
+    def start(self, owner: Owner[Follower]) -> None:
         """Begins to load. ``owner``: receives what the log reports."""
         self._owner = owner
         self._task.start()

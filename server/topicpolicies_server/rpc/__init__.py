@@ -21,7 +21,7 @@ Doors (each may refuse a call), and what ends streams later:
 - ``trusting``: is the authority of the client's certificate still trusted?
 - ``identifying``: who is the caller?
 - ``expiring``, ``leaving``: ends streams when credentials have expired, and how they end
-- ``rationing``: the limits of each principal
+- ``rationing``, ``pace``: the limits of each principal, and how they slow its update streams down
 
 The methods:
 

@@ -18,7 +18,7 @@ from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
     from ..telemetry.spans import CallSpan
-    from .rationing import Pace
+    from .pace import Pace
 
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]

@@ -21,7 +21,7 @@ from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
     from ..telemetry.spans import CallSpan
-    from .rationing import Pace
+    from .pace import Pace
 
 DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""

@@ -28,8 +28,8 @@ from ..telemetry.spans import CallSpan
 from . import answers, errors, requests
 from .decoding import MOST_CHANGES, Batch, Undecodable
 from .failures import Failures
+from .pace import Pace
 from .permitting import Permitted
-from .rationing import Pace
 from .refused_namespaces import RefusedNamespaces
 
 MESSAGE_BYTES = 256 * 1024

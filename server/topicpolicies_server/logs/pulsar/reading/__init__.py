@@ -15,6 +15,7 @@ The *initial replay* is the reading of what the log contained when it was opened
 - ``patience``: while nothing comes: when to open a new reader, and when to give up
 - ``partition``: reads one partition, with the modules above
 - ``following``: reads all partitions of a log that exists
+- ``identity``: checks whether the log is still the one that was opened
 - ``existence``: checks whether the log still exists, and where it ends now
 - ``log_reader``: follows one log if it exists, and waits for its creation if it does not
 """

@@ -15,31 +15,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ....core.policies.events import Position
 from ....core.reasons import Reason
 from ...change_log import LogError
 from ..access import Access
-from ..admin.topics import Layout, Topics
-
-if TYPE_CHECKING:
-    from .following import Following
-
-
-async def replaced(topics: Topics, layout: Layout, creation: str) -> LogError | None:
-    """Returns what is wrong if the log is not the one any more that was created at ``creation``; None: it is still the same.
-
-    Raises:
-        LogError: the broker gave no answer.
-    """
-    name = f"The change log of {layout.namespace}"
-    found = await topics.creation(layout)
-    if creation in (found, ""):
-        return None
-    if not found:
-        return LogError(Reason.LOG_DELETED, f"{name} was deleted.")
-    return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it must be opened again.")
+from .following import Following
+from .identity import replaced
 
 
 class Existence:

@@ -24,7 +24,7 @@ from .beginning import Beginning, beginnings
 from .continuity import Continuity
 from .continuity_requests import ContinuityRequests
 from .entries import Entries
-from .existence import replaced
+from .identity import replaced
 from .partition import Goal, PartitionReader
 from .receiving import Received
 from .source import Source
