@@ -82,7 +82,7 @@ def a_message(
 
 
 class FakeReader:
-    """A reader that a test feeds. As in the library, messages already there are handed over within the call, later ones on another thread."""
+    """A reader that a test feeds. As in the library, queued messages are handed over within the call, later ones on another thread."""
 
     def __init__(self, *messages: FakeMessage) -> None:
         self.queue: deque[FakeMessage] = deque(messages)
