@@ -37,15 +37,15 @@ class Backend(ABC):
 
     async def stored(self, namespace: str) -> bool:
         """Returns whether anything was created for a namespace."""
-        self._has_no_way_to(f"tell what is stored of {namespace}")
+        self._has_no_way_to(f"inspect what is stored of {namespace}")
 
     async def write(self, namespace: str, event: Event) -> None:
         """Writes an event as a broker does, not through the logs that are open."""
-        self._has_no_way_to(f"write {event.key} to {namespace} as somebody else")
+        self._has_no_way_to(f"write {event.key} to {namespace} as another writer")
 
     async def write_unreadable(self, namespace: str) -> None:
         """Writes an entry that is not an event to some partition, while no log is open."""
-        self._has_no_way_to(f"write what nobody can read to {namespace}")
+        self._has_no_way_to(f"write an unreadable entry to {namespace}")
 
     async def compact(self, namespace: str) -> None:
         """Compacts down to the newest event of each key, while no log is open."""

@@ -69,7 +69,7 @@ def stamps() -> list[Stamp]:
             kind=StampKind.UPDATE,
             request_id="request",
             digest="0123456789abcdef",
-            actor="somebody, with commas; and 100 % more",
+            actor="an actor, with commas; and 100 % more",
             mask=("retention_policies", "subscription_policies.`a,b;c%d`.dispatch_rate"),
             base="1a",
             etag=ABSENT,

@@ -131,14 +131,14 @@ def test_records_that_are_named_repeatedly_without_recursion_are_read() -> None:
 
 
 def test_the_description_of_damage_contains_no_memory_address() -> None:
-    told = set()
+    problems = set()
     codec = Codec()
     payload = codec.encode(EMPTY).payload or b""
     for at in range(len(payload)):
         for wrong in (payload[:at], payload[:at] + b"\xff" * 9 + b"\x7f", payload[:at] + b"\x7f" + payload[at + 1 :]):
-            told.add(codec.read(TOPIC, wrong, {})[1])
-    assert len(told) > 5
-    assert not [words for words in told if re.search("0x[0-9a-f]{6}", words)]
+            problems.add(codec.read(TOPIC, wrong, {})[1])
+    assert len(problems) > 5
+    assert not [problem for problem in problems if re.search("0x[0-9a-f]{6}", problem)]
 
 
 PRIMITIVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string", *NAMES])

@@ -381,16 +381,16 @@ async def test_compaction_removes_nothing_after_its_end_and_no_newest_event_befo
     await bench.backend.compact(namespace)
     await bench.filled(namespace, *(an_update(a_key(namespace, n % 5), n) for n in range(50, 60)))
     log, recorder = await bench.ready(namespace)
-    told = [log.complete_after(partition) for partition in range(log.partitions)]
+    borders = [log.complete_after(partition) for partition in range(log.partitions)]
     read = {at(placed) for placed in recorder.entries}
     for partition, entries in by_partition(wrote.entries).items():
-        end = told[partition]
+        end = borders[partition]
         if end is not None:
             newest = {placed.event.key: placed for placed in entries if placed.event is not None and placed.position <= end}
             assert {at(placed) for placed in newest.values()} <= read
             assert {at(placed) for placed in entries if placed.position > end} <= read
     assert len(recorder.entries) < 60
-    assert any(told) or set(told) == {None}
+    assert any(borders) or set(borders) == {None}
 
 
 @pytest.mark.stages_compaction  # a log that is compacted before this reader finds it is opened again

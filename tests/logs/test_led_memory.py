@@ -77,13 +77,13 @@ class Process:
 def stored(storage: MemoryStorage) -> list[str]:
     """Returns what is in partition 0: the ids of events, and the addresses in announcements of leaders."""
 
-    def told(placed: Placed) -> str:
+    def label(placed: Placed) -> str:
         if placed.event is None:
             return placed.producer.rpartition("/")[2]
         assert placed.event.stamp is not None
         return placed.event.stamp.event_id
 
-    return [told(placed) for placed in storage.namespace(NAMESPACE).entries[0]]
+    return [label(placed) for placed in storage.namespace(NAMESPACE).entries[0]]
 
 
 def simulate(partitions: int, scenario: Callable[[MemoryStorage, Process, Process], Awaitable[None]]) -> None:
@@ -219,7 +219,7 @@ def test_events_sent_before_a_leader_steps_down_are_stored_before_the_next_term(
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(), Fate(delay=1.0)]
         one.append("stored", "on its way")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "stored", "on its way", "two:2"]
         assert [error.outcome_unknown for _, error in one.recorder.failures] == [True, True]
@@ -295,7 +295,7 @@ def test_a_process_that_crashes_while_it_steps_down_loses_its_events_in_flight()
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(delay=1.0)]
         one.append("before the closing")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
         one.owner.crash()
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "two:2"]

@@ -327,7 +327,7 @@ async def test_an_unforeseen_error_in_background_compaction_is_logged_and_later_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
-    failures = iter([RuntimeError("nobody foresaw this")])
+    failures = iter([RuntimeError("an unforeseen error")])
     run = compaction.Pass.run
 
     async def failing(*arguments: object) -> tuple[int, int]:
@@ -343,7 +343,7 @@ async def test_an_unforeseen_error_in_background_compaction_is_logged_and_later_
     async with asyncio.timeout(20):
         while count(bench.path) >= 60:  # noqa: ASYNC110 (not reported: the file is compacted in the background)
             await asyncio.sleep(0.01)
-    assert "nobody foresaw this" in caplog.text
+    assert "an unforeseen error" in caplog.text
     await bench.change_log.close()
 
 

@@ -148,8 +148,8 @@ async def test_after_a_restore_a_namespace_that_is_not_in_the_backup_reuses_no_r
     backup(path, path.with_name("copy.db"))
     lost = await write_elsewhere("l1", "l2")
     shutil.copy(path.with_name("copy.db"), path)
-    told = await write_elsewhere("m1", "m2")
-    assert min(rows(told)) > max(rows(lost))
+    kept = await write_elsewhere("m1", "m2")
+    assert min(rows(kept)) > max(rows(lost))
     assert (await life(path))[1].ids() == ["a"]
 
 
@@ -250,8 +250,8 @@ async def test_a_damaged_event_fails_the_read_with_its_row_and_stops_compaction(
 ) -> None:
     await life(path, "a", "b", "c", topic="t")
     execute(path, f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
-    told = await loss(path)
-    assert "damaged" in told and "row" in told
+    message = await loss(path)
+    assert "damaged" in message and "row" in message
     assert "damaged" in caplog.text
     change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1))
     with pytest.raises(LogError, match="could not be compacted"):  # otherwise a damaged key could supersede another key's only event
@@ -298,7 +298,7 @@ async def test_a_missing_event_above_or_below_the_floor_fails_the_read(path: Pat
     await life(path, "d", "e")
     place = {1: 2, 2: 3, 3: 5}[row]
     execute(path, f"DELETE FROM events WHERE place & 0xff = {place}")  # noqa: S608
-    assert "stand" in (told := await loss(path)) or "missing" in told
+    assert "stand" in (message := await loss(path)) or "missing" in message
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ async def test_no_flipped_bit_in_the_file_changes_what_is_read_without_a_report(
     content, mark = original.read_bytes(), original.with_name("original.db-mark").read_bytes()
     chance = random.Random(4711)
     path = tmp_path / "changes.db"
-    told = 0
+    reported = 0
     for _ in range(int(os.environ.get("FLIPS", "150"))):
         damaged = bytearray(content)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
@@ -349,16 +349,16 @@ async def test_no_flipped_bit_in_the_file_changes_what_is_read_without_a_report(
             await change_log.open(NAMESPACE, recorder)
             await recorder.until(lambda recorder=recorder: bool(recorder.losses or recorder.caught_up_after))  # type: ignore[misc]
         except LogError:
-            told += 1
+            reported += 1
             continue
         finally:
             await change_log.close()
         if recorder.losses:
-            told += 1
+            reported += 1
             assert caplog.text
         elif [(placed.position, placed.event) for placed in recorder.entries] != [(e.position, e.event) for e in intact.entries]:
-            raise AssertionError(f"other answers, and nobody was told: {recorder.ids()} {caplog.text}")
-    assert told > 30
+            raise AssertionError(f"the entries read differ, and nothing was reported: {recorder.ids()} {caplog.text}")
+    assert reported > 30
 
 
 @pytest.mark.slow
@@ -376,7 +376,7 @@ async def test_no_flipped_bit_in_the_write_ahead_log_removes_an_acknowledged_eve
     await change_log.close()
     chance = random.Random(4711)
     path = tmp_path / "changes.db"
-    told = 0
+    reported = 0
     for _ in range(int(os.environ.get("FLIPS", "100"))):
         damaged = bytearray(wal)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
@@ -386,10 +386,10 @@ async def test_no_flipped_bit_in_the_write_ahead_log_removes_an_acknowledged_eve
         try:
             identity, recorder = await life(path)
         except (LogError, AssertionError):
-            told += 1
+            reported += 1
             continue
         if recorder.ids() != before.ids():
-            told += 1
+            reported += 1
             assert "are missing at its end" in caplog.text
             assert identity != log.identity
-    assert told > 50
+    assert reported > 50

@@ -195,9 +195,9 @@ async def test_while_the_disk_refuses_writes_stored_events_are_read_and_appends_
         while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     other_log, _ = await disk.open("acme/other")
-    with pytest.raises(LogError, match="can't be written now") as told:
+    with pytest.raises(LogError, match="can't be written now") as rejected:
         other_log.append(an_update(a_key("acme/other")))
-    assert told.value.reason == "APPEND_FAILED"
+    assert rejected.value.reason == "APPEND_FAILED"
     loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, PathGuard(disk.path))  # type: ignore[union-attr]
     loading.begin()
     assert [placed.position for placed in loading.next_page()] == [position_of(1)]
@@ -432,12 +432,12 @@ async def test_an_unforeseen_error_after_the_initial_read_loses_the_log_instead_
 
     def fail(report: str) -> None:
         if report == "caught_up":
-            raise error("nobody foresaw this")
+            raise error("an unforeseen error")
 
     recorder.then = fail
     await disk.change_log.open(NAMESPACE, recorder)
     await recorder.until(lambda: bool(recorder.losses))
-    assert "nobody foresaw this" in recorder.losses[0].message
+    assert "an unforeseen error" in recorder.losses[0].message
     _, again = await disk.open()
     assert again.entries == []
 
@@ -563,20 +563,20 @@ async def test_a_slow_flush_of_the_mark_does_not_block_the_event_loop(tmp_path: 
     monkeypatch.setattr(mmap, "mmap", Map)
     change_log = SqliteLog(tmp_path / "changes.db")
 
-    async def go_on() -> None:
+    async def take_turns() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0.001)
 
-    going_on = asyncio.create_task(go_on())
+    taking_turns = asyncio.create_task(take_turns())
     recorder = Recorder()
     log = await change_log.open(NAMESPACE, recorder)
     monkeypatch.setattr(os, "fdatasync", sync)
     append_all(log, recorder, "slow")
     await recorder.until_settled(1)
     await change_log.close()
-    going_on.cancel()
+    taking_turns.cancel()
     assert others
     assert min(others) >= 3
 

@@ -154,9 +154,9 @@ async def test_a_database_of_another_program_is_refused_and_left_unchanged(path:
 
 async def test_a_file_that_is_not_a_database_is_refused(path: Path) -> None:
     put(path, b"something else entirely, and long enough to be looked at " * 100)
-    told = await refusal(path)
-    assert told.reason == "LOG_FILE_UNUSABLE"
-    assert told.message.endswith("file is not a database. Restore it from a backup, or name another file.")
+    error = await refusal(path)
+    assert error.reason == "LOG_FILE_UNUSABLE"
+    assert error.message.endswith("file is not a database. Restore it from a backup, or name another file.")
     with pytest.raises(LogError, match="can't be opened for writing") as refused:
         await SqliteLog(path.parent).start()
     assert refused.value.reason == "LOG_FILE_UNUSABLE"

@@ -91,11 +91,11 @@ class Asking:
         if delay is None:
             self.counts["reading: questions without an answer"] += 1
             await asyncio.sleep(_REFUSED_SECONDS)
-            raise LogError(Reason.LOG_UNREACHABLE, "Nobody answers.")
+            raise LogError(Reason.LOG_UNREACHABLE, "There is no answer.")
         await asyncio.sleep(delay)
-        told = answer()
+        found = answer()
         await asyncio.sleep(delay)  # the answer may be outdated by then
-        return told
+        return found
 
 
 class LedgerReader:

@@ -33,7 +33,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
         super().__init__(owner, stored, sink)
         for channel in self.reads:
             channel.drop()
-        self.resumed = start is not None and goes_on_from(start, stored, openings)
+        self.resumed = start is not None and resumes_from(start, stored, openings)
         stood = start.positions if start is not None and self.resumed else [""] * stored.partitions
         self._readers = [self._reader(owner, stored, partition, opening, stood[partition]) for partition, opening in enumerate(openings)]
         self.reads = [Channel(self._loop, reader.come) for reader in self._readers]
@@ -139,7 +139,7 @@ class LedgeredLog(MemoryLog):
         return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name), start)
 
 
-def goes_on_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
+def resumes_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
     """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reading/beginning``."""
     if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
         return False

@@ -50,7 +50,7 @@ class MemoryStorage(storage.MemoryStorage):
         """
         stored = self.namespace(namespace)
         if stored.seats[partition_of(event.key, stored.partitions)].holder is not None:
-            raise LogError(Reason.LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_FENCED, "Another process holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
         return super().write(namespace, event, producer=producer)
 
     def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:

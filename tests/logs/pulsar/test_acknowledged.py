@@ -95,8 +95,8 @@ def test_a_different_message_at_the_place_of_an_acknowledged_event_is_decoded(
     reading.acknowledged.note([placed(0)])
     message = a_message(0, an_event(5))
     message._properties = properties
-    found, told = reading.read(message), beside.read(message)
-    assert found == told
+    found, decoded = reading.read(message), beside.read(message)
+    assert found == decoded
     assert found is not None and found.event is not None and found.event.document == an_event(5).document
     assert reading.problems == beside.problems
 

@@ -345,14 +345,14 @@ async def silence() -> AsyncIterator[tuple[str, set[asyncio.StreamWriter]]]:
 
 
 @pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize("who", ["the client is closed", "who asks is cancelled"])
+@pytest.mark.parametrize("who", ["the client is closed", "the caller is cancelled"])
 async def test_an_interrupted_tls_handshake_leaves_no_connection_open(who: str) -> None:
     async with silence() as (address, connected):
         admin = Admin(f"https://{address}")
         questions = [asyncio.create_task(admin.get("x")) for _ in range(3)]
         await eventually(lambda: len(connected) == 3)
         await asyncio.sleep(0.1)  # the handshakes have begun
-        if who == "who asks is cancelled":
+        if who == "the caller is cancelled":
             for question in questions:
                 question.cancel()
         else:
@@ -524,12 +524,12 @@ async def test_a_loop_of_redirects_is_reported_as_such() -> None:
             await admin.get("x", seconds=0.1)
 
 
-def everything_told(error: BaseException | None) -> str:
+def everything_revealed(error: BaseException | None) -> str:
     """Returns everything that an error and its causes could reveal."""
     if error is None:
         return ""
-    told = f"{error} {error!r} {error.args} " + "".join(traceback.format_exception(error))
-    return told + everything_told(error.__cause__ or error.__context__)
+    revealed = f"{error} {error!r} {error.args} " + "".join(traceback.format_exception(error))
+    return revealed + everything_revealed(error.__cause__ or error.__context__)
 
 
 @pytest.mark.parametrize("token", ["geheim-Gr\u00f6\u00dfe", "geheim\nX-Other: 1", "geheim geheim", "geheim\x00", "geheim\ud800", ""])
@@ -538,7 +538,7 @@ async def test_a_token_that_can_not_be_sent_is_reported_without_revealing_it(tok
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.1)
     assert server.asked == []
-    assert "geheim" not in everything_told(failed.value) + caplog.text
+    assert "geheim" not in everything_revealed(failed.value) + caplog.text
 
 
 @pytest.mark.parametrize("content", [b"geheim\xff\xfe", "geheim\u00e9".encode(), b"geheim\x00", b"geheim\nmore", b"", b"geheim" * 20_000])
@@ -552,7 +552,7 @@ async def test_a_file_without_a_valid_token_is_reported_without_revealing_its_co
     async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=token_from_file(file)) as admin:
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value) + everything_told(unusable.value) + caplog.text
+    assert "geheim" not in everything_revealed(failed.value) + everything_revealed(unusable.value) + caplog.text
 
 
 async def test_any_exception_of_the_token_source_is_reported_without_revealing_its_message() -> None:
@@ -562,13 +562,13 @@ async def test_any_exception_of_the_token_source_is_reported_without_revealing_i
     async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=fails) as admin:
         with pytest.raises(LogError, match="RuntimeError") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value)
+    assert "geheim" not in everything_revealed(failed.value)
 
 
 @pytest.mark.parametrize("status", [400, 401, 503])
 async def test_a_token_in_a_brokers_answer_is_removed_from_the_error(status: int) -> None:
-    said = Answer(status, '{"reason": "Invalid token geheim-token"}')
-    async with serving(said) as server, admin_of(server.url, token=lambda: "geheim-token") as admin:
+    answer = Answer(status, '{"reason": "Invalid token geheim-token"}')
+    async with serving(answer) as server, admin_of(server.url, token=lambda: "geheim-token") as admin:
         with pytest.raises(LogError, match="Invalid token") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value)
+    assert "geheim" not in everything_revealed(failed.value)

@@ -36,7 +36,7 @@ class Topic:
         self.ledger, self.entry = 7, 0
         self.first_ledger = 7
         self.compaction = Compaction(-1, MessageId(7, -1))
-        self.told = self.compaction
+        self.reported = self.compaction
         self.left: list[Written] = []
         self.horizon = MessageId(7, -1)
 
@@ -50,16 +50,16 @@ class Topic:
         self.entry += 1
 
     def compact(self) -> None:
-        """Leaves the newest event of each key. Its horizon is reported (``tell``) later than its ledger."""
+        """Leaves the newest event of each key. Its horizon is reported (``report``) later than its ledger."""
         if self.written and self.written[-1].place > self.horizon:
             self.horizon = self.written[-1].place
             self.left = list(newest(self.written))
             self.compaction = Compaction(self.compaction.ledger + 10, self.horizon)
-            self.told = Compaction(self.compaction.ledger, self.told.horizon)
+            self.reported = Compaction(self.compaction.ledger, self.reported.horizon)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Makes the broker report the horizon of the last compaction."""
-        self.told = self.compaction
+        self.reported = self.compaction
 
     def trim(self) -> None:
         """Removes old ledgers that are entirely compacted."""
@@ -85,7 +85,7 @@ class Topic:
 
     def step(self) -> None:
         """Makes one random change."""
-        self.chance.choice([self.write, self.write, self.write, self.compact, self.tell, self.trim])()
+        self.chance.choice([self.write, self.write, self.write, self.compact, self.report, self.trim])()
 
 
 def newest(written: list[Written]) -> Iterator[Written]:
@@ -99,8 +99,8 @@ class Read:
 
     def __init__(self, topic: Topic, continuity: type[Continuity] = Continuity) -> None:
         self.topic = topic
-        self.opening = topic.told
-        self.continuity = continuity(topic.told)
+        self.opening = topic.reported
+        self.continuity = continuity(topic.reported)
         self.delivered: list[Written] = []
         self.borders: list[str | None] = []
         """``complete_after`` at the time when each entry was delivered."""
@@ -137,9 +137,9 @@ class Read:
             if asked < 40 and topic.chance.random() < 0.5:
                 topic.step()
             if state in (State.COMPACTION, State.CONFIRMING, State.SETTLING):
-                if state is State.SETTLING or topic.told.ledger == self.opening.ledger:
-                    topic.tell()  # a while after the compacted ledger was reported
-                continuity.compacted(topic.told)
+                if state is State.SETTLING or topic.reported.ledger == self.opening.ledger:
+                    topic.report()  # a while after the compacted ledger was reported
+                continuity.compacted(topic.reported)
             elif state is State.MESSAGES:
                 continuity.messages(topic.messages(*continuity.stretch))
             else:
@@ -190,7 +190,7 @@ def a_run(seed: int, kind: str, continuity: type[Continuity] = Continuity) -> tu
     for _ in range(chance.randrange(40)):
         topic.step()
     if chance.random() < 0.8:
-        topic.tell()
+        topic.report()
     reading = Read(topic, continuity)
     try:
         for _ in range(chance.randrange(60)):
@@ -222,7 +222,7 @@ def test_a_reader_that_is_not_lost_missed_no_entry_and_knows_up_to_where_histori
         assert lost == 0, "entries that still stand in the ledgers are read, however often the log is compacted meanwhile"
 
 
-class GoingOn(Continuity):
+class SkippingErased(Continuity):
     """Treats entries that are gone for good as read, because each key has a newer entry; histories are known no further back."""
 
     def not_recalled(self) -> None:
@@ -236,7 +236,7 @@ class GoingOn(Continuity):
 def test_a_reader_that_continued_without_entries_that_are_gone_for_good_would_miss_deletions() -> None:
     missed = set()
     for seed in range(_SEEDS):
-        reading, error = a_run(seed, "trimmed", GoingOn)
+        reading, error = a_run(seed, "trimmed", SkippingErased)
         last = {each.key: each for each in reading.topic.written if each.key is not None and each.place <= reading.continuity.complete_upto}
         seen = {each.key: each for each in reading.delivered}
         if error is None:

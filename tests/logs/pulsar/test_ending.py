@@ -60,7 +60,7 @@ async def test_a_log_is_closed_completely_although_waiting_for_outcomes_fails(
     recorder.append(log, an_event("one"))
 
     async def fail() -> None:
-        raise error("nobody foresaw this")
+        raise error("an unforeseen error")
 
     monkeypatch.setattr(log._settled, "wait", fail)
     await asyncio.wait_for(log.close(), 10)
@@ -76,16 +76,16 @@ async def test_a_log_is_closed_completely_although_reporting_outcomes_fails(
     log = opened(recorder, forgotten)
     recorder.append(log, an_event("one"))
     recorder.append(log, an_event("two"))
-    told: list[str] = []
+    reported: list[str] = []
 
     def fail(event: Event, error: LogError) -> None:
         del event
-        told.append(error.reason)
-        raise ValueError("nobody foresaw this")
+        reported.append(error.reason)
+        raise ValueError("an unforeseen error")
 
     monkeypatch.setattr(recorder, "append_failed", fail)
     await asyncio.wait_for(log.close(), 10)
-    assert told == ["LOG_CLOSED"] * 2
+    assert reported == ["LOG_CLOSED"] * 2
     assert forgotten == [log]
     assert "could not be reported" in caplog.text
 
@@ -101,7 +101,7 @@ async def test_a_writer_that_can_not_be_closed_does_not_leave_the_others_open(
         async def close() -> None:
             await asyncio.sleep(0)
             if number == 0:
-                raise error("nobody foresaw this")
+                raise error("an unforeseen error")
             await asyncio.sleep(0.01)
             closed.append(number)
 
@@ -114,7 +114,7 @@ async def test_a_writer_that_can_not_be_closed_does_not_leave_the_others_open(
     assert "could not be closed" in caplog.text
 
 
-class Told:
+class LossListener:
     """A listener that records losses."""
 
     undecoded = None
@@ -153,18 +153,18 @@ def following(reader: Failing) -> Following:
 
 @UNFORESEEN
 async def test_an_unforeseen_error_of_a_reader_loses_the_log(error: type[BaseException]) -> None:
-    told = Told()
-    following(Failing(error("nobody foresaw this"))).start(cast("Listener", told))
-    await eventually(lambda: told.losses)
-    assert [(loss.reason, error.__name__ in loss.message) for loss in told.losses] == [(Reason.LOG_BROKEN, True)]
+    listener = LossListener()
+    following(Failing(error("an unforeseen error"))).start(cast("Listener", listener))
+    await eventually(lambda: listener.losses)
+    assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_BROKEN, True)]
 
 
 async def test_stopping_the_readers_does_not_lose_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    told, reading = Told(), following(Failing(None))
-    reading.start(cast("Listener", told))
+    listener, reading = LossListener(), following(Failing(None))
+    reading.start(cast("Listener", listener))
     await asyncio.sleep(0)
     reading.stop()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert told.losses == []
+    assert listener.losses == []
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

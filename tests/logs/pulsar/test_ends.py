@@ -72,7 +72,7 @@ async def test_an_end_in_a_ledger_that_was_not_read_needs_one_check_of_the_logs_
     assert (existence.asked, losses) == (1, [])
 
 
-@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "nobody has it")])
+@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "not served")])
 async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_lost(last: MessageId | LogError) -> None:
     asking, _, losses = ending(last, GONE)
     with pytest.raises(LogError) as error:
@@ -82,8 +82,8 @@ async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_l
 
 
 async def test_a_log_that_only_moves_to_another_broker_is_not_lost() -> None:
-    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "nobody has it"))
-    with pytest.raises(LogError, match="nobody has it"):
+    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "not served"))
+    with pytest.raises(LogError, match="not served"):
         await asking.end(0)
     assert (existence.asked, losses) == (1, [])
 

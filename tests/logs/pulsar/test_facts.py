@@ -26,7 +26,7 @@ SCHEMA = "schemas/public/default/__change_events/schema"
 POLICIES = "namespaces/public/default"
 
 
-def admin_saying(answers: dict[str, Any]) -> Admin:
+def admin_answering(answers: dict[str, Any]) -> Admin:
     return cast("Admin", FakeAdmin(answers))
 
 
@@ -59,12 +59,12 @@ def test_the_dialect_follows_from_the_version_and_is_unknown_for_versions_that_w
 
 async def test_facts_are_taken_from_the_brokers_runtime_configuration() -> None:
     settings = {"clusterName": "east", "allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "8"}
-    admin = admin_saying({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
+    admin = admin_answering({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
     assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.PREFIXED, 8)
 
 
 async def test_without_permission_for_the_configuration_the_only_cluster_is_taken() -> None:
-    admin = admin_saying({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
+    admin = admin_answering({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
     assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.SHARED_KEY, 0, in_place=True)
 
 
@@ -76,21 +76,21 @@ async def test_of_several_clusters_the_one_with_a_host_in_the_service_url_is_tak
         "clusters/east": {"brokerServiceUrl": "pulsar://east:6650", "brokerServiceUrlTls": None},
         "clusters/west": {"brokerServiceUrl": "pulsar://west:6650", "brokerServiceUrlTls": "pulsar+ssl://west:6651"},
     }
-    assert (await learn(admin_saying(answers), "pulsar+ssl://other:1,WEST:6651")).name == "west"
+    assert (await learn(admin_answering(answers), "pulsar+ssl://other:1,WEST:6651")).name == "west"
     with pytest.raises(LogError, match="east, west") as failed:
-        await learn(admin_saying(answers), "pulsar://proxy:6650")
+        await learn(admin_answering(answers), "pulsar://proxy:6650")
     assert failed.value.kind is Kind.FAILED_PRECONDITION
-    assert (await learn(admin_saying(answers), "pulsar://proxy:6650", cluster="west")).name == "west"
+    assert (await learn(admin_answering(answers), "pulsar://proxy:6650", cluster="west")).name == "west"
 
 
 async def test_facts_are_not_guessed_if_brokers_do_not_answer() -> None:
-    with pytest.raises(LogError, match="nobody"):
-        await learn(admin_saying({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")}), "pulsar://a:6650")
+    with pytest.raises(LogError, match="no answer"):
+        await learn(admin_answering({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")}), "pulsar://a:6650")
 
 
 async def test_a_log_is_found_with_its_number_of_partitions() -> None:
     for count, topics in ((0, ["__change_events"]), (2, ["__change_events-partition-0", "__change_events-partition-1"])):
-        layout = await Topics(admin_saying({f"{TOPIC}/partitions": {"partitions": count}}), "__change_events").find("public/default")
+        layout = await Topics(admin_answering({f"{TOPIC}/partitions": {"partitions": count}}), "__change_events").find("public/default")
         assert layout == Layout("public/default", "__change_events", count)
         assert layout is not None
         assert layout.topics == topics
@@ -99,7 +99,7 @@ async def test_a_log_is_found_with_its_number_of_partitions() -> None:
 
 @pytest.mark.parametrize("policies", [None, {"deleted": True}])
 async def test_a_namespace_that_does_not_exist_or_is_being_deleted_is_not_found(policies: Any) -> None:
-    topics = Topics(admin_saying({POLICIES: policies}), "__change_events")
+    topics = Topics(admin_answering({POLICIES: policies}), "__change_events")
     for question in (topics.find("public/default"), topics.expected("public/default", 0)):
         with pytest.raises(LogError) as failed:
             await question
@@ -125,7 +125,7 @@ async def test_looking_for_a_log_sends_only_requests_that_create_nothing() -> No
     ],
 )
 async def test_a_namespaces_setting_for_new_topics_takes_precedence_over_the_brokers(override: Any, default: int, expected: int) -> None:
-    topics = Topics(admin_saying({POLICIES: {"autoTopicCreationOverride": override}}), "__change_events")
+    topics = Topics(admin_answering({POLICIES: {"autoTopicCreationOverride": override}}), "__change_events")
     assert (await topics.expected("public/default", default)).partitions == expected
 
 
@@ -142,7 +142,7 @@ async def test_a_namespaces_setting_for_new_topics_takes_precedence_over_the_bro
     ],
 )
 async def test_the_end_of_a_topic_shows_whether_anything_was_ever_written(stats: Any, end: End) -> None:
-    topics = Topics(admin_saying({f"{TOPIC}/internalStats": stats}), "__change_events")
+    topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}), "__change_events")
     assert await topics.end("public/default", "__change_events") == end
 
 
@@ -157,7 +157,7 @@ async def test_everything_was_sent_only_if_the_readers_own_cursor_waits_behind_t
         f"{TOPIC}/stats": {"subscriptions": {"other": {"consumers": []}, "sub": {"consumers": [{"consumerName": consumer}]}}},
         f"{TOPIC}/internalStats": {"cursors": {"sub": {"readPosition": read, "waitingReadOp": waiting}}},
     }
-    topics = Topics(admin_saying(answers), "__change_events")
+    topics = Topics(admin_answering(answers), "__change_events")
     assert await topics.sent_up_to("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
 
 
@@ -257,13 +257,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("said", FORMS, ids=range(len(FORMS)))
-async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(said: Any) -> None:
-    class Saying(FakeAdmin):
+@pytest.mark.parametrize("answer", FORMS, ids=range(len(FORMS)))
+async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(answer: Any) -> None:
+    class Answering(FakeAdmin):
         async def get(self, *path: str, seconds: float = 0) -> Any:
-            return said
+            return answer
 
-    admin = cast("Admin", Saying())
+    admin = cast("Admin", Answering())
     topics, schemas = Topics(admin, "log"), Schemas(admin, "public/default", "log", cluster="east", dialect=Dialect.PREFIXED)
     layout, place = Layout("public/default", "log", 0), MessageId(7, 1)
     source = AdminSource(admin, "pulsar://a:6650")
@@ -296,9 +296,9 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(sa
 async def test_an_html_page_is_neither_a_version_nor_a_list_of_names() -> None:
     page = "<html>a proxy's page</html>"
     with pytest.raises(LogError) as failed:
-        await learn(admin_saying({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
+        await learn(admin_answering({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
     assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
-    source = AdminSource(admin_saying({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
+    source = AdminSource(admin_answering({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
     for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
         with pytest.raises(LogError, match="no list of names"):
             await question

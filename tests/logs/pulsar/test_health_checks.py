@@ -218,13 +218,13 @@ class FakeLog:
         try:
             await asyncio.sleep(self._lasts)
             if self.fails:
-                raise ValueError("nobody thought of this")
+                raise ValueError("an unforeseen error")
         finally:
             self.inside -= 1
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
     """The log records of the checks."""
     records: list[logging.LogRecord] = []
 
@@ -240,7 +240,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
 
 @pytest.mark.parametrize("step", ["check_connection", "close_idle", "due"])
 async def test_an_error_while_looking_at_a_log_does_not_end_the_checks_and_is_logged_once(
-    step: str, told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+    step: str, logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubled, other = FakeLog(), FakeLog()
     asked = 0
@@ -248,17 +248,17 @@ async def test_an_error_while_looking_at_a_log_does_not_end_the_checks_and_is_lo
     def fails(*_: object) -> bool:
         nonlocal asked
         asked += 1
-        raise ValueError("nobody thought of this")
+        raise ValueError("an unforeseen error")
 
     monkeypatch.setattr(troubled, step, fails)
     checks = HealthChecks(lambda: [troubled, other], every_seconds=0.01)
     checks.start()
     await eventually(lambda: asked > 3 and other.visits > 3)
     await checks.stop()
-    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
 
 
-async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(told: list[logging.LogRecord]) -> None:
+async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(logged: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
     checks = HealthChecks(lambda: [troubled, slow, *others], every_seconds=0.01)
     checks.start()
@@ -266,14 +266,14 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
     await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
     assert slow.visits == slow.most_inside == 1
     assert slow.rested > 2
-    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
     troubled.fails = False
     well = troubled.visits + 2
     await eventually(lambda: troubled.visits > well)
     troubled.fails = True
     again = troubled.visits + 2
     await eventually(lambda: troubled.visits > again)
-    assert len(told) == 2, "logged once each time that a check fails after one succeeded"
+    assert len(logged) == 2, "logged once each time that a check fails after one succeeded"
     await checks.stop()
     visits = [log.visits for log in others]
     await asyncio.sleep(0.05)
@@ -311,7 +311,7 @@ async def test_an_unforeseen_error_does_not_end_the_rounds_and_is_logged(caplog:
         nonlocal failures
         if log.glances > 1 and failures < 3:
             failures += 1
-            raise TypeError("nobody thought of this")
+            raise TypeError("an unforeseen error")
         return [log]
 
     checks = HealthChecks(logs, every_seconds=0.01)
@@ -320,10 +320,10 @@ async def test_an_unforeseen_error_does_not_end_the_rounds_and_is_logged(caplog:
     visits = log.visits
     await eventually(lambda: log.visits > visits)
     await checks.stop()
-    assert caplog.text.count("nobody thought of this") >= 3
+    assert caplog.text.count("an unforeseen error") >= 3
 
 
-async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure(told: list[logging.LogRecord]) -> None:
+async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure(logged: list[logging.LogRecord]) -> None:
     class Cancelled(FakeLog):
         async def check(self) -> None:
             self.visits += 1
@@ -334,7 +334,7 @@ async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure
     checks.start()
     await eventually(lambda: log.visits > 3)
     await checks.stop()
-    assert len(told) == 1
+    assert len(logged) == 1
 
 
 async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,7 +369,7 @@ async def test_at_most_four_logs_are_checked_at_once() -> None:
 
 
 async def test_a_check_that_takes_too_long_is_cancelled_and_logged_once_and_begun_again(
-    told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+    logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks_module, "_LONGEST_SECONDS", 0.05, raising=False)
     log = FakeLog(lasts=600)
@@ -377,7 +377,7 @@ async def test_a_check_that_takes_too_long_is_cancelled_and_logged_once_and_begu
     checks.start()
     await eventually(lambda: log.visits > 2)
     await checks.stop()
-    assert (log.most_inside, len(told)) == (1, 1)
+    assert (log.most_inside, len(logged)) == (1, 1)
 
 
 async def test_periodic_checks_take_turns_at_a_limited_rate_and_urgent_checks_do_not_wait(

@@ -32,7 +32,7 @@ class FakeLog:
         self.names: list[str] = []
         self.opened: list[FakeProducer] = []
         self.announced: list[int] = []
-        self.told: list[str] = []
+        self.reports: list[str] = []
         self.producers: Sequence[OpenProducer] = ()
         self.failing: Exception | None = None
         self.candidate: Candidate[OpenProducer] = Candidate(self, "a/b", partitions, "standalone", OURS)
@@ -55,15 +55,15 @@ class FakeLog:
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         assert self.candidate.leadership.leads
-        self.told.append("elected")
+        self.reports.append("elected")
         self.producers = producers
 
     def deposed(self, error: LogError) -> None:
         assert not self.candidate.leadership.leads
-        self.told.append(f"deposed {error.reason}")
+        self.reports.append(f"deposed {error.reason}")
 
     def led(self) -> None:
-        self.told.append("led")
+        self.reports.append("led")
 
     async def lead(self, partitions: int = 1) -> None:
         """Becomes the leader, from the first step of a term."""
@@ -96,7 +96,7 @@ async def test_a_candidate_leads_a_free_log_only_after_it_has_read_up_to_its_ann
     log.candidate.read_up_to(0, "5")
     await eventually(lambda: log.candidate.leadership.leads)
     assert log.asked == [(0, EXCLUSIVE)]
-    assert log.told == ["elected"]
+    assert log.reports == ["elected"]
     assert log.candidate.leadership == Leadership(True, OURS)
 
 
@@ -104,7 +104,7 @@ async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_lead
     log.candidate.note_producer(leader_name("standalone", THEIRS))
     log.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
     log.candidate.contend()
-    await eventually(lambda: "led" in log.told)
+    await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False, THEIRS)
     await log.lead()
     assert [wait for _, wait in log.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
@@ -114,13 +114,13 @@ async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_lead
 async def test_a_producer_name_of_another_cluster_or_of_this_process_is_not_reported_as_the_leader(log: FakeLog) -> None:
     log.answers = [TAKEN, *[NOT_YET] * 10_000]
     log.candidate.contend()
-    await eventually(lambda: "led" in log.told)
+    await eventually(lambda: "led" in log.reports)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):
         log.candidate.note_producer(name)
         assert log.candidate.leadership.leader == ""
     log.candidate.note_producer(leader_name("standalone", THEIRS))
     assert log.candidate.leadership.leader == THEIRS
-    assert log.told[-1] == "led"
+    assert log.reports[-1] == "led"
 
 
 async def test_the_producers_of_the_other_partitions_are_opened_after_that_of_partition_0_under_the_same_name() -> None:
@@ -138,10 +138,10 @@ async def test_a_leader_that_loses_one_connection_closes_all_producers_at_once_a
     log = FakeLog(partitions=3)
     await log.lead(3)
     log.candidate.check_connection()
-    assert log.told == ["elected"]
+    assert log.reports == ["elected"]
     log.opened[lost].connected = False
     log.candidate.check_connection()
-    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_FENCED"]
     assert all(producer.closed for producer in log.opened)
     assert log.candidate.leadership == Leadership(False)
     await eventually(lambda: len(log.announced) == 6)
@@ -157,7 +157,7 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
     log.candidate.read_up_to(0, "5")
     await eventually(lambda: len(log.opened) == 2)
     assert log.opened[0].closed
-    assert "deposed LOG_FENCED" not in log.told
+    assert "deposed LOG_FENCED" not in log.reports
 
 
 async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_repeated(log: FakeLog) -> None:
@@ -170,7 +170,7 @@ async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_rep
 
 
 async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:
-    log.failing = LogError(Reason.LOG_FENCED, "somebody else has it")
+    log.failing = LogError(Reason.LOG_FENCED, "another process has it")
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
     assert log.opened[0].closed
@@ -178,7 +178,7 @@ async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_th
     await log.lead()
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_a_producer_that_can_not_be_closed_does_not_prevent_closing_the_others_and_contending_again(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -194,14 +194,14 @@ async def test_a_producer_that_can_not_be_closed_does_not_prevent_closing_the_ot
     monkeypatch.setattr(OpenProducer, "close", fail)
     log.opened[1].connected = False
     log.candidate.check_connection()
-    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_FENCED"]
     assert [producer.closed for producer in log.opened] == [False, True, True]
     await eventually(lambda: len(log.announced) == 6)
     assert "closing an exclusive producer failed" in caplog.text
     log.candidate.stop()
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_an_attempt_with_an_unforeseen_error_is_logged_and_repeated(
     log: FakeLog, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,7 +212,7 @@ async def test_an_attempt_with_an_unforeseen_error_is_logged_and_repeated(
     assert "requesting the leadership failed" in caplog.text
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
 async def test_an_unforeseen_error_of_the_candidates_task_is_logged_and_the_task_restarted(
     log: FakeLog, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

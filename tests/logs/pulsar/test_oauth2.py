@@ -156,7 +156,7 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         ((401, {"error": "invalid_client", "error_description": SECRET}), "401 (invalid_client)"),
         ((400, {"error": f"{SECRET} is wrong"}), "400 to the request"),
@@ -167,14 +167,14 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
         ((200, {"access_token": "x" * 300_000}), "more than"),
     ],
 )
-async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OAuth2, failure: tuple[int, object], said: str) -> None:
+async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OAuth2, failure: tuple[int, object], message: str) -> None:
     web.failure = failure
     admin = Admin(web.url, token=oauth2)
     with pytest.raises(LogError) as caught:
         await admin.get("clusters", seconds=0)
     await admin.close()
     assert caught.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
-    assert said in caught.value.message and SECRET not in caught.value.message
+    assert message in caught.value.message and SECRET not in caught.value.message
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
@@ -213,13 +213,13 @@ class Configuration:
     """Records the calls that configure the library."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Callable[[object], None]:
-        def tell(value: object) -> None:
-            self.told[name] = value
+        def record(value: object) -> None:
+            self.options[name] = value
 
-        return tell
+        return record
 
 
 @pytest.fixture
@@ -231,8 +231,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
             kind = name
 
             @classmethod
-            def create(cls, *told: object) -> object:
-                return (cls.kind, *told)
+            def create(cls, *arguments: object) -> object:
+                return (cls.kind, *arguments)
 
         monkeypatch.setattr(f"{security.__name__}._pulsar.{name}", Asked)
 
@@ -241,7 +241,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
     configuration = Configuration()
     security.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
-    kind, parameters = configuration.told["authentication"]
+    kind, parameters = configuration.options["authentication"]
     assert kind == "AuthenticationOauth2"
     assert json.loads(parameters) == {
         "type": "client_credentials",
@@ -250,7 +250,7 @@ def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
         "audience": "urn:pulsar",
         "scope": "admin",
     }
-    assert set(configuration.told) == {"authentication"}
+    assert set(configuration.options) == {"authentication"}
 
 
 @pytest.mark.usefixtures("library")
@@ -259,10 +259,10 @@ def test_the_library_is_configured_with_the_certificate(with_token: bool) -> Non
     configuration = Configuration()
     tls = TlsOptions(trust_certs=Path("ca.pem"), certificate=Path("me.pem"), key=Path("me.key"), check_hostname=False)
     security.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
-    told = configuration.told
-    kind = told.pop("authentication")[0]
+    options = configuration.options
+    kind = options.pop("authentication")[0]
     assert kind == ("AuthenticationToken" if with_token else "AuthenticationTLS")
-    assert told == {
+    assert options == {
         "tls_allow_insecure_connection": False,
         "tls_validate_hostname": False,
         "tls_trust_certs_file_path": "ca.pem",

@@ -157,10 +157,10 @@ class Reading:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-@pytest.fixture(autouse=True, params=["decoded", "as it comes"])
+@pytest.fixture(autouse=True, params=["decoded", "undecoded"])
 def _takes_undecoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs every test both with decoded and with undecoded delivery of existing entries."""
-    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "as it comes")
+    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "undecoded")
 
 
 def updates(*entries: int) -> list[FakeMessage]:
@@ -200,7 +200,7 @@ async def test_existing_entries_are_delivered_undecoded_and_later_ones_decoded(m
 
 
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
-NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
 REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
 
 
@@ -298,7 +298,7 @@ async def test_the_broker_is_asked_before_patience_ends_if_the_library_does_not_
     await reading.stop()
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
 async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_that_it_is_complete(answer: bool | LogError) -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
@@ -437,7 +437,7 @@ async def test_unreadable_entries_are_delivered_with_a_problem_and_counted() -> 
 
 async def test_an_entry_waits_until_its_schema_is_available() -> None:
     path = f"schemas/{NAMESPACE}/__change_events/schema/0"
-    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")})
+    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")})
     await asyncio.sleep(0.2)
     assert reading.entries == []
     reading.admin.answers[path] = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
@@ -711,7 +711,7 @@ async def test_a_request_for_the_compacted_ledger_is_repeated_until_it_is_answer
 
     async def ask() -> Compaction:
         if refused:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
         return NEVER_COMPACTED
 
     reading.requests._compaction = ask
@@ -798,7 +798,7 @@ async def test_an_end_that_is_not_handed_over_loses_the_log() -> None:
     assert await lost(reading) == "LOG_SKIPPED"
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
 async def test_an_end_that_the_broker_has_not_sent_is_awaited(answer: bool | LogError) -> None:
     reading = await caught_up(sent=lambda: answer)
     reading.ledgers = {an_end(entry) for entry in range(4)}

@@ -80,7 +80,7 @@ async def test_logs_are_lost_after_an_upgrade_of_their_brokers_although_nothing_
         known = cluster.questions
         await eventually(lambda: cluster.questions > known + 1)
         assert recorder.losses == []
-        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
         failed = cluster.questions
         await eventually(lambda: cluster.questions > failed + 1)
         assert recorder.losses == []
@@ -94,12 +94,12 @@ async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened
 ) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
         await logs.open(NAMESPACE, recorder)
-        slow, asked, go_on = cluster.get, asyncio.Event(), asyncio.Event()
+        slow, asked, release = cluster.get, asyncio.Event(), asyncio.Event()
 
         async def held_up(*path: str, seconds: float = 0) -> Any:
             if path == ("namespaces", "public", "other"):
                 asked.set()
-                await go_on.wait()
+                await release.wait()
                 return {}
             return await slow(*path, seconds=seconds)
 
@@ -108,7 +108,7 @@ async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened
         await asked.wait()
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses)
-        go_on.set()
+        release.set()
         with pytest.raises(LogError) as lost:
             await opening
         assert lost.value.reason == Reason.LOG_LOST
@@ -118,7 +118,7 @@ async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened
 
 async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=60, close_seconds=0.1, facts_seconds=600)) as (_, logs, recorder):
-        closing, go_on = asyncio.Event(), asyncio.Event()
+        closing, release = asyncio.Event(), asyncio.Event()
 
         class Slow(PulsarNamespaceLog):
             """A log that fails to start and takes its time to close."""
@@ -131,13 +131,13 @@ async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(
             async def close(self) -> None:
                 await super().close()
                 closing.set()
-                await go_on.wait()
+                await release.wait()
 
         monkeypatch.setattr(log_module, "PulsarNamespaceLog", Slow)
         failing = asyncio.create_task(logs.open(NAMESPACE, Recorder()))
         await closing.wait()
         await logs.open(NAMESPACE, recorder)
-        go_on.set()
+        release.set()
         with pytest.raises(LogError, match="a failure"):
             await failing
         with pytest.raises(LogError) as refused:
@@ -152,16 +152,16 @@ async def test_a_sink_that_raises_does_not_prevent_other_logs_from_being_lost_af
 
         def fails(report: str) -> None:
             if report == "lost":
-                raise ValueError("nobody thought of this")
+                raise ValueError("an unforeseen error")
 
         failing.then = fails
-        told: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+        raised: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context.get("exception")))
         await logs.open("public/other", failing)
         await logs.open(NAMESPACE, recorder)
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses and failing.losses)
-        assert [type(error) for error in told] == [ValueError]
+        assert [type(error) for error in raised] == [ValueError]
 
 
 class Clock:
@@ -177,10 +177,10 @@ class Asked:
 
     def __init__(self) -> None:
         self.questions = 0
-        self.told: list[PulsarFacts] = []
+        self.reported: list[PulsarFacts] = []
         self.facts = PulsarFacts("east", Dialect.SHARED_KEY, 0)
         self.error: LogError | None = None
-        self.upgrades = Upgrades(self._learn, self.told.append, every_seconds=60, soonest_seconds=5)
+        self.upgrades = Upgrades(self._learn, self.reported.append, every_seconds=60, soonest_seconds=5)
 
     async def _learn(self) -> PulsarFacts:
         self.questions += 1
@@ -211,9 +211,9 @@ async def test_facts_are_requested_at_a_limited_rate_however_often_events_are_re
     assert asked.questions == 1
     assert await asked_in(clock, asked, 120, refusing=False) == 2
     assert await asked_in(clock, asked, 120, refusing=True) == 24
-    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
     assert await asked_in(clock, asked, 120, refusing=True) == 24
-    assert asked.told == []
+    assert asked.reported == []
     assert await asked.upgrades.facts() == asked.facts
 
 
@@ -225,7 +225,7 @@ async def test_brokers_that_alternate_between_versions_cause_at_most_one_report_
         asked.upgrades.invalidate()
         asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second % 2])
         await asked.round()
-    assert 1 < len(asked.told) <= 11
+    assert 1 < len(asked.reported) <= 11
 
 
 async def test_a_changed_fact_that_only_new_logs_need_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +233,8 @@ async def test_a_changed_fact_that_only_new_logs_need_is_not_reported(monkeypatc
     await asked.upgrades.facts()
     asked.facts = asked.facts._replace(default_partitions=8)
     await asked_in(clock, asked, 61, refusing=False)
-    assert asked.told == []
+    assert asked.reported == []
     assert (await asked.upgrades.facts()).default_partitions == 8
     asked.facts = asked.facts._replace(in_place=True)
     await asked_in(clock, asked, 61, refusing=False)
-    assert asked.told == [asked.facts]
+    assert asked.reported == [asked.facts]

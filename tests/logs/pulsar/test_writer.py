@@ -200,7 +200,7 @@ async def test_a_producer_is_replaced_after_a_timeout_only_if_it_has_no_connecti
 
 
 async def test_temporary_errors_of_an_opening_are_retried() -> None:
-    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there"), 0)
+    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"), 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
     await writing.until(lambda: writing.outcomes)
@@ -336,7 +336,7 @@ async def test_events_that_wait_for_a_producer_fail_as_not_sent_once_the_brokers
     assert len(writing.outcomes) == 2, "an event that was sent may be in the log"
 
 
-UNFORESEEN = (ValueError("nobody foresaw this"), asyncio.CancelledError("nobody asked for this"))
+UNFORESEEN = (ValueError("an unforeseen error"), asyncio.CancelledError("an unrequested cancellation"))
 
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
@@ -363,11 +363,11 @@ async def test_an_error_while_reporting_an_outcome_does_not_affect_waiting_event
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writing = Writing(PulsarClientError(Result.TopicNotFound), 0)
-    told = writing.append_failed
+    append_failed = writing.append_failed
 
     def fail(event: Event, why: LogError) -> None:
         monkeypatch.undo()
-        told(event, why)
+        append_failed(event, why)
         raise error
 
     monkeypatch.setattr(writing, "append_failed", fail)
@@ -379,7 +379,7 @@ async def test_an_error_while_reporting_an_outcome_does_not_affect_waiting_event
 
 async def test_an_event_whose_sending_raises_does_not_delay_later_events(monkeypatch: pytest.MonkeyPatch) -> None:
     writing = Writing()
-    send, left = FakeProducer.send_async, [ValueError("nobody foresaw this")]
+    send, left = FakeProducer.send_async, [ValueError("an unforeseen error")]
 
     def fail_once(producer: FakeProducer, message: Any, callback: Callable[[Any, Any], None]) -> None:
         if left:
