@@ -187,7 +187,7 @@ FIELD_NAMES = st.sampled_from(
 @example({"name": "odd", "type": ["null", LINKED]}, "TopicPolicies", b"")
 @example({"name": "odd", "type": {"type": "enum", "name": "E", "symbols": []}}, "PulsarEvent", b"")
 @example({"name": "odd", "type": {"type": "long"}, "default": 1 << 70}, "RetentionPolicies", b"")
-def test_a_schema_either_can_be_read_and_written_with_or_is_refused(field: dict[str, Any], record: str, data: bytes) -> None:
+def test_a_schema_is_either_usable_for_reading_and_writing_or_refused(field: dict[str, Any], record: str, data: bytes) -> None:
     try:
         codec = Codec(json.dumps(with_field(field, record)))
     except UnsupportedSchema:

@@ -110,7 +110,7 @@ async def test_an_empty_log_reports_caught_up_once_and_no_reads(bench: Bench) ->
     assert recorder.reports == ["caught_up"]
 
 
-async def test_opening_a_log_reports_nothing_before_it_returns_and_creates_nothing(bench: Bench) -> None:
+async def test_opening_a_log_creates_nothing(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.ready(namespace)
     await bench.stop()

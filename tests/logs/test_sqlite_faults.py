@@ -270,7 +270,7 @@ async def test_a_full_file_refuses_appends_until_there_is_room(disk: Disk) -> No
     assert [placed.position for placed in again.entries] == [position_of(n + 1) for n in range(len(acknowledged))]
 
 
-async def test_a_disk_that_refuses_writes_is_logged_once_and_callers_are_told_the_remedy(
+async def test_a_disk_that_refuses_writes_is_logged_once_and_errors_name_the_remedy(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

@@ -163,7 +163,7 @@ async def test_a_certificate_is_rotated_under_load_without_a_failed_append_or_re
                 async with asyncio.timeout(60):
                     while sum("read again, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a log line)
                         await asyncio.sleep(0.01)
-                goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # connects with the new one
+                goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # connects with the new certificate
                 made = await other.open(namespace, beside)
                 beside.append(made, an_update(a_key(namespace, "beside"), number))
                 await beside.until_settled(1)

@@ -394,7 +394,7 @@ async def test_a_deleted_log_is_lost(following: Following, namespace: str, parti
 
 
 async def test_a_replaced_log_is_noticed_soon_although_its_reader_is_idle(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace, following.start(limits=PulsarLimits()))  # which check only every 30 s
+    log, recorder = await following.open(namespace, following.start(limits=PulsarLimits()))  # these limits check only every 30 s
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
     await asyncio.sleep(2)  # until no check is due any more

@@ -489,10 +489,7 @@ async def lost(reading: Reading) -> str:
 
 async def test_entries_that_compaction_erased_before_they_were_read_lose_the_log() -> None:
     reading = await caught_up()
-    reading.compactions = [
-        Compaction(20, MessageId(7, 2)),
-        Compaction(20, MessageId(7, 5)),
-    ]  # the horizon is reported a moment after the ledger
+    reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # the horizon is reported late
     reading.handle.feed(updates(5)[0])
     assert await lost(reading) == "LOG_COMPACTED"
     assert reading.ids == ["0", "1", "2"]
