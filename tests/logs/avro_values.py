@@ -1,6 +1,6 @@
-"""Values for any Avro schema, as Hypothesis strategies, and what brokers make of those of a policy event.
+"""Hypothesis strategies for the values of any Avro schema, and how brokers interpret the values of a policy event.
 
-The strategies know nothing of the codec: they read the schema's JSON themselves.
+The strategies are independent of the codec: they read the schema's JSON themselves.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def record_in(schema: Json, name: str) -> Json:
-    """The definition of a record or an enum inside a schema, by its simple name, to look at or to change."""
+    """Returns the definition of a record or an enum inside a schema, by its simple name, so that a test can inspect or change it."""
     found = [each for each in _definitions(schema) if each["name"] == name]
     assert len(found) == 1, name
     return found[0]
 
 
 def values(avro: Json, schema: Json) -> st.SearchStrategy[Any]:
-    """Values of a type of a schema. Nullable ones are null more often than not, as in real documents."""
+    """Returns a strategy for the values of a type. Nullable values are null more often than not, as in real documents."""
     if isinstance(avro, list):
         several = sum(isinstance(branch, dict) and branch["type"] == "record" for branch in avro) > 1
         return st.one_of(*(_named(branch, schema) if several else values(branch, schema) for branch in avro))
@@ -57,19 +57,19 @@ def values(avro: Json, schema: Json) -> st.SearchStrategy[Any]:
 
 
 def policies(schema: Json = SHIPPED) -> st.SearchStrategy[dict[str, Any]]:
-    """``TopicPolicies`` records of a schema: a few fields with values, the rest null."""
+    """Returns a strategy for ``TopicPolicies`` records of a schema: a few fields have values, the rest are null."""
     fields = {field["name"]: field["type"] for field in record_in(schema, "TopicPolicies")["fields"]}
     present = {name: values(avro, schema) for name, avro in fields.items()}
     return st.fixed_dictionaries({}, optional=present).map(lambda chosen: {**nothing(schema), **chosen})
 
 
 def nothing(schema: Json = SHIPPED) -> dict[str, Any]:
-    """A ``TopicPolicies`` record that says nothing: null, or the default of what can't be null."""
+    """Returns a ``TopicPolicies`` record without settings: each field is null, or has its default if it can't be null."""
     return {field["name"]: field.get("default") for field in record_in(schema, "TopicPolicies")["fields"]}
 
 
 def an_event(topic: str, document: dict[str, Any] | None, *, action: str | None = "UPDATE", **others: Any) -> dict[str, Any]:
-    """A ``PulsarEvent`` as a broker of the cluster "standalone" writes it."""
+    """Returns a ``PulsarEvent`` as a broker of the cluster "standalone" writes it."""
     domain, _, rest = topic.partition("://")
     tenant, namespace, local = rest.split("/", 2)
     names = {"domain": domain, "tenant": tenant, "namespace": namespace, "topic": local}
@@ -84,14 +84,14 @@ def an_event(topic: str, document: dict[str, Any] | None, *, action: str | None 
 
 
 def written(event: Json, schema: Json = SHIPPED) -> bytes:
-    """An event's payload, by fastavro alone."""
+    """Encodes an event with fastavro alone."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), event)
     return out.getvalue()
 
 
 def read(payload: bytes | None, schema: Json = SHIPPED) -> Json:
-    """A payload's event, by fastavro alone."""
+    """Decodes a payload with fastavro alone."""
     assert payload is not None
     return fastavro.schemaless_reader(
         io.BytesIO(payload), fastavro.parse_schema(schema), None, return_record_name=True, return_record_name_override=True
@@ -99,7 +99,7 @@ def read(payload: bytes | None, schema: Json = SHIPPED) -> Json:
 
 
 def meant(document: dict[str, Any]) -> dict[str, Any]:
-    """A document as a broker understands it and would write it again: one form for what means the same."""
+    """Returns a document as a broker would write it again after reading it: documents of the same meaning become equal."""
     result = dict(document, isGlobal=bool(document["isGlobal"]))
     for name in ("backLogQuotaMap", "subscriptionPolicies"):
         result[name] = result[name] or {}
@@ -121,7 +121,7 @@ def _quota(quota: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(avro: Json, schema: Json) -> st.SearchStrategy[Any]:
-    """In a union of several records a value says which one it is, as fastavro has it."""
+    """Tags a value with the name of its record, as fastavro requires in a union of several records."""
     if avro == "null":
         return st.none()
     return values(avro, schema).map(lambda value: (f"{avro['namespace']}.{avro['name']}", value))

@@ -1,7 +1,7 @@
-"""What the conformance suite needs of a kind of change log besides the protocol: ways to do from outside what tests ask for.
+"""What the conformance suite needs of a kind of change log besides the protocol: ways to act on its storage from outside.
 
-A backend stands for one storage (a file, a cluster) during one test. A kind that has no way to do something leaves the method as it is
-here, and the tests that need it are skipped for that kind, by name.
+A backend stands for one storage (a file, a cluster) during one test. If a kind has no way to do something, its backend does not override
+the method, and the tests that need it are skipped for that kind, by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topicpolicies_server.logs.change_log import ChangeLog, NamespaceLog
 
 
 class Backend(ABC):
-    """One storage of a kind of change log, fresh for a test."""
+    """One storage of a kind of change log, new for each test."""
 
     name: str = ""
     proves_neighbours: bool = True
@@ -25,42 +25,42 @@ class Backend(ABC):
     exclusive: bool = False
     """Whether only one ``ChangeLog`` may be started on the storage at a time."""
     large: int = 1_000_000
-    """Bytes of a large document that the log must take."""
+    """Size in bytes of a large document that the log must accept."""
 
     @abstractmethod
     def namespace(self, name: str = "orders") -> str:
-        """``tenant/namespace`` of a namespace that exists (where namespaces must) and of which nothing is stored."""
+        """Returns ``tenant/namespace`` of a namespace that has no log yet, and that exists if the kind requires it."""
 
     @abstractmethod
     async def start(self, *, in_flight_limit: int | None = None) -> ChangeLog:
-        """A log of this storage, as a process that starts would make it. The test closes it."""
+        """Returns a ``ChangeLog`` of this storage, as a starting process would create it. The test closes it."""
 
     async def stored(self, namespace: str) -> bool:
-        """Whether anything at all was created for a namespace."""
-        self._has_no_way_to(f"tell what is stored of {namespace}")
+        """Returns whether anything was created for a namespace."""
+        self._has_no_way_to(f"inspect what is stored of {namespace}")
 
     async def write(self, namespace: str, event: Event) -> None:
-        """Writes an event as a broker does, beside the logs that are open."""
-        self._has_no_way_to(f"write {event.key} to {namespace} as somebody else")
+        """Writes an event as a broker does, not through the logs that are open."""
+        self._has_no_way_to(f"write {event.key} to {namespace} as another writer")
 
     async def write_unreadable(self, namespace: str) -> None:
-        """Puts an entry that is not an event into some partition, while no log is open."""
-        self._has_no_way_to(f"write what nobody can read to {namespace}")
+        """Writes an entry that is not an event to some partition, while no log is open."""
+        self._has_no_way_to(f"write an unreadable entry to {namespace}")
 
     async def compact(self, namespace: str) -> None:
         """Compacts down to the newest event of each key, while no log is open."""
         self._has_no_way_to(f"compact {namespace} on demand")
 
     def holding(self, log: NamespaceLog) -> AbstractContextManager[None]:
-        """While it is entered, what is appended to ``log`` is accepted and gets no outcome."""
+        """While entered: appends to ``log`` are accepted and get no outcome."""
         self._has_no_way_to(f"hold {log.identity}")
 
     def failing(self, log: NamespaceLog, *, outcome_unknown: bool) -> AbstractContextManager[None]:
-        """While it is entered, what is appended to ``log`` fails, with this outcome; the log goes on afterwards."""
+        """While entered: appends to ``log`` fail with this outcome; the log can be used afterwards."""
         self._has_no_way_to(f"fail appends to {log.identity} ({outcome_unknown=})")
 
     async def lose(self, log: NamespaceLog) -> None:
-        """Makes ``log`` unable to go on; what is stored stays."""
+        """Makes ``log`` report that it is lost; what is stored stays."""
         self._has_no_way_to(f"lose {log.identity}")
 
     def _has_no_way_to(self, what: str) -> NoReturn:

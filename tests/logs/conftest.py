@@ -1,6 +1,6 @@
 """The kinds of change logs that the conformance suite runs against.
 
-To add a kind: write a ``Backend`` and a context manager that makes one, and name it here. Kinds that need a broker are marked so.
+To add a kind, write a ``Backend`` and a context manager that creates one, and add them to ``KINDS``. Mark the kinds that need a broker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.logs import memory_backend, pulsar_backend, sqlite_backend
 from tests.logs.backend import Backend
 
 Factory: TypeAlias = Callable[[pytest.FixtureRequest, Path], AbstractAsyncContextManager[Backend]]
-"""Makes a fresh backend for one test; the path is an empty directory of the test's own."""
+"""Creates a backend for one test; the path is an empty directory of that test."""
 
 KINDS: list[tuple[str, Factory, tuple[pytest.MarkDecorator, ...]]] = [
     ("memory", memory_backend.one_partition, ()),
@@ -31,7 +31,7 @@ KINDS: list[tuple[str, Factory, tuple[pytest.MarkDecorator, ...]]] = [
 
 @pytest.fixture(params=[pytest.param(factory, id=name, marks=marks) for name, factory, marks in KINDS])
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    """A fresh storage of each kind of change log."""
+    """Returns a new storage of each kind of change log."""
     factory: Factory = request.param
     async with factory(request, tmp_path) as made:
         yield made

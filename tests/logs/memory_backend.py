@@ -1,4 +1,4 @@
-"""The memory log under the conformance suite."""
+"""Backends of the conformance suite for the memory log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topicpolicies_server.logs.change_log import NamespaceLog
 
 
 class SwitchedFaults(Faults):
-    """All appends have the fate that is set at the time."""
+    """Gives every append the fate that is currently set."""
 
     def __init__(self) -> None:
         self.now = Fate()
@@ -74,14 +74,14 @@ class MemoryBackend(Backend):
 
 @asynccontextmanager
 async def one_partition(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """A memory log as it is by default."""
+    """A memory log with one partition."""
     del request, directory
     yield MemoryBackend(1)
 
 
 @asynccontextmanager
 async def three_partitions(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """A memory log like a partitioned topic."""
+    """A memory log with three partitions."""
     del request, directory
     yield MemoryBackend(3)
 
@@ -101,18 +101,18 @@ class LedgeredBackend(MemoryBackend):
         stored.tell()
         for ledgers in stored.ledgers:
             ledgers.roll()
-            ledgers.first = ledgers.place.ledger  # nothing is to be recalled
+            ledgers.first = ledgers.place.ledger  # nothing is left in ledgers to read again
 
 
 @asynccontextmanager
 async def in_ledgers(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """A memory log that stands in ledgers and is read as the Pulsar log is."""
+    """A memory log whose entries are in ledgers, and which is read as the Pulsar log is."""
     del request, directory
     yield LedgeredBackend(1)
 
 
 @asynccontextmanager
 async def in_ledgers_of_three(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """The same like a partitioned topic."""
+    """The same with three partitions."""
     del request, directory
     yield LedgeredBackend(3)

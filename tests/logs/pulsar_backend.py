@@ -1,4 +1,4 @@
-"""The Pulsar log under the conformance suite, on a real broker."""
+"""Backends of the conformance suite for the Pulsar log, on a real broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PulsarBackend(Backend):
         return self._namespaces[name]
 
     async def start(self, *, in_flight_limit: int | None = None) -> PulsarLog:
-        limits = PulsarLimits(recalled=0)  # the suite is about what compaction leaves; the rest is in tests/logs/pulsar/test_uncompacted.py
+        limits = PulsarLimits(recalled=0)  # test_uncompacted.py is about entries that compaction erased
         if in_flight_limit is not None:
             limits = dataclasses.replace(limits, in_flight=in_flight_limit)
         return PulsarLog(self.broker.service_url, self.broker.admin_url, limits=limits)
@@ -62,7 +62,7 @@ class PulsarBackend(Backend):
 
     @contextmanager
     def holding(self, log: NamespaceLog) -> Iterator[None]:
-        """Keeps acknowledgements from the writers."""
+        """Holds back acknowledgements from the writers."""
         held = [writer._acknowledgements for writer in writers_of(log)]
         settle = [inbox._wake for inbox in held]
         for inbox in held:
@@ -74,7 +74,7 @@ class PulsarBackend(Backend):
 
     @contextmanager
     def failing(self, log: NamespaceLog, *, outcome_unknown: bool) -> Iterator[None]:
-        """Loses acknowledgements, or has the library refuse what it is to send."""
+        """Drops acknowledgements, or makes the library refuse to send."""
         for writer in writers_of(log):
             if outcome_unknown:
                 _lose_acknowledgements(writer)
@@ -87,7 +87,7 @@ class PulsarBackend(Backend):
                 writer._producer = writer._producer._replace(handle=writer._producer.handle.handle)
 
     async def lose(self, log: NamespaceLog) -> None:
-        """Closes a reader behind the log's back."""
+        """Closes a reader without the log's knowledge."""
         assert isinstance(log, PulsarNamespaceLog)
         assert log._following is not None
         await close_handle(log._following._readers[-1].handle)
@@ -98,7 +98,7 @@ class PulsarBackend(Backend):
 
 
 class _Refusing:
-    """A producer of which the queue is full."""
+    """A producer whose queue is full."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle

@@ -1,4 +1,4 @@
-"""A sink that writes down what a log reports, and complains where a report is out of place."""
+"""A sink that records what a log reports, and notes a complaint for each report that violates the protocol."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Report = Literal["read", "caught_up", "appended", "append_failed", "lost", "led"
 
 
 def at(placed: Placed) -> tuple[int, Position]:
-    """Where an entry stands in the whole log."""
+    """Returns the place of an entry in the whole log."""
     return placed.partition, placed.position
 
 
 class Recorder:
-    """Keeps every report in order. What no log may do is kept in ``complaints``, which tests assert to be empty at their end."""
+    """Records every report in order. Violations of the protocol are kept in ``complaints``; tests assert at the end that there are none."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ class Recorder:
             self._reporting = False
 
     def append(self, log: NamespaceLog, event: Event) -> None:
-        """Appends, watching that nothing is reported meanwhile."""
+        """Appends; a report during the call is a complaint."""
         self.appending = True
         try:
             log.append(event)
@@ -96,12 +96,12 @@ class Recorder:
             self.appending = False
 
     async def close(self, log: NamespaceLog) -> None:
-        """Closes, and from then on every report is a complaint."""
+        """Closes the log; any later report is a complaint."""
         await log.close()
         self.closed = True
 
     async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
-        """Waits for a condition that only reports can make true."""
+        """Waits until a condition holds that only reports can make true."""
         async with asyncio.timeout(seconds):
             while not condition():
                 self._changed.clear()
@@ -112,15 +112,15 @@ class Recorder:
         assert self.caught_up_after, f"the log was lost before it was read: {self.losses}"
 
     async def until_settled(self, count: int) -> None:
-        """Waits until so many appends have an outcome, and all that were acknowledged are read."""
+        """Waits until ``count`` appends have an outcome, and all acknowledged events were read."""
         await self.until(lambda: len(self.places) + len(self.failures) >= count)
         await self.until(lambda: {at(placed) for placed in self.places} <= {at(placed) for placed in self.entries})
 
     def of(self, key: PolicyKey) -> list[Placed]:
-        """What was read of a key."""
+        """Returns what was read of a key."""
         return [placed for placed in self.entries if placed.event is not None and placed.event.key == key]
 
     def ids(self, placed: Sequence[Placed] | None = None) -> list[str]:
-        """The event ids of what was read (or of the given entries), in order; "" where there is none."""
+        """Returns the event ids of what was read (or of the given entries), in order; "" for an entry without a stamp."""
         chosen = self.entries if placed is None else placed
         return [p.event.stamp.event_id if p.event is not None and p.event.stamp is not None else "" for p in chosen]

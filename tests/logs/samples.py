@@ -26,7 +26,7 @@ def a_document(value: int = 1) -> Settings:
 
 
 def an_update(key: PolicyKey, value: int = 1, *, event_id: str = "") -> Event:
-    """A sidecar's update, as small as updates usually are."""
+    """Returns an update by a sidecar, as small as updates usually are."""
     stamp = Stamp(
         event_id=event_id or str(uuid.uuid4()), kind=StampKind.UPDATE, request_id=str(uuid.uuid4()), mask=("max_producer_per_topic",)
     )
@@ -38,7 +38,7 @@ def a_tombstone(key: PolicyKey, *, event_id: str = "") -> Event:
 
 
 def documents() -> list[Settings]:
-    """Documents of every kind: without settings, with one, with every field set, and with awkward names."""
+    """Returns documents of every kind: without settings, with one, with every field set, and with unusual names."""
     awkward = TopicPolicies()
     for subscription in ("plain", "with/slash", "with `backtick`", "Größe", "\U0001f680", "a,b;c%d"):
         _fill(awkward.subscription_policies[subscription])
@@ -48,11 +48,11 @@ def documents() -> list[Settings]:
 
 
 TRACE_PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-"""In its form."""
+"""A well-formed ``traceparent``."""
 
 
 def a_large_document(size: int) -> Settings:
-    """A document of about so many bytes."""
+    """Returns a document of about ``size`` bytes."""
     policies = TopicPolicies()
     for n in range(size // 250):
         _fill(policies.subscription_policies[f"{n:06}" + "x" * 200])
@@ -60,7 +60,7 @@ def a_large_document(size: int) -> Settings:
 
 
 def stamps() -> list[Stamp]:
-    """Stamps of every kind, with each part once empty and once full."""
+    """Returns stamps of every kind, with each part once empty and once full."""
     operand = split(TopicPolicies(shadow_topics=["persistent://a/b/c", "persistent://a/b/d"]))["shadow_topics"]
     return [
         *(Stamp(event_id=f"minimal-{kind.value}", kind=kind) for kind in StampKind),
@@ -69,7 +69,7 @@ def stamps() -> list[Stamp]:
             kind=StampKind.UPDATE,
             request_id="request",
             digest="0123456789abcdef",
-            actor="somebody, with commas; and 100 % more",
+            actor="an actor, with commas; and 100 % more",
             mask=("retention_policies", "subscription_policies.`a,b;c%d`.dispatch_rate"),
             base="1a",
             etag=ABSENT,
@@ -85,7 +85,7 @@ def stamps() -> list[Stamp]:
 
 
 def _fill(message: Message) -> None:
-    """Sets every field to something that is neither zero nor Pulsar's default."""
+    """Sets every field to a value that is neither zero nor Pulsar's default."""
     for descriptor in message.DESCRIPTOR.fields:
         entry = descriptor.message_type if descriptor.message_type and descriptor.message_type.GetOptions().map_entry else None
         value = getattr(message, descriptor.name)

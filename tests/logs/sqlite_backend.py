@@ -1,4 +1,4 @@
-"""The SQLite log under the conformance suite."""
+"""The backend of the conformance suite for the SQLite log."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from topicpolicies_server.logs.sqlite.log import IN_FLIGHT
 
 
 class FaultyConnection(sqlite3.Connection):
-    """A connection of which some statements can be held up, and made to fail, by what is set on the class. Each test has its own."""
+    """A connection that can delay some statements or make them fail, as configured on the class. Each test uses a class of its own."""
 
     gate: ClassVar[threading.Event]
     statements: ClassVar[list[str]]
-    """Those that got here."""
+    """The matching statements that were executed so far."""
     sql: ClassVar[str]
-    """How the statements begin that this is about."""
+    """The beginning of the statements that are affected."""
     error_code: ClassVar[int | None]
     once: ClassVar[bool]
-    """Whether only the next one fails."""
+    """Whether only the next statement fails."""
     after: ClassVar[bool]
-    """Whether a statement that fails has been done all the same."""
+    """Whether a failing statement takes effect all the same."""
     last: ClassVar[sqlite3.Connection]
 
     @classmethod
     def fresh(cls) -> type[FaultyConnection]:
-        """A class of its own, with nothing wrong yet."""
+        """Returns a new subclass, configured to cause no fault."""
         attributes = {"gate": threading.Event(), "statements": [], "error_code": None, "after": False, "once": False}
         made: type[FaultyConnection] = type("Connection", (cls,), attributes)
         made.sql = "INSERT INTO events"
@@ -76,7 +76,7 @@ class SqliteBackend(Backend):
             self.path,
             in_flight_limit=in_flight_limit or IN_FLIGHT,
             connection=self.faults,
-            compaction=Compaction(interval_seconds=3_600),  # nothing happens in the background unless a test asks for it
+            compaction=Compaction(interval_seconds=3_600),  # no compaction in the background unless a test requests it
         )
         await log.start()
         return log
@@ -100,7 +100,7 @@ class SqliteBackend(Backend):
     @contextmanager
     def failing(self, log: NamespaceLog, *, outcome_unknown: bool) -> Iterator[None]:
         if outcome_unknown:
-            super().failing(log, outcome_unknown=True)  # such a failure ends the log: tested in test_sqlite_faults.py
+            super().failing(log, outcome_unknown=True)  # such a failure ends the log: see test_sqlite_faults.py
         self.faults.error_code = sqlite3.SQLITE_FULL
         yield
         self.faults.error_code = None

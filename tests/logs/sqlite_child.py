@@ -1,11 +1,11 @@
-"""A process that appends to an SQLite log until it is killed, and says on its standard output what it appended and what was acknowledged.
+"""A process that appends to an SQLite log until it is killed, and prints which events it appended and which were acknowledged.
 
-It reads a line of JSON for each life that it is to begin, and forks for it, so that only the first has to wait for the imports::
+It reads one line of JSON per run, and forks for each run, so that only the first has to wait for the imports::
 
     {"path": ..., "keys": 5, "compact": false, "file_limit": 0}
 
-and answers with lines: ``pid 4711``, ``a 17`` (appended), ``k 17`` (acknowledged), ``f 17 1`` (failed, unknown), ``lost``. When the
-file may grow no further it ends after some failures, and says how many entries it read then (``read 17``).
+It answers with lines: ``pid 4711``, ``a 17`` (appended), ``k 17`` (acknowledged), ``f 17 1`` (failed, outcome unknown), ``lost``. If the
+file may not grow further (``file_limit``), the run ends after some failures and prints how many entries it then read (``read 17``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
 
 NAMESPACE = "acme/orders"
 DEPTH = 50
-"""Appends in flight."""
+"""How many appends are in flight."""
 
 
 def say(*lines: str) -> None:
-    """Writes at once: what was said is said, though the process is killed next."""
+    """Writes lines at once and unbuffered, so that they are not lost when the process is killed."""
     os.write(1, "".join(line + "\n" for line in lines).encode())
 
 
 class Sink:
-    """Says what is acknowledged, and counts what there was."""
+    """Prints outcomes, and counts the entries that were read."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
@@ -76,7 +76,7 @@ class Sink:
 
 
 async def live(path: str, keys: int, compact: bool, file_limit: int) -> None:
-    """Appends numbered events, in turn to each key, going on after the highest number that the log has."""
+    """Appends numbered events to the keys in turn, starting after the highest number in the log."""
     compaction = Compaction(retention_ms=-1, interval_seconds=0.02, minimum=20, pause_seconds=0.001) if compact else None
     change_log = SqliteLog(path, compaction=compaction)
     sink = Sink()
@@ -102,7 +102,7 @@ async def live(path: str, keys: int, compact: bool, file_limit: int) -> None:
 
 
 def main() -> None:
-    """Begins a life for each line of the standard input, one after the other."""
+    """Forks a run for each line of the standard input, one after the other."""
     for line in sys.stdin:
         wanted: dict[str, Any] = json.loads(line)
         child = os.fork()

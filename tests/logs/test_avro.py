@@ -1,4 +1,4 @@
-"""Events come back from Avro as they were, and look to a broker as its own do."""
+"""Events survive encoding and decoding in Avro, and have the form that brokers give their own events."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def decoded(codec: Codec, message: Any) -> Event:
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("document", samples.documents())
 @pytest.mark.parametrize("stamp", [None, *samples.stamps()])
-def test_an_event_comes_back_as_it_was(scope: Scope, document: Settings, stamp: Stamp | None) -> None:
+def test_an_encoded_event_is_decoded_unchanged(scope: Scope, document: Settings, stamp: Stamp | None) -> None:
     event = Event(PolicyKey(TOPIC, scope), Action.UPDATE, document, stamp)
     assert decoded(CODEC, CODEC.encode(event)) == event
 
 
 @given(avro_values.policies())
-def test_what_a_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+def test_a_brokers_event_is_encoded_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
     key = f"__G__{TOPIC}" if policies["isGlobal"] else TOPIC
     event = CODEC.decode(key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
     assert event.key == (GLOBAL if policies["isGlobal"] else LOCAL)
@@ -47,7 +47,7 @@ def test_what_a_broker_wrote_is_written_again_with_the_same_meaning(policies: di
 
 
 @given(avro_values.policies())
-def test_the_settings_of_a_brokers_document_are_those_of_its_message(policies: dict[str, Any]) -> None:
+def test_the_settings_of_a_brokers_document_survive_a_round_trip_through_its_protobuf_message(policies: dict[str, Any]) -> None:
     document = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, dict(policies, isGlobal=False))), {}).document
     assert document is not None
     assert split(join(document)) == document
@@ -55,7 +55,7 @@ def test_the_settings_of_a_brokers_document_are_those_of_its_message(policies: d
 
 @settings(max_examples=20)
 @given(st.lists(avro_values.policies(), min_size=2, max_size=6), st.booleans())
-def test_documents_that_were_read_and_written_before_do_not_show_in_the_next(documents: list[dict[str, Any]], is_global: bool) -> None:
+def test_documents_that_a_codec_handled_before_do_not_affect_later_ones(documents: list[dict[str, Any]], is_global: bool) -> None:
     fresh = [Codec().encode(_event_of(policies, is_global)) for policies in documents]
     used = Codec()
     assert [used.encode(_event_of(policies, is_global)) for policies in documents] == fresh
@@ -75,7 +75,7 @@ def test_a_document_without_settings_is_written_as_brokers_initialize_it() -> No
     assert policies == {**NOTHING, **empty, "isGlobal": False}
 
 
-def test_lists_and_maps_that_are_null_or_empty_say_nothing() -> None:
+def test_lists_and_maps_that_are_null_or_empty_are_decoded_as_unset() -> None:
     empty: dict[str, Any] = {"backLogQuotaMap": {}, "subscriptionPolicies": {}}
     empty |= {"subscriptionTypesEnabled": [], "replicationClusters": [], "shadowTopics": []}
     for nothing in (empty, dict.fromkeys(empty)):
@@ -107,7 +107,7 @@ def test_a_quota_has_one_size_under_both_names() -> None:
     }
 
 
-def test_a_local_event_and_its_tombstone_are_for_the_local_cluster() -> None:
+def test_a_local_event_and_its_tombstone_are_replicated_to_the_local_cluster_only() -> None:
     codec = Codec(local_cluster="here")
     update = codec.encode(Event(LOCAL, Action.UPDATE, {}))
     tombstone = codec.encode(Event(LOCAL, Action.DELETE, None))
@@ -116,7 +116,7 @@ def test_a_local_event_and_its_tombstone_are_for_the_local_cluster() -> None:
     assert tombstone == (TOPIC, None, {}, ("here",))
 
 
-def test_a_global_event_and_its_tombstone_are_for_all_clusters() -> None:
+def test_a_global_event_and_its_tombstone_are_replicated_to_all_clusters() -> None:
     update = CODEC.encode(Event(GLOBAL, Action.UPDATE, {}))
     assert (update.key, update.replication_clusters) == (f"__G__{TOPIC}", None)
     event = avro_values.read(update.payload)
@@ -126,7 +126,7 @@ def test_a_global_event_and_its_tombstone_are_for_all_clusters() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, None])
-def test_a_repair_of_a_global_key_stays_at_home(document: Settings | None) -> None:
+def test_a_repair_of_a_global_key_is_not_replicated_to_other_clusters(document: Settings | None) -> None:
     stamp = Stamp(event_id="repair", kind=StampKind.REPAIR)
     action = Action.UPDATE if document is not None else Action.DELETE
     assert CODEC.encode(Event(GLOBAL, action, document, stamp)).replication_clusters == ("standalone",)
@@ -140,13 +140,13 @@ def test_a_tombstone_clears_the_scope_that_its_key_names() -> None:
 
 
 @pytest.mark.parametrize("action", ["INSERT", "UPDATE", "DELETE"])
-def test_a_broker_without_key_prefixes_says_the_scope_in_the_document(action: str) -> None:
+def test_the_scope_of_an_event_without_a_key_prefix_is_read_from_the_document(action: str) -> None:
     payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": True}, action=action))
     assert CODEC.decode(TOPIC, payload, {}) == Event(GLOBAL, Action[action], {})
 
 
 @pytest.mark.parametrize(("key", "is_global", "expected"), [(TOPIC, True, GLOBAL), (f"__G__{TOPIC}", False, LOCAL)])
-def test_the_document_says_the_scope_even_if_all_else_is_of_the_other(key: str, is_global: bool, expected: PolicyKey) -> None:
+def test_the_scope_in_the_document_overrides_the_key_and_replicate_to(key: str, is_global: bool, expected: PolicyKey) -> None:
     event = avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": is_global})
     event["replicateTo"] = ["standalone"] if is_global else None
     codec = Codec()
@@ -154,19 +154,19 @@ def test_the_document_says_the_scope_even_if_all_else_is_of_the_other(key: str, 
         assert codec.decode(key, avro_values.written(event), {}) == Event(expected, Action.UPDATE, {})
 
 
-def test_equal_documents_are_written_in_equal_bytes() -> None:
+def test_equal_documents_are_encoded_as_equal_bytes() -> None:
     document = samples.documents()[4]
     backwards = dict(reversed(list(document.items())))
     assert list(backwards) != list(document)
     assert CODEC.encode(Event(LOCAL, Action.UPDATE, backwards)) == CODEC.encode(Event(LOCAL, Action.UPDATE, document))
 
 
-def test_a_scope_that_is_not_said_is_local_whatever_the_key_says() -> None:
+def test_a_document_without_a_scope_is_local_whatever_its_key() -> None:
     payload = avro_values.written(avro_values.an_event(TOPIC, NOTHING))
     assert CODEC.decode(f"__G__{TOPIC}", payload, {}).key == LOCAL
 
 
-def test_a_partitions_name_means_its_topic() -> None:
+def test_the_name_of_a_partition_is_read_as_its_topic() -> None:
     payload = avro_values.written(avro_values.an_event(f"{TOPIC}-partition-3", {**NOTHING, "isGlobal": False}))
     assert CODEC.decode(f"{TOPIC}-partition-1", payload, {}).key == LOCAL
     assert CODEC.decode(f"__G__{TOPIC}-partition-1", None, {}).key == GLOBAL
@@ -186,7 +186,7 @@ def test_a_delete_needs_no_document() -> None:
         {"actionType": "NONE"},
     ],
 )
-def test_events_that_do_nothing_are_ignored(changed: dict[str, Any]) -> None:
+def test_events_without_an_effect_are_decoded_as_action_none(changed: dict[str, Any]) -> None:
     payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
     assert CODEC.decode(TOPIC, payload, {}) == Event(LOCAL, Action.NONE, None)
 
@@ -202,13 +202,13 @@ def test_events_that_do_nothing_are_ignored(changed: dict[str, Any]) -> None:
         ({"topicPoliciesEvent": avro_values.an_event("what://a/b/c", NOTHING)["topicPoliciesEvent"]}, "its topic is not valid"),
     ],
 )
-def test_an_event_that_fails_in_a_broker_is_unreadable(changed: dict[str, Any], reason: str) -> None:
+def test_an_event_that_brokers_fail_to_apply_is_unreadable(changed: dict[str, Any], reason: str) -> None:
     payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
     with pytest.raises(Unreadable, match=reason):
         CODEC.decode(TOPIC, payload, {})
 
 
-def test_without_key_prefixes_a_global_document_can_be_written_but_not_buried() -> None:
+def test_without_key_prefixes_a_global_update_is_encoded_and_a_global_delete_is_refused() -> None:
     codec = Codec(dialect=Dialect.SHARED_KEY)
     message = codec.encode(Event(GLOBAL, Action.UPDATE, samples.a_document()))
     assert (message.key, message.replication_clusters) == (TOPIC, None)
@@ -220,7 +220,7 @@ def test_without_key_prefixes_a_global_document_can_be_written_but_not_buried() 
 
 
 @pytest.mark.parametrize("document", [None, {}])
-def test_with_an_unknown_dialect_nothing_global_is_written(document: Settings | None) -> None:
+def test_with_an_unknown_dialect_global_events_are_refused(document: Settings | None) -> None:
     codec = Codec(dialect=Dialect.UNKNOWN)
     action = Action.UPDATE if document is not None else Action.DELETE
     with pytest.raises(LogError, match=r"4\.0\.6"):

@@ -1,4 +1,4 @@
-"""A schema that somebody has registered is one to read and write with, or it is refused; nothing else comes of it, and soon."""
+"""The codec either can read and write with a registered schema or refuses it, with no other outcome, and quickly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RECORDS = ("PulsarEvent", "TopicPoliciesEvent", "TopicPolicies", "RetentionPolic
 
 
 def with_field(field: dict[str, Any], record: str = "TopicPolicies") -> Any:
-    """The shipped schema with one more field, or another one of that name."""
+    """Returns the shipped schema with an additional field, or with this field in place of the one of its name."""
     schema = copy.deepcopy(avro_values.SHIPPED)
     fields = avro_values.record_in(schema, record)["fields"]
     at = next((at for at, each in enumerate(fields) if each["name"] == field["name"]), len(fields))
@@ -45,7 +45,7 @@ def with_field(field: dict[str, Any], record: str = "TopicPolicies") -> Any:
 
 
 def a_record(name: str, *types: Any) -> dict[str, Any]:
-    """Of these types."""
+    """Returns a record with fields of these types."""
     return {"type": "record", "name": name, "fields": [{"name": f"f{at}", "type": each} for at, each in enumerate(types)]}
 
 
@@ -54,7 +54,7 @@ def an_array(items: Any) -> dict[str, Any]:
 
 
 def in_a_chain(length: int, *, of: int) -> list[Any]:
-    """Types each of which names the one before, as often as is said: a short text."""
+    """Returns ``length`` types, each of which names the previous one ``of`` times: a short text that describes a large value."""
     return [a_record("T0", "long"), *(a_record(f"T{at}", *[f"T{at - 1}"] * of) for at in range(1, length))]
 
 
@@ -82,7 +82,7 @@ LINKED = a_record("Linked", ["null", "Linked"])
         pytest.param({"type": "fixed", "name": "F", "size": 1 << 40}, id="larger than the memory"),
     ],
 )
-def test_a_type_that_makes_much_of_few_bytes_is_refused_before_anything_is_read(odd: Any) -> None:
+def test_a_type_that_expands_few_bytes_into_a_large_value_is_refused_before_reading(odd: Any) -> None:
     began = time.process_time()
     for record in ("TopicPolicies", "RetentionPolicies", "PulsarEvent"):
         with pytest.raises(UnsupportedSchema, match="not a schema to read with"):
@@ -103,13 +103,13 @@ def test_a_type_that_makes_much_of_few_bytes_is_refused_before_anything_is_read(
         {"name": "policies", "type": ["null", LINKED]},
     ],
 )
-def test_a_field_that_nothing_can_be_written_to_is_refused(field: dict[str, Any]) -> None:
+def test_a_field_that_can_not_be_written_is_refused(field: dict[str, Any]) -> None:
     record = {"actionType": "PulsarEvent", "policies": "TopicPoliciesEvent"}.get(field["name"], "TopicPolicies")
     with pytest.raises(UnsupportedSchema):
         Codec(with_field(field, record))
 
 
-def test_a_field_that_is_there_twice_is_refused() -> None:
+def test_a_field_that_is_defined_twice_is_refused() -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     avro_values.record_in(schema, "TopicPolicies")["fields"].append({"name": "isGlobal", "type": ["null", "boolean"]})
     with pytest.raises(UnsupportedSchema, match='the field "isGlobal" twice'):
@@ -124,21 +124,21 @@ def test_a_type_may_have_any_name(name: str) -> None:
         assert codec.read(TOPIC, codec.encode(EMPTY).payload, {}) == (Event(EMPTY.key, Action.UPDATE, {}, None, codec.known), "")
 
 
-def test_records_that_are_named_often_and_hold_nothing_of_themselves_are_read() -> None:
+def test_records_that_are_named_repeatedly_without_recursion_are_read() -> None:
     odd = a_record("All", *in_a_chain(5, of=2), an_array("T4"), {"type": "map", "values": ["null", "T3"]})
     codec = Codec(with_field({"name": "odd", "type": ["null", odd], "default": None}))
     assert codec.read(TOPIC, codec.encode(EMPTY).payload, {})[1] == ""
 
 
-def test_what_is_told_of_damage_names_no_place_in_memory() -> None:
-    told = set()
+def test_the_description_of_damage_contains_no_memory_address() -> None:
+    problems = set()
     codec = Codec()
     payload = codec.encode(EMPTY).payload or b""
     for at in range(len(payload)):
         for wrong in (payload[:at], payload[:at] + b"\xff" * 9 + b"\x7f", payload[:at] + b"\x7f" + payload[at + 1 :]):
-            told.add(codec.read(TOPIC, wrong, {})[1])
-    assert len(told) > 5
-    assert not [words for words in told if re.search("0x[0-9a-f]{6}", words)]
+            problems.add(codec.read(TOPIC, wrong, {})[1])
+    assert len(problems) > 5
+    assert not [problem for problem in problems if re.search("0x[0-9a-f]{6}", problem)]
 
 
 PRIMITIVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string", *NAMES])
@@ -187,7 +187,7 @@ FIELD_NAMES = st.sampled_from(
 @example({"name": "odd", "type": ["null", LINKED]}, "TopicPolicies", b"")
 @example({"name": "odd", "type": {"type": "enum", "name": "E", "symbols": []}}, "PulsarEvent", b"")
 @example({"name": "odd", "type": {"type": "long"}, "default": 1 << 70}, "RetentionPolicies", b"")
-def test_a_schema_is_one_to_read_and_write_with_or_it_is_refused(field: dict[str, Any], record: str, data: bytes) -> None:
+def test_a_schema_is_either_usable_for_reading_and_writing_or_refused(field: dict[str, Any], record: str, data: bytes) -> None:
     try:
         codec = Codec(json.dumps(with_field(field, record)))
     except UnsupportedSchema:

@@ -1,4 +1,4 @@
-"""Whatever a message holds, reading it ends in an event or in ``Unreadable``, soon and with nothing remembered."""
+"""Reading any message at all soon ends in an event or in ``Unreadable``, and leaves no trace in the codec."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_payload_that_was_cut_or_extended_is_unreadable(payload: bytes, data: 
     assert "left over" in str(outcome(CODEC, TOPIC, payload + more, {}))
 
 
-def test_an_empty_payload_is_no_tombstone() -> None:
+def test_an_empty_payload_is_unreadable_and_a_missing_one_is_a_tombstone() -> None:
     assert isinstance(outcome(CODEC, TOPIC, b"", {}), str)
     assert outcome(CODEC, TOPIC, None, {}) == Event(KEY, Action.DELETE, None)
 
@@ -70,10 +70,10 @@ def test_an_empty_payload_is_no_tombstone() -> None:
 @example("persistent://a/b")
 @example("persistent://a/b/-partition-0")
 @example("persistent://a/b/" + "c" * 10_000)
-def test_a_key_is_a_topic_or_unreadable(key: str) -> None:
+def test_a_key_that_is_not_a_topic_is_unreadable(key: str) -> None:
     tombstone = outcome(CODEC, key, None, {})
     update = outcome(CODEC, key, FULL, {})
-    assert isinstance(update, str), "it is another topic's"
+    assert isinstance(update, str), "the payload belongs to another topic"
     if isinstance(tombstone, Event):
         assert tombstone.key.topic.partition("://")[2].count("/") >= 2
 
@@ -87,7 +87,7 @@ def test_a_number_outside_its_range_is_unreadable(number: int) -> None:
 
 
 def _written_unchecked(policies: dict[str, Any]) -> bytes:
-    """With numbers that fastavro would refuse: it writes others, which are then replaced."""
+    """Encodes numbers that fastavro would refuse: it encodes other numbers, which are then replaced."""
     rate = dict(policies["subscribeRate"])
     marker = {"ratePeriodInSecond": 1_234_567, "subscribeThrottlingRatePerConsumer": 7_654_321}
     payload = avro_values.written(avro_values.an_event(TOPIC, {**policies, "subscribeRate": marker}))
@@ -111,12 +111,12 @@ def test_text_that_is_not_unicode_is_unreadable() -> None:
 
 @settings(max_examples=30)
 @given(st.integers(1, 2**62))
-def test_a_length_that_is_not_there_takes_no_memory(length: int) -> None:
+def test_a_length_beyond_the_end_of_the_payload_is_unreadable_and_allocates_nothing(length: int) -> None:
     start = FULL.index(b"\x02\x0apublic") if b"\x02\x0apublic" in FULL else FULL.index(b"\x0cpublic")
     assert isinstance(outcome(CODEC, TOPIC, FULL[:start] + _zigzag(length) + b"x", {}), str)
 
 
-def test_an_event_that_was_read_before_is_not_taken_for_a_damaged_one() -> None:
+def test_a_cached_event_is_not_returned_for_a_payload_that_differs_or_has_another_key() -> None:
     codec = Codec()
     assert isinstance(outcome(codec, TOPIC, FULL, {}), Event)
     other = f"{TOPIC}-other"

@@ -1,4 +1,4 @@
-"""What a message's key tells is what its whole name and its whole event tell."""
+"""Parsing only a message's key gives the same result as parsing its topic name and encoding the whole event."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = st.builds("{}persistent://t/{}/{}".format, st.sampled_from(["", "__G__",
 @example(["persistent://t/n/a", "persistent://t/n/a-partition-1", "persistent://t/n/a/b", "t/n/a", "__G__t/n/a"])
 @example(["__G__persistent://t/n/" + "x" * 1005])
 @example(["persistent://t/n/", "persistent://t/n/-partition-1"])
-def test_a_header_is_what_the_whole_name_makes(keys: list[str]) -> None:
+def test_a_header_has_the_key_and_the_frame_that_the_parsed_topic_name_gives(keys: list[str]) -> None:
     for envelope in ENVELOPES:
         headers = Headers(envelope)
         for key in keys:
@@ -48,7 +48,7 @@ def test_a_header_is_what_the_whole_name_makes(keys: list[str]) -> None:
 
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("definition", [PULSAR_4_2_4, NEWER, OLDER])
-def test_the_document_of_our_own_updates_is_found_without_decoding(definition: Any, scope: Scope) -> None:
+def test_the_document_in_an_update_of_ours_is_found_without_decoding(definition: Any, scope: Scope) -> None:
     codec = Codec(definition)
     headers = Headers(Envelope(Schema(definition), "standalone"))
     found = set()

@@ -1,4 +1,4 @@
-"""Schemas of other versions of Pulsar: nothing that they have is dropped in passing, and what they lack is not written in silence."""
+"""Schemas of other versions of Pulsar: nothing in them is dropped silently, and what they can't express is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEY = PolicyKey(TOPIC, Scope.LOCAL)
 
 
 def newer_schema() -> Any:
-    """The shipped schema with additions in all the places where a newer broker might have some."""
+    """Returns the shipped schema with additions wherever a newer broker might have some."""
     schema = copy.deepcopy(avro_values.SHIPPED)
     leaf = {"name": "newLeaf", "type": "int"}
     named = {"name": "newName", "type": ["null", "string"], "default": None}
@@ -67,7 +67,7 @@ def newer_schema() -> Any:
 
 
 def older_schema() -> Any:
-    """The shipped schema without what an older broker might lack."""
+    """Returns the shipped schema without what an older broker might lack."""
     schema = copy.deepcopy(avro_values.SHIPPED)
     for name, leaves in {
         "PulsarEvent": {"replicateTo"},
@@ -84,7 +84,7 @@ def older_schema() -> Any:
 
 
 def with_logical_types(schema: Any) -> Any:
-    """The same schema, with what makes fastavro turn a plain number into a date: another type to Python, the same bytes."""
+    """Returns the schema with a logical type that makes fastavro return a date for a number: another Python type, the same bytes."""
     schema = copy.deepcopy(schema)
     avro_values.record_in(schema, "NewShape")["fields"][1]["type"] = {"type": "long", "logicalType": "timestamp-millis"}
     return schema
@@ -96,18 +96,18 @@ NEWER_CODEC = Codec(with_logical_types(NEWER))
 OLDER_CODEC = Codec(json.dumps(OLDER))
 
 
-def test_the_shipped_schema_and_our_definition_cover_each_other() -> None:
+def test_the_shipped_schema_and_the_protobuf_definition_have_the_same_fields_and_symbols() -> None:
     checked = _covers(TopicPolicies.DESCRIPTOR, avro_values.record_in(avro_values.SHIPPED, "TopicPolicies"), {"isGlobal"})
     assert {*checked} >= {"OffloadPolicies", "DispatchRate", "SubscriptionPolicies", "BacklogQuota", *_simple_names(SYMBOLS)}
     assert Codec().known is None
 
 
 _SECOND_NAMES = {"BacklogQuota": {"limit"}}
-"""Older names of a figure that Avro has twice."""
+"""Older names of fields that Avro has twice."""
 
 
 def _covers(message: Descriptor, record: Any, beside: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
-    """Compares the names of all fields and symbols, and says which messages and enums it has looked at."""
+    """Compares the names of all fields and symbols; returns which messages and enums were compared."""
     types = {field["name"]: _present(field["type"]) for field in record["fields"]}
     beside = beside | _SECOND_NAMES.get(message.name, set())
     assert {avro_name(field) for field in message.fields} == types.keys() - beside, message.name
@@ -151,7 +151,7 @@ def decoded(codec: Codec, schema: Any, policies: dict[str, Any], **others: Any) 
 
 
 @given(avro_values.policies(NEWER))
-def test_what_a_newer_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+def test_a_newer_brokers_document_is_encoded_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
     policies = dict(policies, isGlobal=False)
     message = NEWER_CODEC.encode(decoded(NEWER_CODEC, NEWER, policies, newEventField="dropped: it says nothing of policies"))
     written = avro_values.read(message.payload, NEWER)
@@ -168,7 +168,7 @@ def _as_event(policies: dict[str, Any]) -> Any:
     return event
 
 
-def test_what_a_newer_broker_said_survives_our_updates_of_the_same_objects() -> None:
+def test_a_newer_brokers_fields_and_symbols_survive_our_updates_of_the_same_objects() -> None:
     rate = {"dispatchThrottlingRateInByte": 1, "newLeaf": 7, "newName": "n", "dispatchThrottlingRateInMsg": 2}
     rate |= {"ratePeriodInSecond": 3, "relativeToPublishRate": True}
     policies = {
@@ -195,7 +195,7 @@ def test_what_a_newer_broker_said_survives_our_updates_of_the_same_objects() -> 
 
 
 def _with_leaves_changed(document: Settings) -> Settings:
-    """As an update with a mask of leaves does: parse the objects, set, serialize."""
+    """Changes leaves as an update with a mask does: parses the objects, sets the leaves, serializes."""
     policies = join(document)
     policies.retention_policies.retention_time_in_minutes = 60
     policies.subscription_policies["sub"].dispatch_rate.rate_period_in_second = 9
@@ -204,7 +204,7 @@ def _with_leaves_changed(document: Settings) -> Settings:
     return merged(document, changed, changed)
 
 
-def test_what_a_newer_brokers_schema_adds_is_told_to_the_fold() -> None:
+def test_fields_that_a_newer_schema_adds_are_among_the_known_families_of_an_event() -> None:
     foreign = {"?aNewFlag", "?newPolicy", "?newTable", "?newNumber"}
     assert NEWER_CODEC.known is not None
     assert {family for family in NEWER_CODEC.known if family.startswith(EXTRA_PREFIX)} == foreign
@@ -212,18 +212,18 @@ def test_what_a_newer_brokers_schema_adds_is_told_to_the_fold() -> None:
     assert event == Event(KEY, Action.UPDATE, {"?aNewFlag": b"false"}, None, NEWER_CODEC.known)
 
 
-def test_what_a_newer_broker_left_at_nothing_is_as_if_it_had_not_the_field() -> None:
+def test_a_newer_brokers_field_with_its_null_value_is_decoded_as_absent() -> None:
     retention = {"retentionSizeInMB": 1, "newLeaf": 0, "newName": None, "retentionTimeInMinutes": 2}
     event = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "retentionPolicies": retention})
     assert event.document == split(TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=1, retention_time_in_minutes=2)))
 
 
-def test_foreign_values_that_are_equal_are_equal_bytes() -> None:
+def test_equal_foreign_values_are_encoded_as_equal_bytes() -> None:
     assert extras.to_json({"b": [1, b"\xff"], "a": ("Shape", {"x": 1.0})}) == b'{"a":{"-type":"Shape","x":1.0},"b":[1,{"-bytes":"/w=="}]}'
     assert extras.from_json(extras.to_json({"b": [1, b"\xff"], "a": None})) == {"a": None, "b": [1, b"\xff"]}
 
 
-def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_not_dropped() -> None:
+def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_instead_of_dropped() -> None:
     leaf = join(_retention_of_a_newer_broker())
     for document, name in (({"?aNewFlag": b"true"}, "?aNewFlag"), (split(leaf), "newLeaf")):
         with pytest.raises(LogError, match=name.replace("?", r"\?")) as refused:
@@ -239,7 +239,7 @@ def _retention_of_a_newer_broker() -> Settings:
 
 
 @given(avro_values.policies(OLDER))
-def test_what_an_older_broker_wrote_is_written_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
+def test_an_older_brokers_document_is_encoded_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
     policies = dict(policies, isGlobal=False)
     event = avro_values.an_event(TOPIC, policies)
     decoded_event = OLDER_CODEC.decode(TOPIC, avro_values.written(event, OLDER), {})
@@ -249,7 +249,7 @@ def test_what_an_older_broker_wrote_is_written_again_with_the_same_meaning(polic
     assert avro_values.read(OLDER_CODEC.encode(decoded_event).payload, OLDER) == event
 
 
-def test_what_an_older_brokers_schema_lacks_is_told_to_the_fold() -> None:
+def test_fields_that_an_older_schema_lacks_are_not_among_the_known_families_of_an_event() -> None:
     ours = {setting.partition("/")[0] for setting in samples.documents()[3]}
     assert set(OLDER_CODEC.known or ()) == ours - {"max_message_size", "shadow_topics", "subscription_policies"}
 
@@ -264,13 +264,13 @@ def test_what_an_older_brokers_schema_lacks_is_told_to_the_fold() -> None:
         (TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=2**40, retention_time_in_minutes=1)), "int"),
     ],
 )
-def test_what_an_older_brokers_schema_lacks_is_refused_not_dropped(policies: TopicPolicies, what: str) -> None:
+def test_settings_that_an_older_schema_can_not_express_are_refused_instead_of_dropped(policies: TopicPolicies, what: str) -> None:
     with pytest.raises(LogError, match=what) as refused:
         OLDER_CODEC.encode(Event(KEY, Action.UPDATE, split(policies)))
     assert refused.value.reason == "SCHEMA_CANNOT_EXPRESS"
 
 
-def test_an_older_schema_takes_everything_else() -> None:
+def test_all_other_settings_are_encoded_with_an_older_schema() -> None:
     quota = BacklogQuota(limit_size=5, limit_time=-1, policy=BacklogQuotaPolicy.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION)
     policies = TopicPolicies(
         back_log_quota_map={"destination_storage": quota},
@@ -286,7 +286,7 @@ def test_an_older_schema_takes_everything_else() -> None:
     assert OLDER_CODEC.decode(message.key, message.payload, {}) == event
 
 
-def test_fields_whose_type_has_changed_are_kept_as_foreign() -> None:
+def test_fields_whose_type_has_changed_are_kept_as_foreign_fields() -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     fields = {field["name"]: field for field in avro_values.record_in(schema, "TopicPolicies")["fields"]}
     fields["maxMessageSize"]["type"] = ["null", "string"]
@@ -315,13 +315,13 @@ def test_fields_whose_type_has_changed_are_kept_as_foreign() -> None:
         json.dumps(avro_values.record_in(avro_values.SHIPPED, "TopicPolicies")),
     ],
 )
-def test_what_is_no_schema_of_policy_events_is_refused(definition: str) -> None:
+def test_a_definition_that_is_not_a_schema_of_policy_events_is_refused(definition: str) -> None:
     with pytest.raises(UnsupportedSchema):
         Codec(definition)
 
 
 @pytest.mark.parametrize("name", ["isGlobal", "policies", "tenant", "actionType", "topicPoliciesEvent", "eventType"])
-def test_a_schema_without_what_makes_an_event_is_refused(name: str) -> None:
+def test_a_schema_that_lacks_a_required_field_is_refused(name: str) -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     for record in ("PulsarEvent", "TopicPoliciesEvent", "TopicPolicies"):
         fields = avro_values.record_in(schema, record)["fields"]
@@ -334,6 +334,6 @@ def test_a_schema_without_what_makes_an_event_is_refused(name: str) -> None:
         Codec(schema)
 
 
-def test_the_shipped_schema_is_kept_as_it_was_registered() -> None:
+def test_the_shipped_schema_is_byte_for_byte_what_brokers_register() -> None:
     assert PULSAR_4_2_4.startswith('{"type":"record","name":"PulsarEvent","namespace":"org.apache.pulsar.common.events"')
     assert Codec().definition == PULSAR_4_2_4

@@ -1,4 +1,4 @@
-"""Documents read field by field: what is passed over says nothing, and what is damaged is found out, as if the record were read whole."""
+"""Documents are read field by field: skipped fields have no value, and damage is detected, as when the whole record is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from topicpolicies_server.logs.avro.sparse_record import SparseRecord
 
 
 def with_a_default() -> Any:
-    """A schema of which a field of ours has a default that is something: whoever reads it is told that."""
+    """Returns a schema in which a field that the sidecar knows has a default other than null, which readers must see."""
     schema = copy.deepcopy(avro_values.SHIPPED)
     fields = avro_values.record_in(schema, "TopicPolicies")["fields"]
     next(field for field in fields if field["name"] == "maxProducerPerTopic").update(type="int", default=7)
@@ -29,7 +29,7 @@ def with_a_default() -> Any:
 
 
 class Whole:
-    """Reads the same record as a whole, in one schema."""
+    """Reads and writes the same record as a whole, with one schema."""
 
     def __init__(self, definition: Any) -> None:
         self.definition = definition
@@ -39,12 +39,12 @@ class Whole:
         self.document = Document(schema, record)
 
     def read(self, data: bytes) -> tuple[Settings, bool]:
-        """The settings, and whether it is GLOBAL. Raises ValueError or TypeError, as what it is compared with does."""
+        """Returns the settings, and whether the document is GLOBAL. Raises ValueError or TypeError, as ``Document.read`` does."""
         record = self.schema.read(data)
         return self.document.decode(record), bool(record[IS_GLOBAL])
 
     def write(self, policies: dict[str, Any]) -> bytes:
-        """A record's bytes."""
+        """Encodes a record."""
         out = io.BytesIO()
         fastavro.schemaless_writer(out, self.schema.root, policies)
         return out.getvalue()
@@ -54,7 +54,7 @@ SCHEMAS = [Whole(each) for each in (avro_values.SHIPPED, newer_schema(), older_s
 
 
 def read(whole: Whole, data: bytes) -> tuple[Settings, bool] | None:
-    """What a document's bytes say, which is the same both ways; None: they are damaged."""
+    """Returns the settings and the scope of a document, after checking that both ways of reading agree; None: the bytes are damaged."""
     try:
         expected = whole.read(data)
     except (ValueError, TypeError):
@@ -68,13 +68,13 @@ def read(whole: Whole, data: bytes) -> tuple[Settings, bool] | None:
 
 
 @given(st.sampled_from(SCHEMAS), st.data())
-def test_it_says_what_the_whole_record_says(whole: Whole, data: st.DataObject) -> None:
+def test_reading_field_by_field_returns_what_reading_the_whole_record_returns(whole: Whole, data: st.DataObject) -> None:
     assert read(whole, whole.write(data.draw(avro_values.policies(whole.definition)))) is not None
 
 
 @pytest.mark.slow
 @given(st.sampled_from(SCHEMAS), st.data())
-def test_damage_is_found_or_says_the_same(whole: Whole, data: st.DataObject) -> None:
+def test_damage_is_detected_or_read_as_in_the_whole_record(whole: Whole, data: st.DataObject) -> None:
     written = bytearray(whole.write(data.draw(avro_values.policies(whole.definition))))
     for _ in range(data.draw(st.integers(1, 3))):
         written[data.draw(st.integers(0, len(written) - 1))] = data.draw(st.integers(0, 255))
@@ -83,13 +83,13 @@ def test_damage_is_found_or_says_the_same(whole: Whole, data: st.DataObject) -> 
 
 @pytest.mark.slow
 @given(st.sampled_from(SCHEMAS), st.data())
-def test_what_was_cut_or_extended_is_damaged(whole: Whole, data: st.DataObject) -> None:
+def test_a_truncated_or_extended_record_is_damaged(whole: Whole, data: st.DataObject) -> None:
     written = whole.write(data.draw(avro_values.policies(whole.definition)))
     assert read(whole, written[: data.draw(st.integers(0, len(written) - 1))]) is None
     assert read(whole, written + data.draw(st.binary(min_size=1, max_size=5))) is None
 
 
-def test_a_default_that_says_something_is_not_passed_over() -> None:
+def test_a_default_other_than_null_is_not_skipped() -> None:
     whole = SCHEMAS[3]
     document = whole.document
     data = document.encode({}, is_global=False)
@@ -98,13 +98,13 @@ def test_a_default_that_says_something_is_not_passed_over() -> None:
     assert list(found[0]) == ["max_producer_per_topic"]
 
 
-def test_only_what_says_something_is_read() -> None:
+def test_only_fields_with_a_value_are_read() -> None:
     types = ["null", ["null", "int"], "boolean"] * 100
     record = SparseRecord(Schema(avro_values.SHIPPED), types, [b"", b"\0", b"\0"] * 100)
     ends = [(64, None), (129, None), (194, False), (259, None)]
-    assert record.read(b"\0" * 199 + b"\1") == [*ends, (299, True)], "each run has an end"
-    assert record.read(b"\0" * 200) == [], "up to the end of the record it takes one look"
-    assert record.read(b"\0" * 100 + b"\2\0" + b"\0" * 99) == [*ends[:2], (151, 0)], "and so it does behind what says something"
+    assert record.read(b"\0" * 199 + b"\1") == [*ends, (299, True)], "a run skips at most 64 fields, and the field after it is read"
+    assert record.read(b"\0" * 200) == [], "empty fields up to the end of the record are skipped at once"
+    assert record.read(b"\0" * 100 + b"\2\0" + b"\0" * 99) == [*ends[:2], (151, 0)], "also after a field with a value"
     assert record.read(b"\0\0\2\x0a" + b"\0" * 197)[0] == (4, 5)
     with pytest.raises(ValueError, match="left over"):
         record.read(b"\0" * 201)

@@ -1,6 +1,6 @@
-"""What ``logs/change_log.py`` says in words, in tests: every kind of change log must pass them all.
+"""The contract of ``logs/change_log.py`` as tests, which every kind of change log must pass.
 
-A kind skips a test only where it has no way to do what the test asks of it from outside (see ``backend.py``).
+A kind skips a test only if it has no way to do from outside what the test needs (see ``backend.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topicpolicies_server.logs.routing import partition_of
 
 @dataclass
 class Bench:
-    """Opens logs of a backend, and at the end closes them and asks all sinks for complaints."""
+    """Opens logs of a backend; at the end, closes them and checks that no sink has complaints."""
 
     backend: Backend
     changes: list[ChangeLog] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Bench:
         return change_log
 
     async def open(self, namespace: str, change_log: ChangeLog | None = None, start: Start | None = None) -> tuple[NamespaceLog, Recorder]:
-        """A log that is open and still reading what is there."""
+        """Opens a log, which may still be reading what it holds."""
         if change_log is None:
             change_log = self.changes[-1] if self.changes else await self.start()
         recorder = Recorder()
@@ -46,13 +46,13 @@ class Bench:
         return await change_log.open(namespace, recorder, start), recorder
 
     async def ready(self, namespace: str, change_log: ChangeLog | None = None) -> tuple[NamespaceLog, Recorder]:
-        """A log that is open and has read what is there."""
+        """Opens a log and waits until it has caught up."""
         log, recorder = await self.open(namespace, change_log)
         await recorder.until_caught_up()
         return log, recorder
 
     async def stop(self) -> None:
-        """Closes everything, as a process that ends in good order."""
+        """Closes everything, as a process does that exits normally."""
         for change_log in self.changes:
             await change_log.close()
         self.changes.clear()
@@ -60,7 +60,7 @@ class Bench:
             recorder.closed = True
 
     async def filled(self, namespace: str, *events: Event) -> Recorder:
-        """Appends events in one life of the process; returns what it saw."""
+        """Opens the log, appends events, and closes everything; returns what was recorded."""
         log, recorder = await self.ready(namespace)
         for event in events:
             recorder.append(log, event)
@@ -87,12 +87,12 @@ def by_partition(entries: list[Placed]) -> dict[int, list[Placed]]:
 
 
 def growing(entries: list[Placed]) -> bool:
-    """Whether the positions grow within each partition."""
+    """Returns whether the positions grow within each partition."""
     return all(earlier.position < later.position for part in by_partition(entries).values() for earlier, later in itertools.pairwise(part))
 
 
 def place(log: NamespaceLog, entries: list[Placed]) -> Start:
-    """Where whoever has read some entries of a log has come to."""
+    """Returns the ``Start`` of an opener that knows these entries of a log."""
     last = {placed.partition: placed for placed in entries}
     there = [last.get(partition) for partition in range(log.partitions)]
     positions = tuple(placed.position if placed is not None else "" for placed in there)
@@ -102,7 +102,7 @@ def place(log: NamespaceLog, entries: list[Placed]) -> Start:
 # Opening and catching up
 
 
-async def test_an_empty_log_is_caught_up_once_and_reads_nothing(bench: Bench) -> None:
+async def test_an_empty_log_reports_caught_up_once_and_no_reads(bench: Bench) -> None:
     log, recorder = await bench.ready(bench.backend.namespace())
     assert log.partitions >= 1
     assert log.identity
@@ -110,14 +110,14 @@ async def test_an_empty_log_is_caught_up_once_and_reads_nothing(bench: Bench) ->
     assert recorder.reports == ["caught_up"]
 
 
-async def test_opening_reports_nothing_before_it_returns_and_creates_nothing(bench: Bench) -> None:
+async def test_opening_a_log_creates_nothing(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.ready(namespace)
     await bench.stop()
     assert not await bench.backend.stored(namespace)
 
 
-async def test_what_is_there_is_read_in_order_before_caught_up_and_what_comes_after_it(bench: Bench) -> None:
+async def test_existing_events_are_read_in_order_before_caught_up_and_new_events_after_it(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     keys = [a_key(namespace, n) for n in range(5)]
     wrote = await bench.filled(namespace, *(an_update(keys[n % 5], n) for n in range(300)))
@@ -143,7 +143,7 @@ async def test_events_may_be_appended_before_the_log_is_caught_up(bench: Bench) 
         assert recorder.ids(recorder.of(a_key(namespace, n))) == [f"old-{n}", f"new-{n}"]
 
 
-async def test_the_loop_is_never_held_while_a_long_log_is_read(bench: Bench) -> None:
+async def test_the_event_loop_is_never_blocked_while_a_long_log_is_read(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(3_000)))
     log, recorder = await bench.open(namespace)
@@ -157,14 +157,14 @@ async def test_the_loop_is_never_held_while_a_long_log_is_read(bench: Bench) -> 
     assert sum(at_once) > 2_000
     assert len(recorder.entries) == 3_000
     assert recorder.reports.count("read") > 1
-    assert max(at_once) <= 600 * log.partitions, "in one turn of the loop"
-    assert longest < 1.0  # brokers and other tests share the cores
+    assert max(at_once) <= 600 * log.partitions, "entries read in one turn of the event loop"
+    assert longest < 1.0  # brokers and other tests use the same cores
 
 
 # Appending
 
 
-async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_place(bench: Bench) -> None:
+async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_position(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     event = an_update(a_key(namespace))
@@ -181,7 +181,7 @@ async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_
     assert entry.position > ABSENT
 
 
-async def test_events_of_a_key_stand_in_the_order_of_their_appends_with_hundreds_in_flight(bench: Bench) -> None:
+async def test_events_of_a_key_are_logged_in_the_order_of_their_appends_with_hundreds_in_flight(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     expected = [f"{n}" for n in range(500)]
@@ -194,7 +194,7 @@ async def test_events_of_a_key_stand_in_the_order_of_their_appends_with_hundreds
     assert growing(recorder.places)
 
 
-async def test_many_keys_interleave_and_each_stays_in_order_in_its_own_partition(bench: Bench) -> None:
+async def test_interleaved_appends_of_many_keys_keep_each_key_in_order_in_its_own_partition(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     keys = [a_key(namespace, n, scope) for n in range(20) for scope in Scope]
@@ -214,7 +214,7 @@ async def test_many_keys_interleave_and_each_stays_in_order_in_its_own_partition
     assert {placed.partition for placed in recorder.entries} == set(range(log.partitions))
 
 
-async def test_follows_is_true_only_for_neighbours(bench: Bench) -> None:
+async def test_follows_is_true_only_for_adjacent_positions(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     for n in range(30):
@@ -231,7 +231,7 @@ async def test_follows_is_true_only_for_neighbours(bench: Bench) -> None:
     assert proven > 0 or not bench.backend.proves_neighbours
 
 
-async def test_follows_never_overlooks_what_somebody_else_wrote_between(bench: Bench) -> None:
+async def test_follows_is_false_if_another_writer_wrote_an_event_between(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     key = a_key(namespace)
     log, recorder = await bench.ready(namespace)
@@ -265,7 +265,7 @@ async def test_a_sink_may_append_from_inside_a_report(bench: Bench) -> None:
 # What is kept
 
 
-async def test_documents_survive_byte_for_byte(bench: Bench) -> None:
+async def test_documents_are_read_back_byte_for_byte(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     written: list[Settings] = [*documents(), a_large_document(bench.backend.large)]
     await bench.filled(
@@ -280,7 +280,7 @@ async def test_documents_survive_byte_for_byte(bench: Bench) -> None:
         assert dict(placed.event.document) == dict(document)
 
 
-async def test_stamps_survive_in_every_part(bench: Bench) -> None:
+async def test_stamps_are_read_back_in_every_part(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     written: list[Stamp] = stamps()
     await bench.filled(namespace, *(Event(a_key(namespace), Action.UPDATE, documents()[1], stamp) for stamp in written))
@@ -288,7 +288,7 @@ async def test_stamps_survive_in_every_part(bench: Bench) -> None:
     assert [placed.event.stamp for placed in recorder.entries if placed.event is not None] == written
 
 
-async def test_tombstones_survive_as_such_with_their_scope_and_stamp(bench: Bench) -> None:
+async def test_tombstones_are_read_back_with_their_scope_and_stamp(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     events = [a_tombstone(a_key(namespace, 0, scope)) for scope in Scope]
     await bench.filled(namespace, *events)
@@ -298,18 +298,18 @@ async def test_tombstones_survive_as_such_with_their_scope_and_stamp(bench: Benc
 
 
 @pytest.mark.parametrize("action", [Action.INSERT, Action.UPDATE, Action.DELETE, Action.NONE])
-async def test_actions_and_scopes_survive(bench: Bench, action: Action) -> None:
+async def test_actions_and_scopes_are_read_back(bench: Bench, action: Action) -> None:
     namespace = bench.backend.namespace()
     events = [Event(a_key(namespace, 0, scope), action, documents()[1], an_update(a_key(namespace)).stamp) for scope in Scope]
     await bench.filled(namespace, *events)
     _, recorder = await bench.ready(namespace)
     for event in events:
-        # A broker that reads along may answer a DELETE with a tombstone of its own, which has no stamp.
+        # A broker that follows the log may answer a DELETE with a tombstone of its own, which has no stamp.
         mine = [placed.event for placed in recorder.of(event.key) if placed.event and placed.event.stamp]
         assert [(read.action, read.stamp) for read in mine] == [(action, event.stamp)]
 
 
-async def test_a_log_that_is_opened_again_is_the_same_and_its_positions_grow(bench: Bench) -> None:
+async def test_a_reopened_log_has_the_same_identity_and_entries_and_its_positions_grow(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     seen: list[Placed] = []
     identities: set[str] = set()
@@ -327,7 +327,7 @@ async def test_a_log_that_is_opened_again_is_the_same_and_its_positions_grow(ben
     assert len(identities) == 1
 
 
-async def test_a_log_can_be_closed_and_opened_again_in_one_life(bench: Bench) -> None:
+async def test_a_log_can_be_closed_and_reopened_in_one_process(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="first"))
@@ -339,7 +339,7 @@ async def test_a_log_can_be_closed_and_opened_again_in_one_life(bench: Bench) ->
     assert second.ids() == ["first", "second"]
 
 
-async def test_two_namespaces_know_nothing_of_each_other(bench: Bench) -> None:
+async def test_events_of_two_namespaces_are_separate(bench: Bench) -> None:
     one, two = bench.backend.namespace("one"), bench.backend.namespace("two")
     first, first_recorder = await bench.ready(one)
     second, second_recorder = await bench.ready(two)
@@ -357,7 +357,7 @@ async def test_two_namespaces_know_nothing_of_each_other(bench: Bench) -> None:
         assert {f"persistent://{namespace}/" in p.event.key.topic for p in recorder.entries if p.event} == {True}
 
 
-async def test_compaction_keeps_the_newest_event_of_each_key_where_it_stood(bench: Bench) -> None:
+async def test_compaction_keeps_the_newest_event_of_each_key_at_its_position(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     keys = [a_key(namespace, n) for n in range(5)]
     wrote = await bench.filled(namespace, *(an_update(keys[n % 5], n, event_id=f"{n}") for n in range(50)))
@@ -372,7 +372,7 @@ async def test_compaction_keeps_the_newest_event_of_each_key_where_it_stood(benc
 
 
 @pytest.mark.stages_compaction
-async def test_behind_the_end_of_compaction_nothing_is_missing_and_before_it_no_newest_event(bench: Bench) -> None:
+async def test_compaction_removes_nothing_after_its_end_and_no_newest_event_before_it(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     wrote = await bench.filled(namespace, *(an_update(a_key(namespace, n % 5), n) for n in range(50)))
     log, _ = await bench.ready(namespace)
@@ -381,20 +381,20 @@ async def test_behind_the_end_of_compaction_nothing_is_missing_and_before_it_no_
     await bench.backend.compact(namespace)
     await bench.filled(namespace, *(an_update(a_key(namespace, n % 5), n) for n in range(50, 60)))
     log, recorder = await bench.ready(namespace)
-    told = [log.complete_after(partition) for partition in range(log.partitions)]
+    borders = [log.complete_after(partition) for partition in range(log.partitions)]
     read = {at(placed) for placed in recorder.entries}
     for partition, entries in by_partition(wrote.entries).items():
-        end = told[partition]
+        end = borders[partition]
         if end is not None:
             newest = {placed.event.key: placed for placed in entries if placed.event is not None and placed.position <= end}
             assert {at(placed) for placed in newest.values()} <= read
             assert {at(placed) for placed in entries if placed.position > end} <= read
     assert len(recorder.entries) < 60
-    assert any(told) or set(told) == {None}
+    assert any(borders) or set(borders) == {None}
 
 
-@pytest.mark.stages_compaction  # a log that is compacted before it is found is opened anew
-async def test_what_somebody_else_writes_is_read_and_not_acknowledged(bench: Bench) -> None:
+@pytest.mark.stages_compaction  # a log that is compacted before this reader finds it is opened again
+async def test_an_event_of_another_writer_is_read_and_not_acknowledged(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     key = a_key(namespace)
     _, recorder = await bench.ready(namespace)
@@ -429,7 +429,7 @@ async def test_several_processes_on_one_storage_read_the_same_log(bench: Bench) 
         assert {name.partition("-")[0] for name in recorder.ids(recorder.places)} == {str(who)}
 
 
-async def test_whoever_has_come_to_the_end_has_read_all_that_anybody_had_written_when_it_was_asked(bench: Bench) -> None:
+async def test_a_reader_that_reached_the_end_has_read_everything_written_before_the_end_was_requested(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     key = a_key(namespace)
     log, recorder = await bench.ready(namespace)
@@ -451,7 +451,7 @@ async def test_whoever_has_come_to_the_end_has_read_all_that_anybody_had_written
         assert recorder.ids(recorder.of(key))[-1] == f"theirs-{turn}"
 
 
-async def test_the_end_of_a_log_that_somebody_else_has_made_since_the_opening_is_told_and_come_to(bench: Bench) -> None:
+async def test_the_end_of_a_log_that_another_writer_created_after_the_opening_is_returned_and_reached(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     await bench.backend.write(namespace, an_update(a_key(namespace), event_id="theirs"))
@@ -461,7 +461,7 @@ async def test_the_end_of_a_log_that_somebody_else_has_made_since_the_opening_is
     assert recorder.ids() == ["theirs"]
 
 
-async def test_the_end_is_told_of_each_partition_by_itself_and_is_that_of_nobody_else(bench: Bench) -> None:
+async def test_the_end_is_returned_for_each_partition_separately(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     for n in range(30):
@@ -472,7 +472,7 @@ async def test_the_end_is_told_of_each_partition_by_itself_and_is_that_of_nobody
     assert dict(enumerate(ends)) == newest
 
 
-async def test_the_end_of_a_log_that_nobody_has_written_is_its_beginning_and_asking_creates_nothing(bench: Bench) -> None:
+async def test_the_end_of_a_log_that_was_never_written_is_its_beginning_and_requesting_it_creates_nothing(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, _ = await bench.ready(namespace)
     assert [await log.end(partition) for partition in range(log.partitions)] == [""] * log.partitions
@@ -480,18 +480,18 @@ async def test_the_end_of_a_log_that_nobody_has_written_is_its_beginning_and_ask
     assert not await bench.backend.stored(namespace)
 
 
-async def test_an_end_that_compaction_took_away_or_that_nobody_can_read_is_come_to_all_the_same(bench: Bench) -> None:
+async def test_an_end_that_was_compacted_away_or_is_unreadable_is_reached_all_the_same(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     key = a_key(namespace)
 
     async def come() -> Recorder:
-        """Returns when a view would have come to all ends: to what was read, and to what was compacted before the opening."""
+        """Opens the log and waits until all ends are reached: by what was read, or by what was compacted before the opening."""
         log, recorder = await bench.ready(namespace)
         read = by_partition(recorder.entries)
         async with asyncio.timeout(10):
             for partition in range(log.partitions):
                 here = max(log.complete_after(partition) or "", *(placed.position for placed in read.get(partition, ())), "")
-                while await log.end(partition) > here:  # noqa: ASYNC110 (until the log knows that nothing is to be read there)
+                while await log.end(partition) > here:  # noqa: ASYNC110 (ends once the log knows that there is nothing to read)
                     await asyncio.sleep(0.1)
         await bench.stop()
         return recorder
@@ -503,7 +503,7 @@ async def test_an_end_that_compaction_took_away_or_that_nobody_can_read_is_come_
     assert [bool(placed.problem) for placed in (await come()).entries] == [True]
 
 
-async def test_the_end_of_a_log_that_is_closed_or_lost_is_not_told(bench: Bench) -> None:
+async def test_requesting_the_end_of_a_closed_log_fails(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace)))
@@ -513,7 +513,7 @@ async def test_the_end_of_a_log_that_is_closed_or_lost_is_not_told(bench: Bench)
         await log.end(0)
 
 
-async def test_an_unreadable_entry_only_takes_its_place(bench: Bench) -> None:
+async def test_an_unreadable_entry_is_reported_with_its_problem_and_reading_continues(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.filled(namespace, an_update(a_key(namespace), event_id="before"))
     await bench.backend.write_unreadable(namespace)
@@ -529,7 +529,7 @@ async def test_an_unreadable_entry_only_takes_its_place(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("outcome_unknown", [False, True])
-async def test_a_failed_append_is_reported_once_and_says_whether_it_may_be_there(bench: Bench, outcome_unknown: bool) -> None:
+async def test_a_failed_append_is_reported_once_and_with_whether_the_event_may_be_in_the_log(bench: Bench, outcome_unknown: bool) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="before"))
@@ -550,7 +550,7 @@ async def test_a_failed_append_is_reported_once_and_says_whether_it_may_be_there
         assert "failing" not in again.ids()
 
 
-async def test_too_many_in_flight_are_refused_and_certainly_not_there(bench: Bench) -> None:
+async def test_an_append_above_the_limit_of_events_in_flight_is_refused_and_not_in_the_log(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace, await bench.start(in_flight_limit=10))
     with bench.backend.holding(log):
@@ -567,8 +567,8 @@ async def test_too_many_in_flight_are_refused_and_certainly_not_there(bench: Ben
     assert "refused" not in recorder.ids()
 
 
-@pytest.mark.stages_compaction  # of one key's events it leaves the last
-async def test_close_finishes_what_was_appended_and_then_is_silent(bench: Bench) -> None:
+@pytest.mark.stages_compaction  # of the events of one key, compaction leaves the last
+async def test_close_finishes_pending_appends_and_reports_nothing_afterwards(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     for n in range(200):
@@ -582,7 +582,7 @@ async def test_close_finishes_what_was_appended_and_then_is_silent(bench: Bench)
     assert again.ids() == [f"{n}" for n in range(200)]
 
 
-async def test_closing_everything_finishes_what_was_appended_anywhere(bench: Bench) -> None:
+async def test_closing_the_change_log_finishes_the_pending_appends_of_all_namespaces(bench: Bench) -> None:
     namespaces = [bench.backend.namespace(f"ns-{n}") for n in range(3)]
     change_log = await bench.start()
     recorders = []
@@ -595,7 +595,7 @@ async def test_closing_everything_finishes_what_was_appended_anywhere(bench: Ben
     assert [len(recorder.places) for recorder in recorders] == [20, 20, 20]
 
 
-async def test_a_closed_log_takes_nothing_and_may_be_closed_again(bench: Bench) -> None:
+async def test_a_closed_log_refuses_appends_and_may_be_closed_again(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     await recorder.close(log)
@@ -605,7 +605,7 @@ async def test_a_closed_log_takes_nothing_and_may_be_closed_again(bench: Bench) 
     await log.close()
 
 
-async def test_closing_while_reading_is_silent_afterwards(bench: Bench) -> None:
+async def test_a_log_that_is_closed_while_it_reads_reports_nothing_afterwards(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(3_000)))
     log, recorder = await bench.open(namespace)
@@ -615,7 +615,7 @@ async def test_closing_while_reading_is_silent_afterwards(bench: Bench) -> None:
     assert len(recorder.entries) == read
 
 
-async def test_a_lost_log_says_so_once_and_can_be_opened_anew(bench: Bench) -> None:
+async def test_a_lost_log_reports_the_loss_once_and_can_be_opened_again(bench: Bench) -> None:
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="before"))
@@ -637,14 +637,14 @@ async def test_a_lost_log_says_so_once_and_can_be_opened_anew(bench: Bench) -> N
     assert second.ids()[-1] == "after"
 
 
-# Going on from a place
+# Resuming
 
 
 async def between_two_lives(bench: Bench) -> tuple[str, Start, list[str], list[str]]:
-    """A namespace, where the first life has come to, and the ids of what it wrote and of what the second one wrote."""
+    """Returns a namespace, the position that the first run reached, and the ids of the events of the first and of the second run."""
     namespace = bench.backend.namespace()
     log, recorder = await bench.ready(namespace)
-    for number in range(24):  # something in each partition
+    for number in range(24):  # enough for an event in each partition
         recorder.append(log, an_update(a_key(namespace, number)))
     await recorder.until_settled(24)
     start, first = place(log, recorder.entries), recorder.ids(recorder.entries)
@@ -653,7 +653,7 @@ async def between_two_lives(bench: Bench) -> tuple[str, Start, list[str], list[s
     return namespace, start, first, second.ids(second.places)
 
 
-async def test_whoever_knows_everything_up_to_a_place_reads_what_stands_behind_it(bench: Bench) -> None:
+async def test_a_log_opened_with_a_start_reads_only_the_events_behind_it(bench: Bench) -> None:
     namespace, start, _, second = await between_two_lives(bench)
     log, recorder = await bench.open(namespace, start=start)
     await recorder.until_caught_up()
@@ -665,7 +665,7 @@ async def test_whoever_knows_everything_up_to_a_place_reads_what_stands_behind_i
     assert recorder.ids(recorder.places) == recorder.ids(recorder.entries[-1:]) == [event.stamp.event_id if event.stamp else ""]
 
 
-async def test_whoever_knows_everything_up_to_the_end_reads_nothing(bench: Bench) -> None:
+async def test_a_log_opened_with_its_end_as_the_start_reads_nothing(bench: Bench) -> None:
     namespace, _, _, _ = await between_two_lives(bench)
     log, recorder = await bench.ready(namespace)
     start = place(log, recorder.entries)
@@ -676,7 +676,7 @@ async def test_whoever_knows_everything_up_to_the_end_reads_nothing(bench: Bench
 
 
 @pytest.mark.parametrize("wrong", ["identity", "in place", "ahead", "another event", "no place", "partitions"])
-async def test_a_place_that_is_none_of_the_log_is_not_gone_on_from(bench: Bench, wrong: str) -> None:
+async def test_a_start_that_does_not_match_the_log_is_ignored_and_the_log_read_from_its_beginning(bench: Bench, wrong: str) -> None:
     namespace, start, first, second = await between_two_lives(bench)
     match wrong:
         case "identity":
@@ -701,7 +701,7 @@ async def test_a_place_that_is_none_of_the_log_is_not_gone_on_from(bench: Bench,
     assert sorted(recorder.ids()) == sorted(first + second)
 
 
-async def test_behind_a_compaction_the_log_is_read_from_its_beginning(bench: Bench) -> None:
+async def test_a_log_that_was_compacted_behind_the_start_is_read_from_its_beginning(bench: Bench) -> None:
     namespace, start, _, second = await between_two_lives(bench)
     await bench.backend.compact(namespace)
     log, recorder = await bench.open(namespace, start=start)

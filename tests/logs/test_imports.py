@@ -1,4 +1,4 @@
-"""Which log imports what: a sidecar without a broker needs no client library of Pulsar."""
+"""Which log imports what: a sidecar without a broker does not need Pulsar's client library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topicpolicies_server.logs import leadership
         ("tests.memory_log.led", ("_pulsar", "topicpolicies_server.logs.pulsar")),
     ],
 )
-def test_a_log_imports_nothing_of_another(imported: str, absent: tuple[str, ...]) -> None:
+def test_a_log_does_not_import_other_logs_or_their_libraries(imported: str, absent: tuple[str, ...]) -> None:
     program = f"import sys, {imported}; print([name for name in {absent!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -44,13 +44,13 @@ print([name for name in sys.modules if name.startswith(("_pulsar", "pulsar", "to
 """
 
 
-def test_the_memory_log_in_use_imports_nothing_of_pulsars_either() -> None:
+def test_a_memory_log_in_use_does_not_import_the_pulsar_log_or_its_libraries() -> None:
     done = subprocess.run([sys.executable, "-c", IN_USE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_leadership_has_exceptions_of_its_own() -> None:
+def test_leadership_defines_exactly_two_exceptions_and_otherwise_raises_log_errors() -> None:
     found = {name for name, each in vars(leadership).items() if isinstance(each, type) and issubclass(each, Exception)}
     own = {name for name in found if getattr(leadership, name).__module__ == leadership.__name__}
     assert own == {"ProducerTaken", "StillWaiting"}
-    assert found - own == {"LogError"}, "what any change log may raise"
+    assert found - own == {"LogError"}, "LogError is what any change log may raise"

@@ -1,4 +1,4 @@
-"""The memory log with one writer at a time: who leads, how a term ends, and what is stored of it."""
+"""The memory log with one writer at a time: who leads, how a term ends, and which of its events are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = a_key(NAMESPACE)
 
 
 class Chosen(Faults):
-    """Each append has the fate that is next, or none; a process that dies is missed after ``session`` seconds."""
+    """Gives each append the next fate of a list, or none. The storage notices a crashed process after ``session`` seconds."""
 
     def __init__(self) -> None:
         self.fates: list[Fate] = []
@@ -40,7 +40,7 @@ class Chosen(Faults):
 
 
 class Process:
-    """One that has the log open."""
+    """A process that has the log open."""
 
     def __init__(self, storage: MemoryStorage, address: str) -> None:
         self.faults = Chosen()
@@ -59,7 +59,7 @@ class Process:
             self.recorder.append(self.log, an_update(KEY, len(each), event_id=each))
 
     async def lead(self) -> None:
-        """Stands for leadership, and waits until it leads."""
+        """Becomes a candidate, and waits until it leads."""
         self.log.contend()
         await self.recorder.until(lambda: self.leads)
 
@@ -68,22 +68,22 @@ class Process:
         return self.log.leadership.leads
 
     def refusal(self) -> NotLeader:
-        """How it refuses an event."""
+        """Returns the error that refuses an append."""
         with pytest.raises(NotLeader) as caught:
             self.append("refused")
         return caught.value
 
 
 def stored(storage: MemoryStorage) -> list[str]:
-    """The ids of what is in partition 0, and who announced himself."""
+    """Returns what is in partition 0: the ids of events, and the addresses in announcements of leaders."""
 
-    def told(placed: Placed) -> str:
+    def label(placed: Placed) -> str:
         if placed.event is None:
             return placed.producer.rpartition("/")[2]
         assert placed.event.stamp is not None
         return placed.event.stamp.event_id
 
-    return [told(placed) for placed in storage.namespace(NAMESPACE).entries[0]]
+    return [label(placed) for placed in storage.namespace(NAMESPACE).entries[0]]
 
 
 def simulate(partitions: int, scenario: Callable[[MemoryStorage, Process, Process], Awaitable[None]]) -> None:
@@ -103,7 +103,7 @@ def simulate(partitions: int, scenario: Callable[[MemoryStorage, Process, Proces
     assert loop.failures == []
 
 
-def test_nobody_leads_unasked_and_whoever_asks_first_does() -> None:
+def test_no_process_leads_before_one_contends_and_the_first_candidate_becomes_the_leader() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await asyncio.sleep(10)
         assert one.log.leadership == Leadership(False)
@@ -117,14 +117,14 @@ def test_nobody_leads_unasked_and_whoever_asks_first_does() -> None:
         one.append("a")
         await one.recorder.until_settled(1)
         await asyncio.sleep(3 * WAIT_SECONDS)
-        assert two.log.leadership == Leadership(False, "one:1"), "it waits on and on"
+        assert two.log.leadership == Leadership(False, "one:1"), "it keeps waiting"
         assert stored(storage) == ["one:1", "a"]
 
     simulate(1, scenario)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_successor_leads_only_once_it_has_read_everything(partitions: int) -> None:
+def test_a_successor_leads_only_after_it_has_read_everything_its_predecessor_wrote(partitions: int) -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         two.log.contend()
@@ -135,7 +135,7 @@ def test_a_successor_leads_only_once_it_has_read_everything(partitions: int) -> 
         await one.recorder.until(lambda: len(one.recorder.places) == 2)
         one.owner.crash()
         await asyncio.sleep(10)
-        assert all(seat.holder is not None for seat in storage.namespace(NAMESPACE).seats), "it has all producers"
+        assert all(seat.holder is not None for seat in storage.namespace(NAMESPACE).seats), "the successor has all producers"
         assert not two.leads
         last.release()
         await two.recorder.until(lambda: two.leads)
@@ -145,7 +145,7 @@ def test_a_successor_leads_only_once_it_has_read_everything(partitions: int) -> 
     simulate(partitions, scenario)
 
 
-def test_a_leader_that_is_fenced_in_the_middle_of_a_batch_does_not_know_what_was_stored_and_nothing_follows() -> None:
+def test_events_of_a_leader_fenced_within_a_batch_have_unknown_outcomes_and_none_is_stored_afterwards() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         two.log.contend()
@@ -156,7 +156,7 @@ def test_a_leader_that_is_fenced_in_the_middle_of_a_batch_does_not_know_what_was
         assert stored(storage) == ["one:1", "acknowledged late", "stored"]
         one.log.cut(answers=True)
         await asyncio.sleep(0.01)
-        assert one.leads, "it has not looked yet"
+        assert one.leads, "it has not noticed yet"
         await two.recorder.until(lambda: two.leads)
         two.append("of the next")
         await asyncio.sleep(5)
@@ -166,13 +166,13 @@ def test_a_leader_that_is_fenced_in_the_middle_of_a_batch_does_not_know_what_was
             ("LOG_FENCED", Kind.UNAVAILABLE, True)
         }
         reports = [report for report in one.recorder.reports if report in ("append_failed", "led")]
-        assert reports[:6] == ["led", *["append_failed"] * 4, "led"], "first what was on its way, then that it leads no longer"
+        assert reports[:6] == ["led", *["append_failed"] * 4, "led"], "events in flight fail before the end of the term is reported"
         assert one.refusal().metadata["leader"] == "two:2"
 
     simulate(1, scenario)
 
 
-def test_a_leader_that_is_isolated_takes_itself_for_one_until_the_log_refuses_what_it_wrote() -> None:
+def test_an_isolated_leader_believes_that_it_leads_until_the_log_refuses_its_events() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         two.log.contend()
@@ -196,7 +196,7 @@ def test_a_leader_that_is_isolated_takes_itself_for_one_until_the_log_refuses_wh
 
 
 @pytest.mark.parametrize(("outcome", "kept"), [(Outcome.UNACKNOWLEDGED, ["lost"]), (Outcome.VANISHED, [])])
-def test_a_connection_that_breaks_in_a_batch_ends_the_term_and_takes_along_what_was_sent_behind(outcome: Outcome, kept: list[str]) -> None:
+def test_a_connection_that_breaks_within_a_batch_ends_the_term_and_loses_the_rest_of_the_batch(outcome: Outcome, kept: list[str]) -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         del two
         await one.lead()
@@ -212,14 +212,14 @@ def test_a_connection_that_breaks_in_a_batch_ends_the_term_and_takes_along_what_
     simulate(1, scenario)
 
 
-def test_what_a_leader_has_sent_when_it_steps_down_stands_before_the_next_term() -> None:
+def test_events_sent_before_a_leader_steps_down_are_stored_before_the_next_term() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         two.log.contend()
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(), Fate(delay=1.0)]
         one.append("stored", "on its way")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "stored", "on its way", "two:2"]
         assert [error.outcome_unknown for _, error in one.recorder.failures] == [True, True]
@@ -228,7 +228,7 @@ def test_what_a_leader_has_sent_when_it_steps_down_stands_before_the_next_term()
     simulate(1, scenario)
 
 
-def test_a_dead_leader_is_missed_after_a_while_and_one_that_closes_at_once() -> None:
+def test_a_crashed_leader_is_replaced_after_its_session_and_a_closed_one_at_once() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         loop = asyncio.get_running_loop()
         await one.lead()
@@ -239,12 +239,12 @@ def test_a_dead_leader_is_missed_after_a_while_and_one_that_closes_at_once() -> 
         one.owner.crash()
         await two.recorder.until(lambda: two.leads)
         assert 5.0 <= loop.time() - began < 6.0
-        one = await Process(storage, "one:1").open()  # which stands for it unasked, as the log tells of a leader
+        one = await Process(storage, "one:1").open()  # a candidate without ``contend``: the log holds an announcement
         await one.recorder.until(lambda: "led" in one.recorder.reports)
         two.append("b")
         began = loop.time()
         await two.recorder.close(two.log)
-        assert two.recorder.ids(two.recorder.places) == ["b"], "what was accepted is finished"
+        assert two.recorder.ids(two.recorder.places) == ["b"], "accepted events are finished"
         await one.recorder.until(lambda: one.leads)
         assert loop.time() - began < 0.5
         assert stored(storage) == ["one:1", "a", "two:2", "b", "one:1"]
@@ -254,7 +254,7 @@ def test_a_dead_leader_is_missed_after_a_while_and_one_that_closes_at_once() -> 
     simulate(1, scenario)
 
 
-def test_other_writers_are_locked_out_while_somebody_leads() -> None:
+def test_other_writers_are_refused_while_a_process_leads() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         del two
         await one.lead()
@@ -275,7 +275,7 @@ def test_other_writers_are_locked_out_while_somebody_leads() -> None:
     simulate(1, scenario)
 
 
-def test_compaction_keeps_who_led_last() -> None:
+def test_compaction_keeps_the_last_announcement_of_a_leader() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         one.append("a", "b")
@@ -288,14 +288,14 @@ def test_compaction_keeps_who_led_last() -> None:
     simulate(1, scenario)
 
 
-def test_a_process_that_ends_while_it_steps_down_keeps_nothing() -> None:
+def test_a_process_that_crashes_while_it_steps_down_loses_its_events_in_flight() -> None:
     async def scenario(storage: MemoryStorage, one: Process, two: Process) -> None:
         await one.lead()
         two.log.contend()
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(delay=1.0)]
         one.append("before the closing")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "It is told to."))
+        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
         one.owner.crash()
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "two:2"]
@@ -303,7 +303,7 @@ def test_a_process_that_ends_while_it_steps_down_keeps_nothing() -> None:
     simulate(1, scenario)
 
 
-def test_the_leader_need_not_ask_where_the_log_ends_and_those_that_follow_must() -> None:
+def test_the_log_is_shared_for_a_follower_and_not_for_its_leader_and_both_find_the_same_end() -> None:
     async def scenario(storage: MemoryStorage, leader: Process, follower: Process) -> None:
         asking = [process.log.shared for process in (leader, follower)]
         await leader.lead()

@@ -1,4 +1,4 @@
-"""The memory log's own powers: faults, other writers, compaction, crashes."""
+"""What the memory log offers beyond the protocol: faults, other writers, compaction, crashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = a_key(NAMESPACE)
 
 
 class Scripted(Faults):
-    """Gives the appends the fates of a list, then lets nothing go wrong."""
+    """Gives the appends the fates of a list; later appends succeed."""
 
     def __init__(self, *fates: Fate) -> None:
         self._fates = list(fates)
@@ -36,7 +36,7 @@ async def opened(log: MemoryLog) -> tuple[MemoryNamespaceLog, Recorder]:
 @pytest.mark.parametrize(
     ("outcome", "stored", "unknown"), [(Outcome.REFUSED, 0, False), (Outcome.UNACKNOWLEDGED, 1, True), (Outcome.VANISHED, 0, True)]
 )
-async def test_a_failed_append_has_the_outcome_it_was_given(outcome: Outcome, stored: int, unknown: bool) -> None:
+async def test_a_failed_append_has_the_outcome_of_its_scripted_fate(outcome: Outcome, stored: int, unknown: bool) -> None:
     storage = MemoryStorage()
     log, recorder = await opened(MemoryLog(storage, faults=Scripted(Fate(outcome))))
     failing, following = an_update(KEY, 1, event_id="failing"), an_update(KEY, 2, event_id="following")
@@ -49,7 +49,7 @@ async def test_a_failed_append_has_the_outcome_it_was_given(outcome: Outcome, st
     assert recorder.complaints == []
 
 
-async def test_a_repeated_publish_is_read_twice_and_acknowledged_once_with_its_first_place() -> None:
+async def test_an_event_that_is_stored_twice_is_read_twice_and_acknowledged_once_at_its_first_position() -> None:
     log, recorder = await opened(MemoryLog(faults=Scripted(Fate(copies=2))))
     recorder.append(log, an_update(KEY, event_id="twice"))
     await recorder.until(lambda: len(recorder.entries) == 2)
@@ -57,7 +57,7 @@ async def test_a_repeated_publish_is_read_twice_and_acknowledged_once_with_its_f
     assert recorder.places == recorder.entries[:1]
 
 
-async def test_delays_keep_a_partition_in_order() -> None:
+async def test_delays_do_not_reorder_a_partition() -> None:
     log, recorder = await opened(MemoryLog(faults=Scripted(Fate(delay=0.02, answer_delay=0.02), Fate())))
     recorder.append(log, an_update(KEY, 1, event_id="slow"))
     recorder.append(log, an_update(KEY, 2, event_id="quick"))
@@ -81,7 +81,7 @@ async def test_several_writers_of_a_storage_read_the_same_log() -> None:
     assert {entry.producer for entry in first.entries} == {"memory", "broker"}
 
 
-async def test_left_out_places_are_not_known_to_follow() -> None:
+async def test_positions_on_both_sides_of_a_skipped_one_are_not_adjacent() -> None:
     storage = MemoryStorage()
     log, recorder = await opened(MemoryLog(storage))
     places = [storage.write(NAMESPACE, an_update(KEY)).position for _ in range(2)]
@@ -92,7 +92,7 @@ async def test_left_out_places_are_not_known_to_follow() -> None:
     await recorder.until_caught_up()
 
 
-async def test_compaction_keeps_the_newest_of_each_key_and_what_is_young() -> None:
+async def test_compaction_keeps_the_newest_event_of_each_key_and_all_young_events() -> None:
     now = 1_000
     storage = MemoryStorage(now=lambda: now)
     gone, kept = a_key(NAMESPACE, "gone"), a_key(NAMESPACE, "kept")
@@ -105,14 +105,14 @@ async def test_compaction_keeps_the_newest_of_each_key_and_what_is_young() -> No
     storage.compact(NAMESPACE, keep_younger_than=500)
     _, recorder = await opened(MemoryLog(storage))
     await recorder.until_caught_up()
-    assert recorder.ids() == ["k1", "k2", "k3"]  # what the young ones were applied to is kept
+    assert recorder.ids() == ["k1", "k2", "k3"]  # kept too: the event that the young ones were applied to
     storage.compact(NAMESPACE)
     _, recorder = await opened(MemoryLog(storage))
     await recorder.until_caught_up()
     assert recorder.ids() == ["k3"]
 
 
-async def test_a_lost_log_fails_what_is_in_flight_and_can_be_opened_anew() -> None:
+async def test_a_lost_log_fails_events_in_flight_and_can_be_opened_again() -> None:
     storage = MemoryStorage()
     owner = MemoryLog(storage)
     log, recorder = await opened(owner)
@@ -134,7 +134,7 @@ async def test_a_lost_log_fails_what_is_in_flight_and_can_be_opened_anew() -> No
     assert recorder.complaints == second.complaints == []
 
 
-async def test_a_recreated_log_is_empty_and_another() -> None:
+async def test_a_recreated_log_is_empty_and_has_another_identity() -> None:
     storage = MemoryStorage()
     owner = MemoryLog(storage)
     log, recorder = await opened(owner)
@@ -147,7 +147,7 @@ async def test_a_recreated_log_is_empty_and_another() -> None:
     assert again.identity != log.identity
 
 
-async def test_a_crash_is_silent_and_loses_what_was_not_stored() -> None:
+async def test_a_crash_reports_nothing_and_loses_events_that_were_not_stored() -> None:
     storage = MemoryStorage()
     owner = MemoryLog(storage)
     log, recorder = await opened(owner)
@@ -164,7 +164,7 @@ async def test_a_crash_is_silent_and_loses_what_was_not_stored() -> None:
     assert second.ids() == ["stored"]
 
 
-async def test_too_many_in_flight_are_refused_until_there_is_room() -> None:
+async def test_appends_above_the_limit_in_flight_are_refused_until_an_outcome_makes_room() -> None:
     log, recorder = await opened(MemoryLog(in_flight_limit=2))
     for _ in range(2):
         recorder.append(log, an_update(KEY))
@@ -177,7 +177,7 @@ async def test_too_many_in_flight_are_refused_until_there_is_room() -> None:
     assert len(recorder.entries) == 3
 
 
-async def test_close_is_bounded_and_reports_what_it_could_not_finish() -> None:
+async def test_close_is_bounded_in_time_and_reports_unfinished_appends_as_unknown() -> None:
     log, recorder = await opened(MemoryLog(close_seconds=0.02))
     log.appends[0].hold()
     recorder.append(log, an_update(KEY))
@@ -187,7 +187,7 @@ async def test_close_is_bounded_and_reports_what_it_could_not_finish() -> None:
     assert recorder.complaints == []
 
 
-async def test_a_namespace_is_opened_once_at_a_time() -> None:
+async def test_a_namespace_can_be_open_only_once_at_a_time() -> None:
     owner = MemoryLog()
     log, _ = await opened(owner)
     with pytest.raises(LogError, match="already open"):
@@ -196,7 +196,7 @@ async def test_a_namespace_is_opened_once_at_a_time() -> None:
     await opened(owner)
 
 
-async def test_held_reads_leave_acknowledgements_alone() -> None:
+async def test_held_back_reads_do_not_delay_acknowledgements() -> None:
     log, recorder = await opened(MemoryLog())
     await recorder.until_caught_up()
     log.reads[0].hold()

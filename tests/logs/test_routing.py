@@ -1,4 +1,4 @@
-"""Message keys and partitions are the ones that Pulsar's Java client computes."""
+"""Message keys and partitions are those that Pulsar's Java client computes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from topicpolicies_server.logs.routing import java_hash, message_key, partition_
 ORDERS = "persistent://public/default/orders"
 
 
-def test_a_local_key_is_the_topic_and_a_global_one_is_prefixed() -> None:
+def test_the_message_key_of_a_local_key_is_the_topic_and_that_of_a_global_key_has_a_prefix() -> None:
     assert message_key(PolicyKey(ORDERS, Scope.LOCAL)) == ORDERS
     assert message_key(PolicyKey(ORDERS, Scope.GLOBAL)) == "__G__" + ORDERS
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [  # as a JDK 17 prints (text.hashCode() & Integer.MAX_VALUE)
+    [  # as printed by JDK 17: text.hashCode() & Integer.MAX_VALUE
         ("", 0),
         ("hello", 99162322),
         (ORDERS, 36069654),
@@ -28,18 +28,18 @@ def test_a_local_key_is_the_topic_and_a_global_one_is_prefixed() -> None:
         ("polygenelubricants", 0),  # Integer.MIN_VALUE, which has no absolute value
     ],
 )
-def test_the_hash_is_that_of_java(text: str, expected: int) -> None:
+def test_the_hash_equals_javas(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
-def test_both_scopes_of_a_topic_are_routed_by_their_own_message_key() -> None:
+def test_each_scope_of_a_topic_is_routed_by_its_own_message_key() -> None:
     assert partition_of(PolicyKey(ORDERS, Scope.LOCAL), 7) == java_hash(ORDERS) % 7
     assert partition_of(PolicyKey(ORDERS, Scope.GLOBAL), 7) == java_hash("__G__" + ORDERS) % 7
 
 
-def test_one_partition_takes_everything() -> None:
+def test_a_single_partition_holds_all_keys() -> None:
     assert {partition_of(PolicyKey(f"{ORDERS}-{n}", scope), 1) for n in range(50) for scope in Scope} == {0}
 
 
-def test_keys_spread_over_all_partitions() -> None:
+def test_keys_are_spread_over_all_partitions() -> None:
     assert {partition_of(PolicyKey(f"{ORDERS}-{n}", Scope.LOCAL), 3) for n in range(50)} == {0, 1, 2}

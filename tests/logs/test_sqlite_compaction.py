@@ -1,4 +1,4 @@
-"""What the embedded log forgets, what it must not forget, and that its files stay small."""
+"""What compaction of the embedded log deletes, what it must keep, and that the log's files stay small."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOUR = 60 * MINUTE
 
 
 class Bench:
-    """A log whose clock the test moves."""
+    """A log whose clock the test sets."""
 
     def __init__(self, path: Path, settings: Compaction) -> None:
         self.path = path
@@ -80,14 +80,14 @@ def update(topic: int | str, name: str) -> Event:
     return an_update(a_key(NAMESPACE, topic), event_id=name)
 
 
-async def test_the_newest_of_each_key_and_all_that_is_young_are_kept(bench: Bench) -> None:
+async def test_compaction_keeps_the_newest_event_of_each_key_and_all_young_events(bench: Bench) -> None:
     await bench.write(update("a", "a1"), update("b", "b1"), update("a", "a2"), update("c", "c1"), update("a", "a3"))
     bench.now += 9 * MINUTE
     assert await bench.change_log.compact(NAMESPACE) == 0
     await bench.write(update("a", "a4"), update("b", "b2"), update("a", "a5"))
     bench.now += 2 * MINUTE
     assert await bench.change_log.compact(NAMESPACE) == 2
-    # Of "a" and "b" the newest old event stays below the young ones, or a reader would not know what the young ones were applied to.
+    # The newest old event of "a" and of "b" stays: without it, a reader would not know what the young events were applied to.
     assert await bench.survivors() == ["b1", "c1", "a3", "a4", "b2", "a5"]
     bench.now += 10 * MINUTE
     assert await bench.change_log.compact(NAMESPACE) == 3
@@ -95,7 +95,7 @@ async def test_the_newest_of_each_key_and_all_that_is_young_are_kept(bench: Benc
     assert await bench.change_log.compact(NAMESPACE) == 0
 
 
-async def test_of_a_busy_time_no_more_is_kept_than_is_read_soon_however_young_it_is(bench: Bench) -> None:
+async def test_compaction_keeps_no_more_young_events_than_the_limit(bench: Bench) -> None:
     bench.settings = Compaction(retained=100, interval_seconds=3_600, pause_seconds=0)
     await bench.restart()
     await bench.write(*(update(n % 7, f"{n}") for n in range(1_000)))
@@ -104,7 +104,7 @@ async def test_of_a_busy_time_no_more_is_kept_than_is_read_soon_however_young_it
     assert await bench.change_log.compact(NAMESPACE) == 0
 
 
-async def test_it_does_not_wait_for_its_turn_where_much_is_superseded(tmp_path: Path) -> None:
+async def test_compaction_starts_before_its_interval_has_passed_if_many_events_are_superseded(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retained=100, minimum=50, interval_seconds=12, pause_seconds=0))
     log, recorder = await bench.open()
     stored = bench.change_log._namespaces[NAMESPACE]
@@ -112,18 +112,18 @@ async def test_it_does_not_wait_for_its_turn_where_much_is_superseded(tmp_path: 
         recorder.append(log, update(0, f"{n}"))
     await recorder.until_settled(500)
     async with asyncio.timeout(20):
-        while stored.rows != 101:  # noqa: ASYNC110 (nobody tells of it)
+        while stored.rows != 101:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     assert count(bench.path) == 101
     await bench.change_log.close()
 
 
 def large(topic: int, name: str) -> Event:
-    """An event of about twenty kilobytes."""
+    """Returns an event of about twenty kilobytes."""
     return Event(a_key(NAMESPACE, topic), Action.UPDATE, a_large_document(20_000), update(topic, name).stamp)
 
 
-async def test_of_large_documents_no_more_bytes_are_kept_than_is_said_however_young_they_are(bench: Bench) -> None:
+async def test_compaction_keeps_no_more_bytes_of_young_events_than_the_limit(bench: Bench) -> None:
     bench.settings = Compaction(retained_bytes=400_000, interval_seconds=3_600, pause_seconds=0)
     await bench.restart()
     await bench.write(*(large(n % 3, f"{n}") for n in range(100)))
@@ -133,27 +133,27 @@ async def test_of_large_documents_no_more_bytes_are_kept_than_is_said_however_yo
     assert await bench.change_log.compact(NAMESPACE) > 70
     left = [int(name) for name in await bench.survivors()]
     assert left == list(range(left[0], 100))
-    assert 400_000 // size <= len(left) <= 400_000 // size + 3, "those that have room, and the newest of each key before them"
+    assert 400_000 // size <= len(left) <= 400_000 // size + 3, "the events within the limit, and the newest of each key before them"
     assert await bench.change_log.compact(NAMESPACE) == 0
     await bench.write(*(large(n, f"key {n}") for n in range(100, 150)))
     await bench.change_log.compact(NAMESPACE)
-    assert len(await bench.survivors()) == 3 + 50, "the newest of each key stays"
+    assert len(await bench.survivors()) == 3 + 50, "the newest event of each key stays"
 
 
-async def test_large_documents_do_not_wait_for_many_events_or_their_turn(tmp_path: Path) -> None:
+async def test_compaction_starts_before_its_interval_has_passed_if_events_are_large(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retained_bytes=400_000, interval_seconds=12, pause_seconds=0))
     log, recorder = await bench.open()
     for n in range(100):
         recorder.append(log, large(0, f"{n}"))
     await recorder.until_settled(100)
     async with asyncio.timeout(20):
-        while count(bench.path) > 30:  # noqa: ASYNC110 (nobody tells of it)
+        while count(bench.path) > 30:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     await bench.change_log.close()
 
 
-async def test_what_came_is_counted_with_the_requests_that_its_rows_carry(bench: Bench) -> None:
-    """Of more keys in turn than are remembered every row is complete, and four times as large as without them."""
+async def test_the_bytes_appended_since_the_last_compaction_include_the_requests_that_rows_carry(bench: Bench) -> None:
+    """With more keys in turn than the writer remembers, every row is complete: four times as large as a slim one."""
     log, recorder = await bench.open()
     requests = tuple(Remembered(f"{n:032x}", "d" * 64, f"1{n:x}", f"1{n:x}") for n in range(16))
     for number in range(20):
@@ -167,7 +167,7 @@ async def test_what_came_is_counted_with_the_requests_that_its_rows_carry(bench:
     await log.close()
 
 
-async def test_both_scopes_of_a_topic_are_keys_of_their_own(bench: Bench) -> None:
+async def test_the_two_scopes_of_a_topic_are_compacted_separately(bench: Bench) -> None:
     keys = [a_key(NAMESPACE, 0, scope) for scope in (Scope.GLOBAL, Scope.LOCAL)]
     await bench.write(*(an_update(key, event_id=f"{key.scope.name}{n}") for n in range(2) for key in keys))
     bench.now += HOUR
@@ -175,7 +175,7 @@ async def test_both_scopes_of_a_topic_are_keys_of_their_own(bench: Bench) -> Non
     assert await bench.survivors() == ["GLOBAL1", "LOCAL1"]
 
 
-async def test_tombstones_are_kept_for_a_day_and_versions_grow_ever_after(bench: Bench) -> None:
+async def test_tombstones_are_kept_for_a_day_and_row_numbers_are_not_reused_afterwards(bench: Bench) -> None:
     key = a_key(NAMESPACE, "gone")
     await bench.write(update("gone", "u"), a_tombstone(key, event_id="t"))
     bench.now += 23 * HOUR
@@ -188,12 +188,12 @@ async def test_tombstones_are_kept_for_a_day_and_versions_grow_ever_after(bench:
     log, recorder = await bench.open()
     recorder.append(log, update("gone", "back"))
     await recorder.until_settled(1)
-    assert recorder.places[0].position == position_of(3)  # rows 1 and 2 were given away, though nothing of them is left
+    assert recorder.places[0].position == position_of(3)  # rows 1 and 2 were assigned before, though both are deleted
     await bench.restart()
     assert await bench.survivors() == ["back"]
 
 
-async def test_other_namespaces_are_left_alone(bench: Bench) -> None:
+async def test_compaction_of_a_namespace_leaves_other_namespaces_unchanged(bench: Bench) -> None:
     await bench.write(update("a", "a1"), update("a", "a2"))
     recorder = Recorder()
     other = await bench.change_log.open("acme/other", recorder)
@@ -210,7 +210,7 @@ async def test_other_namespaces_are_left_alone(bench: Bench) -> None:
     assert await bench.change_log.compact("acme/unknown") == 0
 
 
-async def test_a_reader_sees_the_log_as_it_was_when_it_began_whatever_is_deleted_meanwhile(bench: Bench) -> None:
+async def test_a_reader_sees_a_snapshot_of_the_log_while_compaction_deletes_events(bench: Bench) -> None:
     await bench.write(*(update(n % 3, f"{n}") for n in range(500)))
     bench.now += HOUR
     recorder = Recorder()
@@ -224,7 +224,7 @@ async def test_a_reader_sees_the_log_as_it_was_when_it_began_whatever_is_deleted
     assert await bench.survivors() == ["497", "498", "499"]
 
 
-async def test_what_is_deleted_once_the_log_is_open_is_read_all_the_same(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_deleted_after_the_log_was_opened_are_read_from_its_snapshot(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.write(*(update(n, f"{n}") for n in range(200)))
     gate = threading.Event()
     next_page = Loading.next_page
@@ -244,7 +244,7 @@ async def test_what_is_deleted_once_the_log_is_open_is_read_all_the_same(bench: 
     assert recorder.ids() == [f"{n}" for n in range(200)]
 
 
-async def test_the_floor_is_where_compaction_got_to_and_outlives_a_restart(bench: Bench) -> None:
+async def test_complete_after_is_the_last_row_that_compaction_considered_also_after_a_restart(bench: Bench) -> None:
     await bench.write(*(update(n % 2, f"{n}") for n in range(10)))
     log, _ = await bench.open()
     assert log.complete_after(0) == ""
@@ -259,7 +259,7 @@ async def test_the_floor_is_where_compaction_got_to_and_outlives_a_restart(bench
         await bench.restart()
 
 
-async def test_a_compaction_that_breaks_off_leaves_the_end_of_each_keys_story(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_compaction_leaves_the_newest_events_without_a_gap(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.write(*(update(n % 7, f"{n}") for n in range(300)))
     bench.now += HOUR
     left = 5
@@ -286,7 +286,7 @@ async def test_a_compaction_that_breaks_off_leaves_the_end_of_each_keys_story(be
     st.integers(1, 7),
     st.integers(0, 6),
 )
-def test_what_is_left_of_a_key_is_its_newest_event_or_an_old_enough_deletion(
+def test_compaction_leaves_the_newest_event_of_each_key_unless_it_is_an_old_tombstone(
     story: list[tuple[int, bool, int]], size: int, deletions_before: int
 ) -> None:
     rows = [KeyRow(place, age, f"key-{key}", tombstone) for place, (key, tombstone, age) in enumerate(story, start=1)]
@@ -301,7 +301,7 @@ def test_what_is_left_of_a_key_is_its_newest_event_or_an_old_enough_deletion(
     assert len(set(deletable)) == len(deletable)
 
 
-async def test_it_runs_in_the_background_once_enough_is_superseded(tmp_path: Path) -> None:
+async def test_compaction_runs_in_the_background_once_enough_events_are_superseded(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
     log, recorder = await bench.open()
     for n in range(40):
@@ -315,7 +315,7 @@ async def test_it_runs_in_the_background_once_enough_is_superseded(tmp_path: Pat
             await asyncio.sleep(0.005)
     await recorder.until_settled(400)
     async with asyncio.timeout(10):
-        while count(bench.path) >= 60:  # noqa: ASYNC110 (what is waited for happens in a file)
+        while count(bench.path) >= 60:  # noqa: ASYNC110 (not reported: the file is compacted in the background)
             await asyncio.sleep(0.01)
     await bench.restart()
     survivors = [int(name) for name in await bench.survivors()]
@@ -323,11 +323,11 @@ async def test_it_runs_in_the_background_once_enough_is_superseded(tmp_path: Pat
     await bench.change_log.close()
 
 
-async def test_an_unforeseen_error_in_the_background_is_told_and_ends_no_later_compaction(
+async def test_an_unforeseen_error_in_background_compaction_is_logged_and_later_compactions_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
-    failures = iter([RuntimeError("nobody foresaw this")])
+    failures = iter([RuntimeError("an unforeseen error")])
     run = compaction.Pass.run
 
     async def failing(*arguments: object) -> tuple[int, int]:
@@ -341,15 +341,15 @@ async def test_an_unforeseen_error_in_the_background_is_told_and_ends_no_later_c
         recorder.append(log, update(0, f"{n}"))
     await recorder.until_settled(200)
     async with asyncio.timeout(20):
-        while count(bench.path) >= 60:  # noqa: ASYNC110 (what is waited for happens in a file)
+        while count(bench.path) >= 60:  # noqa: ASYNC110 (not reported: the file is compacted in the background)
             await asyncio.sleep(0.01)
-    assert "nobody foresaw this" in caplog.text
+    assert "an unforeseen error" in caplog.text
     await bench.change_log.close()
 
 
 @pytest.mark.slow
 async def test_the_files_stay_small_however_often_the_same_keys_change(bench: Bench) -> None:
-    """300 keys at 2 kB make 0.6 MB; 12,000 events of them would make 24."""
+    """300 keys of 2 kB take 0.6 MB; all 12,000 events would take 24 MB."""
     document = a_large_document(2_000)
     sizes: list[int] = []
     log, recorder = await bench.open()
@@ -386,7 +386,7 @@ async def test_a_file_shrinks_when_most_of_it_was_deleted(bench: Bench) -> None:
     assert length(bench.path) < 2_000_000
 
 
-async def test_unused_pages_are_given_back_as_many_at_a_time_as_was_asked(tmp_path: Path) -> None:
+async def test_unused_pages_are_cut_off_the_file_in_steps_of_the_requested_number(tmp_path: Path) -> None:
     path = tmp_path / "changes.db"
     create_private(path)
     with closing(sqlite_file.connect(path)) as connection:
@@ -398,8 +398,8 @@ async def test_unused_pages_are_given_back_as_many_at_a_time_as_was_asked(tmp_pa
         assert sqlite_file.unused_pages(connection) == before - 64
 
 
-async def test_the_write_ahead_log_begins_anew_under_steady_writes(bench: Bench) -> None:
-    """About 50 MB are written; the write-ahead log is moved into the file after an estimated 1 MB, 8 and a group at most."""
+async def test_the_write_ahead_log_is_reused_from_its_beginning_under_steady_writes(bench: Bench) -> None:
+    """About 50 MB are written. The write-ahead log is checkpointed after an estimated 1 MB, and after 8 MB and one group at the latest."""
     document = a_large_document(50_000)
     log, recorder = await bench.open()
     longest = 0

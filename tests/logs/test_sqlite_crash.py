@@ -1,4 +1,4 @@
-"""Acknowledged is durable: a process that appends is killed again and again, and nothing that was acknowledged is missing."""
+"""Acknowledged events are durable: a process that appends is killed repeatedly, and no acknowledged event is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.logs.recorder import Recorder
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import SqliteLog
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # two dozen processes each, however busy the machine
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # two dozen processes per test, even on a busy machine
 
 NAMESPACE = "acme/orders"
 KILLS = 22
@@ -26,7 +26,7 @@ KILLS = 22
 
 @dataclass
 class Life:
-    """What a process said before it ended."""
+    """What a process printed before it ended."""
 
     appended: list[int] = field(default_factory=list)
     acknowledged: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Life:
 
 
 class Nursery:
-    """Lets processes live and kills them."""
+    """Starts processes that append, and kills them."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -47,7 +47,7 @@ class Nursery:
     async def live(
         self, path: Path, *, keys: int = 5, compact: bool = False, file_limit: int = 0, kill_after: int = 0, delay: float = 0
     ) -> Life:
-        """One life, ended by SIGKILL ``delay`` seconds after so many acknowledgements; by itself if that is 0."""
+        """Runs one process. It is killed ``delay`` seconds after ``kill_after`` acknowledgements; if that is 0, it ends by itself."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         wanted = {"path": str(path), "keys": keys, "compact": compact, "file_limit": file_limit}
@@ -96,7 +96,7 @@ async def what_is_there(path: Path) -> tuple[str, Recorder]:
     return log.identity, recorder
 
 
-async def test_no_acknowledged_event_is_missing_or_doubled_or_out_of_order_after_kills(tmp_path: Path, nursery: Nursery) -> None:
+async def test_acknowledged_events_are_neither_missing_nor_repeated_nor_reordered_after_kills(tmp_path: Path, nursery: Nursery) -> None:
     path = tmp_path / "changes.db"
     chance = random.Random(4711)
     identities: set[str] = set()
@@ -110,7 +110,7 @@ async def test_no_acknowledged_event_is_missing_or_doubled_or_out_of_order_after
         identities.add(identity)
         before, there = there, [int(name) for name in recorder.ids()]
         assert there[: len(before)] == before
-        assert there == list(range(len(there)))  # in order, none missing between, none twice
+        assert there == list(range(len(there)))  # in order, none missing, none repeated
         assert set(life.acknowledged) <= set(there)
         assert life.acknowledged == list(range(len(before), len(before) + len(life.acknowledged)))
         assert [placed.position for placed in recorder.entries] == [position_of(number + 1) for number in there]
@@ -118,11 +118,11 @@ async def test_no_acknowledged_event_is_missing_or_doubled_or_out_of_order_after
         interrupted += bool(life.in_flight)
         survived_unacknowledged += len(set(there) & life.in_flight)
     assert len(identities) == 1
-    assert interrupted >= KILLS // 2  # kills did meet appends on their way
+    assert interrupted >= KILLS // 2  # kills did interrupt appends in flight
     assert len(there) > KILLS
 
 
-async def test_kills_during_compaction_lose_no_newest_event_and_no_position_comes_twice(tmp_path: Path, nursery: Nursery) -> None:
+async def test_kills_during_compaction_lose_no_newest_event_and_repeat_no_position(tmp_path: Path, nursery: Nursery) -> None:
     path = tmp_path / "changes.db"
     chance = random.Random(4711)
     positions: dict[str, str] = {}
@@ -136,14 +136,14 @@ async def test_kills_during_compaction_lose_no_newest_event_and_no_position_come
             acknowledged = [number for number in life.acknowledged if number % 7 == key]
             mine = [number for number in there if number % 7 == key]
             assert not acknowledged or mine[-1] >= acknowledged[-1]
-            assert mine == list(range(mine[0], mine[-1] + 1, 7)) if mine else not acknowledged  # the end of its story, without a gap
+            assert mine == list(range(mine[0], mine[-1] + 1, 7)) if mine else not acknowledged  # its newest events, without a gap
         for placed, name in zip(recorder.entries, recorder.ids(), strict=True):
             assert positions.setdefault(placed.position, name) == name
         forgotten += there[0] > 0
     assert forgotten > KILLS // 2  # compaction did run
 
 
-async def test_a_write_that_the_system_refuses_fails_for_certain_and_what_is_there_is_read_on(tmp_path: Path, nursery: Nursery) -> None:
+async def test_a_write_refused_by_the_system_fails_with_a_known_outcome_and_stored_events_stay(tmp_path: Path, nursery: Nursery) -> None:
     path = tmp_path / "changes.db"
     life = await nursery.live(path, file_limit=200_000)
     assert life.in_flight == set()

@@ -1,4 +1,4 @@
-"""Damage to the embedded log's files: whatever was lost or changed, answers are right, or somebody is told; they are never just older."""
+"""Damage to the embedded log's files: answers are correct or the damage is reported, but answers never just go back to an older state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def life(path: Path, *names: str, topic: str = "", compact: bool = False) -> tuple[str, Recorder]:
-    """Opens the file, appends one event for each name, closes; the log's identity and what was seen."""
+    """Opens the file, appends one event for each name, and closes it; returns the log's identity and the recorder."""
     change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1, deletions_ms=-1, interval_seconds=3_600))
     recorder = Recorder()
     try:
@@ -66,7 +66,7 @@ def rows(recorder: Recorder) -> list[int]:
 
 
 def backup(path: Path, copy: Path) -> None:
-    """SQLite's own online backup, as the documentation recommends it."""
+    """Copies the file with SQLite's online backup, as the documentation recommends."""
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
 
@@ -78,7 +78,7 @@ def execute(path: Path, sql: str) -> None:
 
 
 def bring_to_format_1(path: Path) -> None:
-    """Makes of a file what a former release would have made."""
+    """Turns a file into what a former release would have written."""
     newer = path.with_name("newer.db")
     path.rename(newer)
     path.with_name("changes.db-mark").unlink()
@@ -89,7 +89,7 @@ def bring_to_format_1(path: Path) -> None:
 
 
 def put(path: Path, content: bytes | bytearray, mark: bytes) -> None:
-    """A file and its mark, and nothing else that is left of an earlier one."""
+    """Writes a file and its mark, and removes all other files of an earlier log."""
     for former in path.parent.glob(f"{path.name}*"):
         former.unlink()
     path.write_bytes(content)
@@ -104,18 +104,18 @@ async def refusal(path: Path) -> str:
 
 
 async def loss(path: Path) -> str:
-    """What whoever opens the namespace is told."""
+    """Opens the namespace; returns the message with which the log is lost."""
     change_log = SqliteLog(path)
     recorder = Recorder()
     await change_log.open(NAMESPACE, recorder)
     await recorder.until(lambda: bool(recorder.losses or recorder.caught_up_after))
     await change_log.close()
-    assert recorder.losses, "nobody was told of the damage"
+    assert recorder.losses, "the damage was not reported"
     assert recorder.losses[0].reason == "LOG_FILE_UNUSABLE"
     return recorder.losses[0].message
 
 
-async def test_a_restored_backup_has_another_identity_and_gives_no_version_twice(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_restored_backup_gets_another_identity_and_reuses_no_row_number(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     identity, _ = await life(path, "a", "b")
     backup(path, path.with_name("copy.db"))
     _, lost = await life(path, "c", "d")
@@ -133,7 +133,7 @@ async def test_a_restored_backup_has_another_identity_and_gives_no_version_twice
     assert again == restored
 
 
-async def test_after_a_restore_namespaces_that_the_backup_does_not_know_give_no_version_twice_either(path: Path) -> None:
+async def test_after_a_restore_a_namespace_that_is_not_in_the_backup_reuses_no_row_number(path: Path) -> None:
     async def write_elsewhere(*names: str) -> Recorder:
         change_log, recorder = SqliteLog(path), Recorder()
         log = await change_log.open("acme/later", recorder)
@@ -148,19 +148,19 @@ async def test_after_a_restore_namespaces_that_the_backup_does_not_know_give_no_
     backup(path, path.with_name("copy.db"))
     lost = await write_elsewhere("l1", "l2")
     shutil.copy(path.with_name("copy.db"), path)
-    told = await write_elsewhere("m1", "m2")
-    assert min(rows(told)) > max(rows(lost))
+    kept = await write_elsewhere("m1", "m2")
+    assert min(rows(kept)) > max(rows(lost))
     assert (await life(path))[1].ids() == ["a"]
 
 
-async def test_a_backup_that_lacks_nothing_goes_on_as_the_same_log(path: Path) -> None:
+async def test_a_restored_backup_that_lacks_no_events_keeps_the_identity(path: Path) -> None:
     identity, _ = await life(path, "a", "b")
     backup(path, path.with_name("copy.db"))
     shutil.copy(path.with_name("copy.db"), path)
     assert (await life(path))[0] == identity
 
 
-async def test_a_copy_without_its_mark_may_be_an_old_one_and_gets_another_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_copy_without_its_mark_may_be_outdated_and_gets_another_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     identity, _ = await life(path, "a")
     other = path.with_name("other.db")
     backup(path, other)
@@ -173,7 +173,7 @@ async def test_a_copy_without_its_mark_may_be_an_old_one_and_gets_another_identi
 
 
 @pytest.mark.parametrize("damage", ["one slot", "both slots", "emptied", "another file's"])
-async def test_a_damaged_mark_is_noticed_and_half_of_one_is_enough(path: Path, damage: str) -> None:
+async def test_a_damaged_mark_changes_the_identity_unless_one_of_its_slots_is_intact(path: Path, damage: str) -> None:
     identity, _ = await life(path, "a", "b")
     mark = path.with_name("changes.db-mark")
     content = bytearray(mark.read_bytes())
@@ -192,7 +192,7 @@ async def test_a_damaged_mark_is_noticed_and_half_of_one_is_enough(path: Path, d
 
 
 @pytest.mark.parametrize("damage", ["lost", "emptied", "broken header", "a flipped bit"])
-async def test_a_write_ahead_log_that_is_lost_or_damaged_after_a_kill_is_told_and_no_version_comes_twice(
+async def test_a_lost_or_damaged_write_ahead_log_is_reported_and_no_row_number_is_reused(
     path: Path, nursery: Nursery, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = await nursery.live(path, kill_after=60)
@@ -216,9 +216,7 @@ async def test_a_write_ahead_log_that_is_lost_or_damaged_after_a_kill_is_told_an
     assert min(rows(recorder)) > len(before.appended)
 
 
-async def test_a_file_of_the_former_format_is_brought_to_the_present_one_and_keeps_its_identity(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_of_format_1_is_converted_and_keeps_its_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     identity, _ = await life(path, "a", "b", "b2", topic="t", compact=True)
     await life(path, "c")
     bring_to_format_1(path)
@@ -247,19 +245,21 @@ async def test_a_file_of_the_former_format_is_brought_to_the_present_one_and_kee
         "place = place + 9",
     ],
 )
-async def test_a_damaged_event_fails_the_read_and_says_which(path: Path, change: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_event_fails_the_read_with_its_row_and_stops_compaction(
+    path: Path, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
     await life(path, "a", "b", "c", topic="t")
     execute(path, f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
-    told = await loss(path)
-    assert "damaged" in told and "row" in told
+    message = await loss(path)
+    assert "damaged" in message and "row" in message
     assert "damaged" in caplog.text
     change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1))
-    with pytest.raises(LogError, match="could not be compacted"):  # or it could take another one's only event for superseded
+    with pytest.raises(LogError, match="could not be compacted"):  # otherwise a damaged key could supersede another key's only event
         await change_log.compact(NAMESPACE)
     await change_log.close()
 
 
-async def test_damage_that_is_met_at_each_opening_is_told_in_the_servers_log_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_damage_found_at_every_opening_is_logged_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     await life(path, "a", "b")
     execute(path, "UPDATE events SET published_at = 7 WHERE place & 0xff = 1")
     change_log = SqliteLog(path)
@@ -273,7 +273,7 @@ async def test_damage_that_is_met_at_each_opening_is_told_in_the_servers_log_onc
 
 
 @pytest.mark.parametrize("change", ["schema = 99", "properties = 'no json'", "properties = '[]'", "key = 'no topic'", "payload = x'00'"])
-async def test_an_entry_that_is_no_event_fails_the_read_although_its_checksum_is_right(path: Path, change: str) -> None:
+async def test_an_entry_that_is_not_an_event_fails_the_read_even_if_its_checksum_is_right(path: Path, change: str) -> None:
     await life(path, "a", "b", "c", topic="t")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"UPDATE events SET {change} WHERE place & 0xff = 2")  # noqa: S608
@@ -286,7 +286,7 @@ async def test_an_entry_that_is_no_event_fails_the_read_although_its_checksum_is
 
 
 @pytest.mark.parametrize("row", [1, 2, 3])
-async def test_an_event_that_is_missing_above_the_floor_or_below_it_fails_the_read(path: Path, row: int) -> None:
+async def test_a_missing_event_above_or_below_the_floor_fails_the_read(path: Path, row: int) -> None:
     await life(path, "a", "b", "c")
     change_log = SqliteLog(path, compaction=Compaction(retention_ms=-1, deletions_ms=-1))
     recorder = Recorder()
@@ -298,7 +298,7 @@ async def test_an_event_that_is_missing_above_the_floor_or_below_it_fails_the_re
     await life(path, "d", "e")
     place = {1: 2, 2: 3, 3: 5}[row]
     execute(path, f"DELETE FROM events WHERE place & 0xff = {place}")  # noqa: S608
-    assert "stand" in (told := await loss(path)) or "missing" in told
+    assert "stand" in (message := await loss(path)) or "missing" in message
 
 
 @pytest.mark.parametrize(
@@ -310,13 +310,13 @@ async def test_an_event_that_is_missing_above_the_floor_or_below_it_fails_the_re
         "DELETE FROM namespaces",
     ],
 )
-async def test_a_damaged_namespace_is_told_at_the_opening(path: Path, change: str) -> None:
+async def test_a_damaged_namespace_is_refused_at_the_opening(path: Path, change: str) -> None:
     await life(path, "a", "b")
     execute(path, change)
     assert "damaged" in await refusal(path)
 
 
-async def test_a_damaged_schema_is_not_read_with(path: Path) -> None:
+async def test_a_damaged_schema_is_not_used_for_reading(path: Path) -> None:
     await life(path, "a")
     execute(path, "UPDATE schemas SET definition = replace(definition, 'maxProducerPerTopic', 'maxProducerPerTopik')")
     assert "damaged" in await loss(path)
@@ -325,10 +325,10 @@ async def test_a_damaged_schema_is_not_read_with(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.timeout(300)
-async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
+async def test_no_flipped_bit_in_the_file_changes_what_is_read_without_a_report(
     tmp_path: Path, compacted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two in three of them fall where something is told of them; the others where nothing stands, or where it does not matter."""
+    """Two in three flipped bits are reported; the others are in unused parts of the file, or have no effect."""
     original = tmp_path / "original.db"
     await life(original, *(f"{turn}-{topic}" for turn in range(3) for topic in range(12)))
     if compacted:
@@ -338,7 +338,7 @@ async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
     content, mark = original.read_bytes(), original.with_name("original.db-mark").read_bytes()
     chance = random.Random(4711)
     path = tmp_path / "changes.db"
-    told = 0
+    reported = 0
     for _ in range(int(os.environ.get("FLIPS", "150"))):
         damaged = bytearray(content)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
@@ -349,21 +349,21 @@ async def test_of_many_flipped_bits_none_makes_an_answer_older_without_a_word(
             await change_log.open(NAMESPACE, recorder)
             await recorder.until(lambda recorder=recorder: bool(recorder.losses or recorder.caught_up_after))  # type: ignore[misc]
         except LogError:
-            told += 1
+            reported += 1
             continue
         finally:
             await change_log.close()
         if recorder.losses:
-            told += 1
+            reported += 1
             assert caplog.text
         elif [(placed.position, placed.event) for placed in recorder.entries] != [(e.position, e.event) for e in intact.entries]:
-            raise AssertionError(f"other answers, and nobody was told: {recorder.ids()} {caplog.text}")
-    assert told > 30
+            raise AssertionError(f"the entries read differ, and nothing was reported: {recorder.ids()} {caplog.text}")
+    assert reported > 30
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_of_many_flipped_bits_in_the_write_ahead_log_none_takes_an_acknowledged_event_away_without_a_word(
+async def test_no_flipped_bit_in_the_write_ahead_log_removes_an_acknowledged_event_without_a_report(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     original = tmp_path / "original.db"
@@ -376,7 +376,7 @@ async def test_of_many_flipped_bits_in_the_write_ahead_log_none_takes_an_acknowl
     await change_log.close()
     chance = random.Random(4711)
     path = tmp_path / "changes.db"
-    told = 0
+    reported = 0
     for _ in range(int(os.environ.get("FLIPS", "100"))):
         damaged = bytearray(wal)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
@@ -386,10 +386,10 @@ async def test_of_many_flipped_bits_in_the_write_ahead_log_none_takes_an_acknowl
         try:
             identity, recorder = await life(path)
         except (LogError, AssertionError):
-            told += 1
+            reported += 1
             continue
         if recorder.ids() != before.ids():
-            told += 1
+            reported += 1
             assert "are missing at its end" in caplog.text
             assert identity != log.identity
-    assert told > 50
+    assert reported > 50

@@ -1,4 +1,4 @@
-"""What the embedded log says when its disk fails: certain where it is certain, unknown where it is not, and never silence."""
+"""What the embedded log reports when its disk fails: known outcomes as known, others as unknown, and none of them silently."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEY = a_key(NAMESPACE)
 
 
 class Disk:
-    """A file on a disk that can fail, and the log on it."""
+    """A file on a disk that can fail, and the log in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class Disk:
         return log, recorder
 
     def fail(self, code: int, *, after: bool = False, sql: str = "INSERT INTO events") -> None:
-        """Lets the next such statement fail, before or after it has been done."""
+        """Makes the next such statement fail, before it takes effect or ``after``."""
         self.faults.sql, self.faults.error_code, self.faults.after, self.faults.once = sql, code, after, True
 
 
@@ -69,7 +69,7 @@ def failures(recorder: Recorder) -> list[tuple[str, bool]]:
     return [(event.stamp.event_id, error.outcome_unknown) for event, error in recorder.failures if event.stamp]
 
 
-async def test_what_is_appended_during_a_commit_is_committed_together_by_the_next(disk: Disk) -> None:
+async def test_events_appended_during_a_commit_are_committed_together_by_the_next_one(disk: Disk) -> None:
     log, recorder = await disk.open()
     append_all(log, recorder, "first")
     await recorder.until_settled(1)
@@ -81,7 +81,7 @@ async def test_what_is_appended_during_a_commit_is_committed_together_by_the_nex
     disk.faults.gate.set()
     await recorder.until_settled(401)
     assert recorder.ids() == ["first", *(f"{n}" for n in range(400))]
-    assert 2 <= len(disk.faults.statements) <= 3  # the first few, then 256 at most
+    assert 2 <= len(disk.faults.statements) <= 3  # the few at first, then at most 256 in one statement
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_what_is_appended_during_a_commit_is_committed_together_by_the_nex
         for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_NOMEM", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_IOERR_WRITE")
     ],
 )
-async def test_a_refused_transaction_fails_its_events_for_certain_and_the_log_goes_on(disk: Disk, code: int) -> None:
+async def test_a_refused_transaction_fails_its_events_with_a_known_outcome_and_later_appends_succeed(disk: Disk, code: int) -> None:
     log, recorder = await disk.open()
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
@@ -116,7 +116,7 @@ async def test_a_refused_transaction_fails_its_events_for_certain_and_the_log_go
     "code",
     [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_CORRUPT", "SQLITE_ERROR")],
 )
-async def test_after_an_error_that_the_file_may_not_survive_the_outcome_is_unknown_and_reopening_tells_it(
+async def test_an_error_that_may_have_damaged_the_file_loses_the_log_and_reopening_shows_the_outcome(
     disk: Disk, code: int, stored: bool
 ) -> None:
     log, recorder = await disk.open()
@@ -147,7 +147,7 @@ async def test_after_an_error_that_the_file_may_not_survive_the_outcome_is_unkno
 
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("code", [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN")])
-async def test_after_an_input_or_output_error_the_outcome_is_found_out_and_nobodys_log_is_lost(disk: Disk, code: int, stored: bool) -> None:
+async def test_after_an_io_error_the_log_determines_the_outcome_and_no_log_is_lost(disk: Disk, code: int, stored: bool) -> None:
     log, recorder = await disk.open()
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
@@ -172,7 +172,7 @@ async def test_after_an_input_or_output_error_the_outcome_is_found_out_and_nobod
     assert again.ids() == there
 
 
-async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appends_are_refused_at_once(
+async def test_while_the_disk_refuses_writes_stored_events_are_read_and_appends_are_refused_at_once(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
@@ -192,12 +192,12 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     disk.fail(sqlite3.SQLITE_IOERR_FSYNC)
     append_all(log, recorder, "doubtful")
     async with asyncio.timeout(20):
-        while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (nobody tells of it)
+        while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     other_log, _ = await disk.open("acme/other")
-    with pytest.raises(LogError, match="can't be written now") as told:
+    with pytest.raises(LogError, match="can't be written now") as rejected:
         other_log.append(an_update(a_key("acme/other")))
-    assert told.value.reason == "APPEND_FAILED"
+    assert rejected.value.reason == "APPEND_FAILED"
     loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, PathGuard(disk.path))  # type: ignore[union-attr]
     loading.begin()
     assert [placed.position for placed in loading.next_page()] == [position_of(1)]
@@ -211,7 +211,7 @@ async def test_while_the_disk_refuses_everything_what_is_there_is_read_and_appen
     assert recorder.ids() == ["before", "after"]
 
 
-async def test_a_disk_that_can_not_be_read_either_is_no_damage_and_what_is_known_is_read_on(
+async def test_an_unreadable_disk_is_not_reported_as_damage_and_the_log_is_lost_once_it_is_readable(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
@@ -227,10 +227,10 @@ async def test_a_disk_that_can_not_be_read_either_is_no_damage_and_what_is_known
         raise error
 
     disk.change_log._writer._reopen = unreadable  # type: ignore[union-attr]
-    disk.fail(sqlite3.SQLITE_CORRUPT)  # as SQLite calls it where a page can't be read
+    disk.fail(sqlite3.SQLITE_CORRUPT)  # the code that SQLite gives if a page can't be read
     append_all(log, recorder, "unknown")
     async with asyncio.timeout(20):
-        while len(tries) < 5:  # noqa: ASYNC110 (nobody tells of it)
+        while len(tries) < 5:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     assert recorder.losses == []
     with pytest.raises(LogError, match="can't be written now"):
@@ -245,7 +245,7 @@ async def test_a_disk_that_can_not_be_read_either_is_no_damage_and_what_is_known
     assert second.ids() == ["before", "after"]
 
 
-async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> None:
+async def test_a_full_file_refuses_appends_until_there_is_room(disk: Disk) -> None:
     log, recorder = await disk.open()
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
@@ -270,12 +270,12 @@ async def test_a_really_full_file_refuses_until_there_is_room(disk: Disk) -> Non
     assert [placed.position for placed in again.entries] == [position_of(n + 1) for n in range(len(acknowledged))]
 
 
-async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_callers_with_what_to_do(
+async def test_a_disk_that_refuses_writes_is_logged_once_and_errors_name_the_remedy(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     log, recorder = await disk.open()
-    for number in range(4):  # every other one fits
+    for number in range(4):  # every other append succeeds
         disk.fail(sqlite3.SQLITE_FULL)
         append_all(log, recorder, "refused")
         await recorder.until_settled(2 * number + 1)
@@ -295,7 +295,7 @@ async def test_a_disk_that_refuses_is_told_once_in_the_servers_log_and_to_caller
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_a_file_that_is_not_where_it_was_takes_and_tells_nothing_until_it_is_back(
+async def test_a_file_that_was_moved_or_replaced_refuses_appends_and_reads_until_it_is_back(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
     monkeypatch.setattr(path_guard, "CHECK_SECONDS", 0.0)
@@ -335,7 +335,7 @@ async def test_a_file_that_is_not_where_it_was_takes_and_tells_nothing_until_it_
     assert later.ids() == ["before", "after"]
 
 
-async def test_a_failed_checkpoint_harms_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_checkpoint_of_the_write_ahead_log_has_no_effect_on_appends(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CHECKPOINT_PAGES", "CHECKPOINT_PAGES_AT_MOST"):
         monkeypatch.setattr(f"topicpolicies_server.logs.sqlite.writer.{name}", 0)
     log, recorder = await disk.open()
@@ -344,12 +344,12 @@ async def test_a_failed_checkpoint_harms_nothing(disk: Disk, monkeypatch: pytest
     await recorder.until_settled(1)
     append_all(log, recorder, "two")
     await recorder.until_settled(2)
-    assert disk.faults.error_code is None  # the fault was met
+    assert disk.faults.error_code is None  # the fault occurred
     assert {"lost", "append_failed"}.isdisjoint(recorder.reports)
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR])
-async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Disk, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_compaction_is_reported_and_acknowledged_events_stay(disk: Disk, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk.change_log, "_compaction", Compaction(retention_ms=-1))
     log, recorder = await disk.open()
     append_all(log, recorder, "old", "new")
@@ -363,7 +363,7 @@ async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Di
             try:
                 append_all(log, recorder, "newest")
                 break
-            except LogError as error:  # the file is being opened anew
+            except LogError as error:  # the file is being reopened
                 assert error.reason == "APPEND_FAILED"
     await recorder.until_settled(3)
     assert recorder.losses == []
@@ -372,7 +372,7 @@ async def test_a_failed_compaction_says_so_and_acknowledged_events_stay(disk: Di
     assert again.ids() == ["old", "new", "newest"]
 
 
-async def test_a_file_that_can_no_longer_be_read_loses_the_log(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_becomes_unreadable_loses_the_log(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     log, recorder = await disk.open()
     append_all(log, recorder, "one")
     await recorder.close(log)
@@ -390,7 +390,7 @@ async def test_a_file_that_can_no_longer_be_read_loses_the_log(disk: Disk, monke
     assert third.ids() == ["one"]
 
 
-async def test_a_file_that_cannot_be_read_at_the_opening_is_refused_and_can_be_opened_later(
+async def test_a_file_that_is_unreadable_at_the_opening_is_refused_and_can_be_opened_later(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, recorder = await disk.open()
@@ -411,7 +411,7 @@ async def test_a_file_that_cannot_be_read_at_the_opening_is_refused_and_can_be_o
     assert second.reports == []
 
 
-async def test_an_error_that_nobody_foresaw_loses_the_log_instead_of_hanging(tmp_path: Path) -> None:
+async def test_an_unforeseen_error_of_the_writer_loses_the_log_instead_of_hanging(tmp_path: Path) -> None:
     ticks = iter([1])
     change_log = SqliteLog(tmp_path / "changes.db", now=lambda: next(ticks))
     recorder = Recorder()
@@ -425,24 +425,24 @@ async def test_an_error_that_nobody_foresaw_loses_the_log_instead_of_hanging(tmp
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
-async def test_an_error_that_nobody_foresaw_after_the_reading_loses_the_log_instead_of_hiding_what_comes(
+async def test_an_unforeseen_error_after_the_initial_read_loses_the_log_instead_of_hiding_new_events(
     disk: Disk, error: type[BaseException]
 ) -> None:
     recorder = Recorder()
 
     def fail(report: str) -> None:
         if report == "caught_up":
-            raise error("nobody foresaw this")
+            raise error("an unforeseen error")
 
     recorder.then = fail
     await disk.change_log.open(NAMESPACE, recorder)
     await recorder.until(lambda: bool(recorder.losses))
-    assert "nobody foresaw this" in recorder.losses[0].message
+    assert "an unforeseen error" in recorder.losses[0].message
     _, again = await disk.open()
     assert again.entries == []
 
 
-async def test_closing_is_bounded_when_the_disk_hangs_and_the_lock_is_kept(tmp_path: Path) -> None:
+async def test_closing_is_bounded_in_time_while_the_disk_hangs_and_the_lock_is_kept(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "changes.db")
     disk.change_log = SqliteLog(disk.path, connection=disk.faults, close_seconds=0.1)
     log, recorder = await disk.open()
@@ -460,7 +460,7 @@ async def test_closing_is_bounded_when_the_disk_hangs_and_the_lock_is_kept(tmp_p
     assert recorder.complaints == []
 
 
-async def test_an_event_that_outlives_its_log_is_read_by_the_next_one(tmp_path: Path) -> None:
+async def test_an_event_that_is_written_after_its_log_was_closed_is_read_by_the_reopened_log(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "changes.db")
     disk.change_log = SqliteLog(disk.path, connection=disk.faults, close_seconds=0.1)
     log, recorder = await disk.open()
@@ -505,7 +505,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
 
 
 @pytest.mark.parametrize("ending", ["close", "loss"])
-async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_says_nothing(
+async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_reports_nothing(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     log, recorder = await disk.open()
@@ -539,11 +539,11 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_says_noth
         assert third.ids() == ["one"]
 
 
-async def test_a_disk_that_is_slow_to_take_the_mark_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_flush_of_the_mark_does_not_block_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mark, "FLUSHED", 1)
     turns = 0
     others: list[int] = []
-    """For each time that the mark was written to the disk: how often the loop went on meanwhile, as far as somebody looked."""
+    """For each flush of the mark: how many turns the event loop took meanwhile, at least as many as were observed."""
     slowly = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock, as the map's own flush does
 
     class Map(mmap.mmap):
@@ -563,32 +563,32 @@ async def test_a_disk_that_is_slow_to_take_the_mark_holds_up_nobody_else(tmp_pat
     monkeypatch.setattr(mmap, "mmap", Map)
     change_log = SqliteLog(tmp_path / "changes.db")
 
-    async def go_on() -> None:
+    async def take_turns() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0.001)
 
-    going_on = asyncio.create_task(go_on())
+    taking_turns = asyncio.create_task(take_turns())
     recorder = Recorder()
     log = await change_log.open(NAMESPACE, recorder)
     monkeypatch.setattr(os, "fdatasync", sync)
     append_all(log, recorder, "slow")
     await recorder.until_settled(1)
     await change_log.close()
-    going_on.cancel()
+    taking_turns.cancel()
     assert others
     assert min(others) >= 3
 
 
 @pytest.mark.parametrize("reads_on", [False, True])
-async def test_what_was_refused_after_a_failed_sync_is_in_no_later_life_either(tmp_path: Path, reads_on: bool) -> None:
+async def test_events_refused_after_a_failed_sync_do_not_reappear_after_a_crash(tmp_path: Path, reads_on: bool) -> None:
     path, copy, killed = (tmp_path / name / "changes.db" for name in ("disk", "copy", "killed"))
     for each in (path, copy, killed):
         each.parent.mkdir()
 
     class Unsynced(sqlite3.Connection):
-        """A connection whose next commit is written and not synced: it stands in the write-ahead log, and nowhere else."""
+        """A connection whose next commit is written and not synced: the events are in the write-ahead log only."""
 
         armed = False
 
@@ -609,7 +609,7 @@ async def test_what_was_refused_after_a_failed_sync_is_in_no_later_life_either(t
     log = await change_log.open(NAMESPACE, recorder)
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
-    with closing(sqlite_file.connect(path)) as reader:  # somebody loads a namespace, or compacts one
+    with closing(sqlite_file.connect(path)) as reader:  # another connection reads, as loading or compacting a namespace does
         sqlite_file.begin_snapshot(reader)
         if not reads_on:
             reader.execute("COMMIT")
@@ -633,6 +633,6 @@ def wal_of(path: Path) -> Path:
 
 
 def copy_files(path: Path, to: Path) -> None:
-    """What is left of the log when its process is killed now."""
+    """Copies what would be left of the log if its process were killed now."""
     for name in ("", "-wal", "-mark"):
         shutil.copyfile(f"{path}{name}", f"{to}{name}")

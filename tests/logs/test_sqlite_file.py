@@ -1,4 +1,4 @@
-"""The file of the embedded log: whose it is, who may read it, and which formats are known."""
+"""The file of the embedded log: which process has it, who may read it, and which formats are known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def one_life(path: Path, count: int, *, codec: Codec | None = None, namespace: str = NAMESPACE) -> tuple[str, Recorder]:
-    """Opens the file, appends, closes; the log's identity and what was seen."""
+    """Opens the file, appends, and closes it; returns the log's identity and the recorder."""
     change_log = SqliteLog(path, codec=codec)
     recorder = Recorder()
     log = await change_log.open(namespace, recorder)
@@ -56,7 +56,7 @@ async def refusal(path: Path) -> LogError:
     return refused.value
 
 
-async def test_all_files_are_for_their_owner_only_whatever_the_umask(path: Path) -> None:
+async def test_all_files_are_accessible_to_their_owner_only_whatever_the_umask(path: Path) -> None:
     before = os.umask(0)
     try:
         change_log = SqliteLog(path)
@@ -71,7 +71,7 @@ async def test_all_files_are_for_their_owner_only_whatever_the_umask(path: Path)
     assert modes == dict.fromkeys(["changes.db", "changes.db-wal", "changes.db-shm", "changes.db-mark", "changes.db.lock"], "0o600")
 
 
-async def test_a_second_log_on_the_file_is_refused_at_once_and_told_who_has_it(path: Path) -> None:
+async def test_a_second_log_on_the_file_is_refused_at_once_with_the_id_of_the_process_that_has_it(path: Path) -> None:
     first = SqliteLog(path)
     await first.start()
     (path.parent / "alias.db").symlink_to(path)
@@ -85,7 +85,7 @@ async def test_a_second_log_on_the_file_is_refused_at_once_and_told_who_has_it(p
     await again.close()
 
 
-async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path) -> None:
+async def test_the_lock_ends_with_its_process_even_if_that_is_killed(path: Path) -> None:
     await one_life(path, 1)
     program = (
         "import sys, time, pathlib; from topicpolicies_server.file_lock import FileLock;"
@@ -102,7 +102,7 @@ async def test_the_lock_goes_with_its_process_even_if_that_is_killed(path: Path)
     assert len(recorder.entries) == 2
 
 
-async def test_a_second_server_is_refused_also_where_the_lock_file_was_removed_by_hand(path: Path) -> None:
+async def test_a_second_log_is_refused_even_if_the_lock_file_was_removed(path: Path) -> None:
     change_log = SqliteLog(path)
     recorder = Recorder()
     log = await change_log.open(NAMESPACE, recorder)
@@ -116,7 +116,7 @@ async def test_a_second_server_is_refused_also_where_the_lock_file_was_removed_b
     assert len(later.entries) == 2
 
 
-async def test_a_disk_that_is_too_full_for_the_lock_s_process_id_does_not_keep_the_file_locked(
+async def test_a_disk_too_full_to_record_the_process_id_in_the_lock_does_not_keep_the_file_locked(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -131,7 +131,7 @@ async def test_a_disk_that_is_too_full_for_the_lock_s_process_id_does_not_keep_t
     assert len(recorder.entries) == 3
 
 
-async def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+async def test_a_file_of_a_newer_format_is_refused_and_left_unchanged(path: Path) -> None:
     await one_life(path, 1)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {sqlite_file.FORMAT + 1}")
@@ -143,7 +143,7 @@ async def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 
-async def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+async def test_a_database_of_another_program_is_refused_and_left_unchanged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE events (something)")
     assert (await refusal(path)).reason == "LOG_FORMAT_UNKNOWN"
@@ -152,23 +152,23 @@ async def test_another_programs_database_is_refused_and_left_alone(path: Path) -
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-async def test_what_is_no_database_is_refused(path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(path: Path) -> None:
     put(path, b"something else entirely, and long enough to be looked at " * 100)
-    told = await refusal(path)
-    assert told.reason == "LOG_FILE_UNUSABLE"
-    assert told.message.endswith("file is not a database. Restore it from a backup, or name another file.")
+    error = await refusal(path)
+    assert error.reason == "LOG_FILE_UNUSABLE"
+    assert error.message.endswith("file is not a database. Restore it from a backup, or name another file.")
     with pytest.raises(LogError, match="can't be opened for writing") as refused:
         await SqliteLog(path.parent).start()
     assert refused.value.reason == "LOG_FILE_UNUSABLE"
 
 
-async def test_a_directory_that_is_missing_is_named(path: Path) -> None:
+async def test_a_missing_directory_is_named_in_the_refusal(path: Path) -> None:
     with pytest.raises(LogError, match="nowhere") as refused:
         await SqliteLog(path.parent / "nowhere" / "changes.db").start()
     assert refused.value.reason == "LOG_FILE_UNUSABLE"
 
 
-async def test_a_refused_file_can_be_opened_once_it_is_in_order(path: Path) -> None:
+async def test_a_refused_file_can_be_opened_once_it_is_usable(path: Path) -> None:
     put(path, b"no database" * 100)
     change_log = SqliteLog(path)
     with pytest.raises(LogError):
@@ -178,7 +178,7 @@ async def test_a_refused_file_can_be_opened_once_it_is_in_order(path: Path) -> N
     await change_log.close()
 
 
-async def test_every_file_has_an_identity_for_good_and_every_namespace_its_own(path: Path) -> None:
+async def test_each_namespace_of_each_file_has_a_permanent_identity_of_its_own(path: Path) -> None:
     first = {(await one_life(path, 1))[0] for _ in range(2)}
     assert len(first) == 1
     other_namespace, _ = await one_life(path, 1, namespace="acme/other")
@@ -186,7 +186,7 @@ async def test_every_file_has_an_identity_for_good_and_every_namespace_its_own(p
     assert len({*first, other_namespace, other_file}) == 3
 
 
-async def test_namespaces_are_those_that_something_was_appended_to(path: Path) -> None:
+async def test_only_namespaces_with_appended_events_are_listed(path: Path) -> None:
     await one_life(path, 1, namespace="acme/two")
     await one_life(path, 1, namespace="acme/one")
     change_log = SqliteLog(path)
@@ -212,7 +212,7 @@ async def test_entries_are_read_with_the_schema_that_they_were_written_with(path
 
 
 def without(node: object, name: str) -> object:
-    """A schema without the fields of a name."""
+    """Returns a schema without the fields of this name."""
     if isinstance(node, dict):
         return {key: without(value, name) for key, value in node.items()}
     if isinstance(node, list):
@@ -220,8 +220,8 @@ def without(node: object, name: str) -> object:
     return node
 
 
-async def test_every_commit_is_on_the_disk_before_it_is_acknowledged(path: Path) -> None:
-    """Only a loss of power would tell otherwise, so the settings are looked at."""
+async def test_the_connection_is_configured_to_sync_every_commit(path: Path) -> None:
+    """Only a power failure would show whether commits are synced, so this checks the settings."""
     faults = FaultyConnection.fresh()
     change_log = SqliteLog(path, connection=faults)
     await change_log.start()
@@ -239,7 +239,7 @@ async def test_a_closed_log_stays_closed(path: Path) -> None:
         await change_log.open(NAMESPACE, Recorder())
 
 
-async def test_one_namespace_is_opened_once_at_a_time(path: Path) -> None:
+async def test_a_namespace_can_be_open_only_once_at_a_time(path: Path) -> None:
     change_log = SqliteLog(path)
     await change_log.open(NAMESPACE, Recorder())
     with pytest.raises(LogError, match="already open"):

@@ -1,4 +1,4 @@
-"""Whether the embedded log's file can be written, as far as that can be known without writing it."""
+"""Whether the embedded log's file can be written, determined without writing it where possible."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ async def disk(tmp_path: Path) -> AsyncIterator[Disk]:
 
 
 async def why(disk: Disk) -> LogError:
-    """Why the file can't be written."""
+    """Returns the error that says why the file can't be written."""
     with pytest.raises(LogError) as caught:
         await disk.change_log.reach()
-    assert caught.value.reason is Reason.APPEND_FAILED, "everything else goes on"
+    assert caught.value.reason is Reason.APPEND_FAILED, "everything but appends works"
     return caught.value
 
 
-async def test_a_file_that_can_be_written_is_not_written_for_that(disk: Disk) -> None:
+async def test_the_check_of_a_writable_file_does_not_write_to_it(disk: Disk) -> None:
     assert isinstance(disk.change_log, Reached)
     log, recorder = await disk.open()
     append_all(log, recorder, "one")
@@ -41,7 +41,7 @@ async def test_a_file_that_can_be_written_is_not_written_for_that(disk: Disk) ->
     assert disk.faults.statements == []
 
 
-async def test_a_file_that_was_moved_away_can_not_be_written_until_it_is_back(disk: Disk, tmp_path: Path) -> None:
+async def test_a_file_that_was_moved_away_is_reported_as_not_writable_until_it_is_back(disk: Disk, tmp_path: Path) -> None:
     await disk.open()
     disk.path.rename(tmp_path / "elsewhere.db")
     assert "moved, deleted or replaced. Put it back" in (await why(disk)).message
@@ -49,7 +49,7 @@ async def test_a_file_that_was_moved_away_can_not_be_written_until_it_is_back(di
     await disk.change_log.reach()
 
 
-async def test_after_a_refusal_a_write_of_its_own_tells_whether_that_is_over(disk: Disk) -> None:
+async def test_after_a_refused_append_the_check_writes_to_the_file_until_a_write_succeeds(disk: Disk) -> None:
     log, recorder = await disk.open()
     disk.fail(sqlite3.SQLITE_FULL)
     append_all(log, recorder, "refused")
@@ -59,4 +59,4 @@ async def test_after_a_refusal_a_write_of_its_own_tells_whether_that_is_over(dis
     await disk.change_log.reach()
     disk.faults.statements.clear()
     await disk.change_log.reach()
-    assert disk.faults.statements == [], "asked no more"
+    assert disk.faults.statements == [], "no test write after one succeeded"

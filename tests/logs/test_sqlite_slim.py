@@ -1,4 +1,4 @@
-"""Rows of the embedded log that leave out what an older row of their key tells: whoever reads them gets the events that were appended."""
+"""Slim rows of the embedded log leave out what an older row of their key holds: readers get the events as they were appended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMESPACE = "acme/orders"
 
 
 class Chain:
-    """Makes the events of one key as a chain of updates does: some are on their way, some requests were applied, some were not."""
+    """Generates the events of one key as a chain of updates does: some in flight, some with applied requests, some with rejected ones."""
 
     def __init__(self, chance: random.Random, topic: int) -> None:
         self.chance = chance
@@ -41,7 +41,7 @@ class Chain:
         self.flight: list[Stamp] = []
 
     def next(self) -> Event:
-        """The next event."""
+        """Returns the next event."""
         while self.flight and self.chance.random() < 0.5:
             self._settle()
         if self.chance.random() < 0.08:
@@ -84,7 +84,7 @@ SIZES = st.integers(1, 5)
 
 
 @given(st.randoms(use_true_random=False), SIZES, SIZES, SIZES, st.integers(1, 60))
-def test_a_reader_gets_what_was_written_wherever_it_begins(chance: random.Random, written: int, read: int, depth: int, count: int) -> None:
+def test_slim_rows_are_completed_wherever_reading_begins(chance: random.Random, written: int, read: int, depth: int, count: int) -> None:
     chains = [Chain(chance, topic) for topic in range(3)]
     shortening = Shortening(written, depth)
     stored: dict[int, tuple[str, str]] = {}
@@ -107,13 +107,13 @@ def test_a_reader_gets_what_was_written_wherever_it_begins(chance: random.Random
 
 
 @given(st.dictionaries(st.sampled_from(["tp-v", "tp-reason", "tp-actor"]), st.text()))
-def test_properties_stand_in_a_row_as_json(properties: dict[str, str]) -> None:
+def test_properties_are_stored_in_a_row_as_compact_json(properties: dict[str, str]) -> None:
     text = slim.text_of(properties)
     assert text == json.dumps(properties, separators=(",", ":"))
     assert slim.strings(text) == properties
 
 
-def test_a_row_of_a_busy_key_names_one_request_where_its_event_carries_sixteen() -> None:
+def test_rows_of_a_busy_key_are_slim_and_small_though_their_events_carry_sixteen_requests() -> None:
     shortening, chain = Shortening(), Chain(random.Random(1), 0)
     stored = []
     for row in range(1, 200):
@@ -193,10 +193,10 @@ def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
     }
 
 
-async def test_whatever_was_compacted_and_wherever_it_broke_off_each_event_is_read_as_it_was_appended(
+async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_as_it_was_appended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what is read of a key is the end of its story, with its newest event."""
+    """Also, the events read of a key are its newest, without a gap."""
     left = 0
 
     def breaking(what: object) -> object:
@@ -225,7 +225,7 @@ async def test_whatever_was_compacted_and_wherever_it_broke_off_each_event_is_re
         try:
             await world.log.compact(NAMESPACE)
         except LogError:
-            assert left == 0, "it broke off"
+            assert left == 0, "only an injected fault may interrupt it"
         left = 0
         slims += stored_slim(world.path)
         before = stored(world.path)
@@ -244,15 +244,15 @@ async def test_whatever_was_compacted_and_wherever_it_broke_off_each_event_is_re
             remains[placed.event.key].append(placed.position)
         for key, story in stories.items():
             left_of_it = [placed.position for placed in story][len(story) - len(remains[key]) :]
-            assert remains[key] == left_of_it, "the end of the key's story, without a gap"
+            assert remains[key] == left_of_it, "the newest events of the key, without a gap"
             newest = story[-1].event
             assert remains[key] or (newest is not None and newest.document is None)
             assert all(placed.position in remains[key] for placed in story if placed.position > upto)
         assert state_of(read, upto) == state_of([by_position[placed.position] for placed in read], upto)
-    assert slims, "or nothing was tried"
+    assert slims, "the test needs slim rows"
 
 
-async def test_compactions_that_break_off_leave_forgotten_rows_and_the_next_one_deletes_them(
+async def test_rows_forgotten_by_an_interrupted_compaction_are_deleted_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path / "changes.db", 3)
@@ -287,7 +287,7 @@ async def test_compactions_that_break_off_leave_forgotten_rows_and_the_next_one_
         await world.log.compact(NAMESPACE)
     assert stored(world.path) == 8
     read = await world.read()
-    assert [row_of(placed.position) for placed in read] == [12], "rows 5 to 11 lean on row 4"
+    assert [row_of(placed.position) for placed in read] == [12], "rows 5 to 11 lean on the deleted row 4 and are forgotten"
     last = read[0].event
     assert last is not None and last.stamp is not None
     assert last.stamp.remembered == chain.known[:-1]
@@ -296,7 +296,7 @@ async def test_compactions_that_break_off_leave_forgotten_rows_and_the_next_one_
     await world.log.close()
 
 
-async def test_events_behind_a_refused_commit_are_read_as_they_were_appended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_appended_after_a_refused_commit_are_read_as_they_were_appended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     inserting = events.insert
     refusing = False
 
@@ -322,7 +322,7 @@ async def test_events_behind_a_refused_commit_are_read_as_they_were_appended(wor
     assert list(map(without_texts, await world.read())) == list(map(without_texts, recorder.places))
 
 
-async def test_a_row_that_leans_on_none_or_on_nonsense_is_damage_and_told(tmp_path: Path) -> None:
+async def test_a_row_that_leans_on_a_missing_or_invalid_row_is_reported_as_damage(tmp_path: Path) -> None:
     for attempt, change in enumerate(('"tp-since":"9,', '"tp-since":"x,', '"tp-since":"0,', '"tp-since":"1,7,')):
         path = tmp_path / f"{attempt}.db"
         world = World(path, 1)
@@ -354,14 +354,14 @@ async def test_a_row_that_leans_on_none_or_on_nonsense_is_damage_and_told(tmp_pa
         await change_log.close()
 
 
-def test_a_row_that_leans_on_another_keys_is_damage() -> None:
+def test_a_row_that_leans_on_a_row_of_another_key_is_damage() -> None:
     text = '{"tp-v":"1","tp-since":"1,0,1"}'
     found = (1, 0, 1, events.checksum_of(1, 0, 1, "other", "{}", None), "other", "{}", None)
     with pytest.raises(Damaged, match="has another key"):
         Completing(lambda _row: found, NAMESPACE, 0).completed(2, "key", slim.strings(text))
 
 
-async def test_a_file_of_the_former_format_is_read_and_then_refused_by_the_release_that_wrote_it(tmp_path: Path) -> None:
+async def test_a_file_of_format_2_is_read_and_converted_to_a_format_that_its_release_refuses(tmp_path: Path) -> None:
     path = tmp_path / "changes.db"
     world = World(path, 2)
     await world.write(40)
@@ -382,13 +382,13 @@ async def test_a_file_of_the_former_format_is_read_and_then_refused_by_the_relea
     await world.write(20)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_file.FORMAT,)
-    assert sqlite_file.FORMAT > 2, "a release that does not know slim rows would forget requests"
+    assert sqlite_file.FORMAT > 2, "a release that can't read slim rows would lose requests"
     await world.restart()
     assert list(map(without_texts, await world.read())) == list(map(without_texts, world.appended))
     await world.log.close()
 
 
-def test_a_row_without_a_value_is_complete_and_nothing_leans_on_it() -> None:
+def test_rows_without_a_document_are_complete_and_no_row_leans_on_them() -> None:
     shortening = Shortening()
     tombstone = a_tombstone(a_key(NAMESPACE))
     assert tombstone.stamp is not None

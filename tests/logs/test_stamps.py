@@ -1,4 +1,4 @@
-"""Stamps travel in strings and come back as they were; what can't be read as one makes the event a broker's."""
+"""Stamps survive encoding in message properties; an event whose stamp can't be decoded is treated as a broker's."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ STAMPS = st.builds(
 @given(STAMPS)
 @example(Stamp(event_id="1", kind=StampKind.UPDATE, mask=("%2C", "%25", "a,b", "100%", "")))
 @example(Stamp(event_id="1", kind=StampKind.UPDATE, remembered=(Remembered("%2C", "a,b", "%", ""),)))
-def test_a_stamp_comes_back_as_it_was(stamp: Stamp) -> None:
+def test_an_encoded_stamp_is_decoded_unchanged(stamp: Stamp) -> None:
     properties = to_properties(stamp)
     assert from_properties(properties) == stamp
     assert all(name.startswith("tp-") or name in ("traceparent", "tracestate") for name in properties)
@@ -70,16 +70,16 @@ def test_a_stamp_comes_back_as_it_was(stamp: Stamp) -> None:
 
 
 @given(STAMPS, st.dictionaries(TEXTS.map("x-{}".format), TEXTS, max_size=3))
-def test_properties_of_others_are_left_alone(stamp: Stamp, others: dict[str, str]) -> None:
+def test_properties_of_other_programs_are_ignored(stamp: Stamp, others: dict[str, str]) -> None:
     assert from_properties({**others, **to_properties(stamp)}) == stamp
     assert from_properties(others) is None
 
 
-def test_only_what_says_something_is_written() -> None:
+def test_only_parts_with_a_value_are_encoded() -> None:
     assert to_properties(Stamp(event_id="1", kind=StampKind.REPAIR)) == {"tp-v": "1", "tp-id": "1", "tp-kind": "repair"}
 
 
-def test_only_the_last_requests_travel() -> None:
+def test_only_the_last_remembered_requests_are_encoded() -> None:
     remembered = tuple(Remembered(f"request-{n}", "d", "v", "p") for n in range(40))
     stamp = from_properties(to_properties(Stamp(event_id="1", kind=StampKind.UPDATE, remembered=remembered)))
     assert stamp is not None
@@ -88,7 +88,7 @@ def test_only_the_last_requests_travel() -> None:
 
 @given(st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED).map(tuple), st.slices(REMEMBERED))
 @example((Remembered("%2C", "a,b", "%", ""),), slice(None))
-def test_requests_that_an_event_carries_are_looked_at_as_the_tuple_that_they_were(requests: tuple[Remembered, ...], some: slice) -> None:
+def test_the_lazily_decoded_requests_of_an_event_behave_as_the_encoded_tuple(requests: tuple[Remembered, ...], some: slice) -> None:
     def carried() -> Carried:
         return Carried(seen_text(requests))
 
@@ -103,10 +103,10 @@ def test_requests_that_an_event_carries_are_looked_at_as_the_tuple_that_they_wer
     assert repr(carried()) == repr(requests)
     looked_at = carried()
     assert list(looked_at) == list(requests)
-    assert looked_at[-1] is looked_at[len(looked_at) - 1], "they are made once"
+    assert looked_at[-1] is looked_at[len(looked_at) - 1], "each request is decoded once"
 
 
-def test_nobody_pays_for_the_requests_of_an_event_that_follows_what_was_read() -> None:
+def test_the_requests_of_an_event_that_follows_the_known_state_are_not_decoded() -> None:
     requests = tuple(Remembered(f"request-{n}", "d", f"{n}", f"{n - 1}") for n in range(1, REMEMBERED + 1))
     state = KeyState()
     state.document, state.version, state.newest, state.remembered = {}, "16", "16", requests
@@ -129,7 +129,7 @@ def test_nobody_pays_for_the_requests_of_an_event_that_follows_what_was_read() -
     assert state.remembered == (*requests[1:], Remembered("request-17", "d", "17", "16"))
 
 
-def test_a_stamp_that_is_too_large_is_refused_before_it_is_written() -> None:
+def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=tuple(f"subscription_policies.`{'x' * 90}{n}`" for n in range(1_500)))
     with pytest.raises(LogError) as refused:
         to_properties(stamp)
@@ -137,7 +137,7 @@ def test_a_stamp_that_is_too_large_is_refused_before_it_is_written() -> None:
     assert sum(map(len, to_properties(stamp._replace(mask=stamp.mask[:1_000])).values())) < MAX_BYTES
 
 
-def test_what_an_event_carries_counts_although_it_is_stored_otherwise() -> None:
+def test_requests_count_towards_the_size_of_a_stamp_even_if_they_are_stored_elsewhere() -> None:
     carried = tuple(Remembered("r" * 1_000, "d", "v", "p") for _ in range(REMEMBERED))
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=("x" * (MAX_BYTES - 1_000),), remembered=carried)
     for kept in (True, False):
@@ -175,7 +175,7 @@ GOOD = to_properties(samples.stamps()[4])
         {"tp-mask": "x" * (2 * MAX_BYTES)},
     ],
 )
-def test_a_damaged_stamp_makes_the_event_a_brokers_and_is_reported(changed: dict[str, str]) -> None:
+def test_an_event_with_a_damaged_stamp_is_read_as_a_brokers_and_the_damage_is_reported(changed: dict[str, str]) -> None:
     properties = {**GOOD, **changed}
     with pytest.raises(MalformedStamp):
         from_properties(properties)
@@ -191,7 +191,7 @@ def test_a_damaged_stamp_makes_the_event_a_brokers_and_is_reported(changed: dict
 @given(st.dictionaries(st.sampled_from(sorted({*GOOD, "tp-operands", "tp-etag", "tp-seen"})), st.none() | TEXTS, max_size=4))
 @example({"tp-mask": "%"})
 @example({"tp-mask": "%zz,%ff,\ud800"})
-def test_reading_is_total(changed: dict[str, Any]) -> None:
+def test_decoding_any_properties_returns_a_stamp_or_none_or_raises_malformed_stamp(changed: dict[str, Any]) -> None:
     properties = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
     try:
         stamp = from_properties(properties)
@@ -200,7 +200,7 @@ def test_reading_is_total(changed: dict[str, Any]) -> None:
     assert stamp is None or stamp.event_id
 
 
-def test_no_setting_but_a_lists_elements_gets_into_properties() -> None:
+def test_properties_contain_no_values_of_settings_but_elements_of_lists() -> None:
     secret = split(TopicPolicies(offload_policies={"s3_managed_ledger_offload_credential_secret": "hush"}))  # type: ignore[arg-type]
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=("offload_policies.s3_managed_ledger_offload_credential_secret",))
     message = Codec().encode(Event(KEY, Action.UPDATE, secret, stamp))

@@ -1,8 +1,8 @@
-"""The memory log as tests and the simulation want it: with faults, with seats, and with one writer at a time.
+"""The memory log for tests and the simulation: with faults, with seats of exclusive producers, and with one writer at a time.
 
-- ``log``: the product's memory log, whose ways may be delayed, cut and held; ``faults``: what goes wrong
-- ``storage``, ``seats``: what a cluster keeps, and who may write it; ``led``: a log that has one writer at a time
-- ``ledgers``: the same as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
+- ``log``: the product's memory log, whose messages may be delayed, lost and held back; ``faults``: what goes wrong
+- ``storage``, ``seats``: what a cluster stores, and which producer may write it; ``led``: a log that has one writer at a time
+- ``ledgers``: storage as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
 """
 
 from topicpolicies_server.logs.memory.channel import Channel

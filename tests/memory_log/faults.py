@@ -1,4 +1,4 @@
-"""What can go wrong between a process and the storage, decided one append and one delivery at a time."""
+"""What can go wrong between a process and the storage, decided for each append and each delivery."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Outcome(enum.Enum):
     """What becomes of an append."""
 
     STORED = "stored"
-    """It is in the log and acknowledged."""
+    """The event is in the log and acknowledged."""
     REFUSED = "refused"
-    """It fails, and certainly is not in the log."""
+    """The append fails, and the event certainly is not in the log."""
     UNACKNOWLEDGED = "unacknowledged"
-    """It is in the log, but fails with an unknown outcome."""
+    """The event is in the log, but the append fails with an unknown outcome."""
     VANISHED = "vanished"
-    """It is not in the log, and fails with an unknown outcome."""
+    """The event is not in the log, and the append fails with an unknown outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +27,38 @@ class Fate:
 
     outcome: Outcome = Outcome.STORED
     delay: float = 0.0
-    """Seconds until it reaches the log; what is appended to the partition afterwards waits behind it."""
+    """Seconds until the event reaches the log; later appends to the partition wait behind it."""
     answer_delay: float = 0.0
-    """Seconds from there until the acknowledgement or the failure; later ones of the partition wait behind it."""
+    """Seconds from then until the acknowledgement or the failure arrives; later ones of the partition wait behind it."""
     copies: int = 1
-    """How often it is stored (a publish that was repeated below us); the acknowledgement names the first."""
+    """How often the event is stored, as when a client library repeats a publish; the acknowledgement names the first place."""
 
 
 class Faults:
-    """Decides what goes wrong. This one lets nothing go wrong; tests override its methods."""
+    """Decides what goes wrong. This class causes no faults; tests override its methods."""
 
     def fate(self, namespace: str, event: Event) -> Fate:
-        """What becomes of an append to ``namespace``."""
+        """Returns what becomes of an append to ``namespace``."""
         del namespace, event
         return _STORED
 
     def read_delay(self, namespace: str, placed: Placed) -> float:
-        """Seconds until an entry of ``namespace`` is read; later ones of the partition wait behind it."""
+        """Returns the seconds until an entry of ``namespace`` is read; later ones of the partition wait behind it."""
         del namespace, placed
         return 0.0
 
     def handed_over(self, namespace: str, placed: Placed) -> bool:
-        """Whether an entry of ``namespace``, in ledgers, is handed over when it is due; if not, never on its own."""
+        """Returns whether an entry of ``namespace``, in ledgers, is handed over when it is due; if not, it never is by itself."""
         del namespace, placed
         return True
 
     def question_delay(self, namespace: str) -> float | None:
-        """Seconds that a question about ``namespace`` takes to the storage, and the answer back; None: it does not get there."""
+        """Returns the seconds that a request about ``namespace`` takes to the storage, and its answer back; None: the request is lost."""
         del namespace
         return 0.0
 
     def session_seconds(self, namespace: str) -> float:
-        """Seconds until the storage finds out that a process which wrote ``namespace`` alone has died, and lets another one write."""
+        """Returns the seconds until the storage notices that the only writer of ``namespace`` died, and lets another process write."""
         del namespace
         return 0.0
 

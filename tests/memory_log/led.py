@@ -1,12 +1,13 @@
 """The memory log with one writer at a time (PIP-68).
 
-Who stands for leadership, and how a term begins and ends, is the Pulsar log's own code (``logs/leadership``): what tests and the
-simulation find out about it holds there. What is here instead of brokers and their client library: producers that take the storage's seats
-(``seats``), messages that take their time on the way there and back, and connections that break (``cut``).
+The election of a leader, and the beginning and end of a term, are the server's own code (``logs/leadership``), so that what tests and the
+simulation find out about it also holds for the Pulsar log. This module replaces brokers and their client library: it has producers that
+take seats of the storage (``seats``), messages that take time in both directions, and connections that break (``cut``).
 
-As on Pulsar: a producer whose connection the storage has given up has lost its seat for good, before its process knows; what comes from it
-later is refused (``LOG_FENCED``), with an unknown outcome, as that of an earlier copy would be. The process finds out when an answer tells,
-or when it looks at its producers, and closes them all; what was on its way by then may still be stored, before the next one gets the seat.
+As on Pulsar, a producer whose connection the storage has given up has lost its seat for good, before its process knows. What the producer
+sends later is refused (``LOG_FENCED``) with an unknown outcome, because an earlier copy of the event might be stored. The process notices
+the loss in an answer, or when it checks its producers, and closes all of them. Messages in transit at that time may still be stored, before
+the next producer gets the seat.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
 CLUSTER = "memory"
-"""In the names of leaders."""
+"""The cluster in the names of leaders."""
 CONNECTION_CHECK_SECONDS = 0.08
-"""How soon a process that could know sees that its producer has no connection, as on Pulsar (``pulsar/health_checks``)."""
+"""How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/health_checks``)."""
 WAIT_SECONDS = 2.0
-"""How long a seat is waited for at a time."""
+"""How long one attempt waits for a seat."""
 _PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
 
 
 class Handle(Producer):
-    """A producer as its process has it: what ``Candidate`` asks of the client library's."""
+    """A producer as its process has it, with what ``Candidate`` needs of a producer of the client library."""
 
     def __init__(self, name: str, partition: int, close: Callable[[Handle], None]) -> None:
-        """``close`` sends word that it is closed."""
+        """``close`` sends the storage a message that the producer is closed."""
         super().__init__(name, partition)
         self.closed = False
         self._connected = True
@@ -50,46 +51,46 @@ class Handle(Producer):
 
     @property
     def connected(self) -> bool:
-        """Whether it has its connection, as far as the process knows."""
+        """Whether the producer has its connection, as far as the process knows."""
         return self._connected and not self.closed
 
     def disconnected(self) -> None:
-        """The process could know now."""
+        """Called when the process can know that the connection is lost."""
         self._connected = False
 
     def close(self) -> None:
-        """Closes it; a second call does nothing."""
+        """Closes the producer; a second call does nothing."""
         if not self.closed:
             self.closed = True
             self._close(self)
 
 
 class LedNamespaceLog(MemoryNamespaceLog):
-    """One namespace's log with one writer at a time, as one process has it open; what its ``Candidate`` stands for (``LeadableLog``)."""
+    """One namespace's log with one writer at a time, as one process has it open; its ``Candidate`` uses it as a ``LeadableLog``."""
 
     def __init__(self, owner: LedMemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
         super().__init__(owner, stored, sink)
         self.candidate: Candidate[Handle] = Candidate(self, stored.name, stored.partitions, CLUSTER, owner.address)
         self._address = owner.address
         self._handles: dict[Handle, None] = {}
-        """Producers that the storage may know, and those that are being opened."""
+        """Producers that the storage may know, including those that are being opened."""
         self._term: Sequence[Handle] = ()
-        """Of the term, by partition; what is appended is handed to them."""
+        """The producers of the current term, by partition: appended events are sent by them."""
         self._named = ("", "")
         self._linger = 0.0
 
     @property
     def leadership(self) -> Leadership:
-        """The leader may append, and nobody else."""
+        """Only the leader may append."""
         return self.candidate.leadership
 
     @property
     def shared(self) -> bool:
-        """Nobody but the leader writes."""
+        """False for the leader, because no other process writes."""
         return not self.leadership.leads
 
     def contend(self) -> None:
-        """Stands for leadership."""
+        """Makes this process a candidate."""
         if self._ended is None:
             self.candidate.contend()
 
@@ -100,9 +101,9 @@ class LedNamespaceLog(MemoryNamespaceLog):
         super().append(event)
 
     def cut(self, *, answers: bool = False) -> None:
-        """The storage gives up the connections of this process's producers. The process may know with the next answer that it gets.
+        """Makes the storage give up the connections of this process's producers. The process may notice with the next answer that it gets.
 
-        ``answers``: those that are on their way are lost with them.
+        ``answers``: whether answers in transit are lost too.
         """
         for channel in self.answers if answers else ():
             for message in channel.drop():
@@ -112,7 +113,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
             self._disconnect(handle)
 
     def crash(self) -> None:
-        """As if the process had died; it may take the storage a while to find out (``Faults.session_seconds``)."""
+        """Ends the process without a message; the storage may take a while to notice (``Faults.session_seconds``)."""
         self._linger = self._owner.faults.session_seconds(self.namespace)
         super().crash()
 
@@ -120,14 +121,14 @@ class LedNamespaceLog(MemoryNamespaceLog):
         super()._stop(error)
         handles, self._handles = self._handles, {}
         for handle in handles:
-            handle.closed = True  # by whoever notices that the process is gone, not by word of it
+            handle.closed = True  # closed by the storage, not by a message of the process
             if self._linger:
                 self._loop.call_later(self._linger, self._leave, handle)
             else:
                 self._leave(handle)
         self.candidate.stop()
 
-    # What a candidate asks and tells (``LeadableLog``)
+    # What the candidate calls (``LeadableLog``)
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> Handle:
         """Opens a producer that is the only one of its partition."""
@@ -150,12 +151,12 @@ class LedNamespaceLog(MemoryNamespaceLog):
         return await answer
 
     def elected(self, producers: Sequence[Handle]) -> None:
-        """This process may append."""
+        """Begins a term: this process may append."""
         self._term = producers
         self._sink.led()
 
     def deposed(self, error: LogError) -> None:
-        """It may no longer: what has no outcome gets one. All of it was sent."""
+        """Ends the term: fails all events without an outcome. All of them were sent."""
         self._term = ()
         outstanding = sorted(self._in_flight, key=lambda sent: sent.partition)
         self._in_flight.clear()
@@ -165,10 +166,10 @@ class LedNamespaceLog(MemoryNamespaceLog):
         self._sink.led()
 
     def led(self) -> None:
-        """Hands on that another process leads."""
+        """Reports to the sink that another process leads."""
         self._sink.led()
 
-    # What happens at the storage
+    # What happens in the storage
 
     def _addressed(self, event: Event) -> Sent:
         sent = super()._addressed(event)
@@ -184,7 +185,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
         super()._store(sent)
         if outcome in (Outcome.VANISHED, Outcome.UNACKNOWLEDGED) and isinstance(producer, Handle):
             sent.error = LogError(Reason.LOG_UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
-            self._disconnect(producer)  # nothing that was sent behind it is stored
+            self._disconnect(producer)  # nothing that was sent after it is stored
 
     def _seat(self, handle: Handle, wait: bool, answer: asyncio.Future[Handle]) -> None:
         seat = self._stored.seats[handle.partition]
@@ -224,7 +225,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
     def _send_close(self, handle: Handle) -> None:
         self.appends[handle.partition].push(partial(self._leave, handle))
 
-    # What happens here
+    # What happens in this process
 
     def _reply(self, handle: Handle, answer: asyncio.Future[Any], result: object) -> None:
         def arrive() -> None:
@@ -242,7 +243,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
         self._loop.call_later(CONNECTION_CHECK_SECONDS, self._check_connection, handle)
 
     def _check_connection(self, handle: Handle) -> None:
-        if not handle.closed:  # or somebody has seen it before
+        if not handle.closed:  # otherwise the loss was noticed before
             self.candidate.check_connection()
             self._loop.call_later(CONNECTION_CHECK_SECONDS, self._check_connection, handle)
 
@@ -268,12 +269,12 @@ class LedMemoryLog(MemoryLog):
     """The change logs of a storage, each with one writer at a time, as one process has them."""
 
     def __init__(self, storage: MemoryStorage | None = None, *, address: str, faults: Faults = NO_FAULTS, **options: Any) -> None:
-        """Opens logs of a storage; ``address`` is where clients reach this process, the others are those of ``MemoryLog``."""
+        """Opens logs of a storage. ``address``: where clients reach this process; the other options are those of ``MemoryLog``."""
         super().__init__(storage, faults=faults, **options)
         self.address = address
 
     def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
-        del start  # who led before is told by the whole log
+        del start  # the whole log is read, because it names earlier leaders
         assert isinstance(stored, StoredNamespace)
         return LedNamespaceLog(self, stored, sink)
 

@@ -1,7 +1,7 @@
-"""One partition of a log in ledgers, as one process reads it: what comes passes through the Pulsar log's own continuity.
+"""One partition of a log in ledgers, as one process reads it: entries pass through the Pulsar log's own continuity check.
 
-Entries are taken from the broker when they are due, and not before, so a compaction may erase them first. What has to be known of a gap
-then is asked with the Pulsar log's own questions; the answers take their time, or don't come.
+Entries are taken from the broker only when they are due, so a compaction may erase them first. The requests about a gap are those of the
+Pulsar log; their answers take time, or do not arrive.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .ledgers import Ledgers
 T = TypeVar("T")
 
 _OVERDUE_SECONDS = 0.7
-"""For so long nothing may come though the partition goes on."""
+"""How long nothing may arrive although the partition has more entries."""
 _REFUSED_SECONDS = 0.2
-"""After so long a question ends without an answer."""
+"""After how long a request fails without an answer."""
 AT_ONCE = 4
-"""So many entries are taken at once, and so many of a gap are read together."""
+"""How many entries are taken at once, and how many entries of a gap are read at once."""
 
 Received: TypeAlias = tuple[MessageId, Placed | None]
-"""An entry and its place; None: it is not handed over."""
+"""A place and its entry; None: the entry is not handed over."""
 
 
 class Asking:
-    """What a broker is asked about one partition, and what becomes of the question."""
+    """Requests to a broker about one partition, which take time or fail."""
 
     def __init__(self, namespace: str, ledgers: Ledgers, faults: Faults, counts: Counter[str], kept_back: set[MessageId]) -> None:
-        """``kept_back``: what was not handed over to this process; what is not is added."""
+        """``kept_back``: the messages that were not handed over to this process; further ones are added."""
         self._kept_back = kept_back
         self.counts = counts
         self.ledgers = ledgers
@@ -47,7 +47,7 @@ class Asking:
         self._namespace = namespace
 
     async def compaction(self) -> Compaction:
-        """How far it is compacted.
+        """Returns how far the partition is compacted.
 
         Raises:
             LogError: there is no answer.
@@ -55,7 +55,7 @@ class Asking:
         return await self._asked("compactions", lambda: self.ledgers.told)
 
     async def skipped(self, after: MessageId, before: MessageId) -> MessageId | None:
-        """The first message between two.
+        """Returns the first message between two places.
 
         Raises:
             LogError: there is no answer.
@@ -63,7 +63,7 @@ class Asking:
         return await self._asked("messages", lambda: self.ledgers.message(after, before))
 
     async def recall(self, after: MessageId, before: MessageId) -> Sequence[Received] | None:
-        """The first entries between two, as they were; None if they can't be had."""
+        """Returns the first entries between two places, as they were written; None if they are not available."""
         try:
             found = await self._asked("entries", lambda: self.ledgers.between(after, before, AT_ONCE))
         except LogError:
@@ -73,9 +73,9 @@ class Asking:
         return found
 
     def handed_over(self, placed: Placed, beginning: MessageId) -> bool:
-        """Whether an entry is handed over: if it is not once, it is when the log is opened anew.
+        """Returns whether an entry is handed over. One that was kept back is handed over when the log is opened again.
 
-        The last one always is, as are those up to the horizon of the opening (``beginning``): nobody could know that one is missing.
+        The last entry always is, and so are those up to the opening's horizon (``beginning``): their loss can't be noticed.
         """
         place = message_id_of(placed.position)
         hidden = beginning < place != self.ledgers.last and place not in self._kept_back
@@ -91,18 +91,18 @@ class Asking:
         if delay is None:
             self.counts["reading: questions without an answer"] += 1
             await asyncio.sleep(_REFUSED_SECONDS)
-            raise LogError(Reason.LOG_UNREACHABLE, "Nobody answers.")
+            raise LogError(Reason.LOG_UNREACHABLE, "There is no answer.")
         await asyncio.sleep(delay)
-        told = answer()
-        await asyncio.sleep(delay)  # it may be old by then
-        return told
+        found = answer()
+        await asyncio.sleep(delay)  # the answer may be outdated by then
+        return found
 
 
 class LedgerReader:
     """Reads one partition.
 
     Attributes:
-        continuity: whether something was missed.
+        continuity: decides whether an entry was missed.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class LedgerReader:
         """Reads nothing yet.
 
         Args:
-            partition: its number.
-            asking: whom to ask.
-            opening: what was told of its compaction before.
-            take: the next entries of the broker's behind a position.
-            on_the_way: whether something will still come of what is there.
-            not_handed_over: what this process was not given when it opened the log before.
-            stood: up to where everything was read before; "" is the beginning.
+            partition: the number of the partition.
+            asking: sends requests.
+            opening: how far the partition was compacted before anything was read, as the broker said.
+            take: returns the broker's next entries after a position.
+            on_the_way: returns whether existing entries are still in transit.
+            not_handed_over: the messages that were not handed over when this process had the log open before.
+            stood: the position up to which everything was read before; "" is the beginning.
         """
         self.continuity = Continuity(opening, not_handed_over, place_of(stood))
         self._partition = partition
@@ -140,18 +140,18 @@ class LedgerReader:
         self._recalled = deque((place, placed) for place, placed in asking.ledgers.upto(horizon)) if horizon else deque()
         self._come = asyncio.Event()
         self._upto: Position = ""
-        """Up to where what there is has come."""
+        """The position up to which existing entries are due."""
         self._newest_received: Position = stood
-        """Up to where it was taken."""
+        """The position up to which entries were taken."""
         self._begun = False
-        """Whether all has come that was there at the opening."""
+        """Whether everything that existed at the opening is due."""
         self._caught_up = False
         self._last = place_of(stood)
         self._reported_end = NOWHERE
-        """The furthest end that was told of."""
+        """The furthest end that was reported."""
 
     def come(self, items: Sequence[Placed | None]) -> None:
-        """These are due, and may be taken; None: so is all that was there at the opening."""
+        """Called when entries are due and may be taken; None: everything that existed at the opening is due."""
         for item in items:
             if item is None:
                 self._begun = True
@@ -160,7 +160,7 @@ class LedgerReader:
         self._come.set()
 
     def end(self) -> Position:
-        """The end of the partition: at an entry that was or will be read."""
+        """Returns the end of the partition: the place of an entry that was read or will be read."""
         last = self._asking.ledgers.last or NOWHERE
         if last > self.continuity.complete_upto or not self._caught_up:
             self._reported_end = max(self._reported_end, last)
@@ -173,7 +173,7 @@ class LedgerReader:
         """Reads until it is cancelled.
 
         Raises:
-            LogError: something was missed.
+            LogError: an entry was missed.
         """
         while True:
             self._come.clear()
@@ -202,7 +202,7 @@ class LedgerReader:
                     await self._make_sure(deliver)
 
     async def keep_up(self) -> None:
-        """Learns of compactions.
+        """Requests how far the partition is compacted.
 
         Raises:
             LogError: there is no answer.
@@ -220,7 +220,7 @@ class LedgerReader:
             self.continuity.fresh(self._fresh)
 
     def _in_order(self, taken: Sequence[Placed]) -> Sequence[Received]:
-        """What was taken, and before it what was recalled that goes before it."""
+        """Merges entries that were taken with recalled ones that precede them."""
         merged: list[Received] = []
         for placed in taken:
             place = message_id_of(placed.position)

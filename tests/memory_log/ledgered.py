@@ -1,4 +1,4 @@
-"""The memory log in ledgers, read as the Pulsar log reads: with questions and answers about what compaction may have erased."""
+"""The memory log in ledgers, read as the Pulsar log is: with requests about what compaction may have erased."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .ledgers import LedgeredNamespace, LedgeredStorage
 from .log import MemoryLog, MemoryNamespaceLog
 
 _KEEP_UP_SECONDS = 1.5
-"""How often is asked how far the log is compacted by now."""
+"""How often to request how far the log is compacted."""
 
 
 class LedgeredNamespaceLog(MemoryNamespaceLog):
@@ -28,12 +28,12 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
     def __init__(
         self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, openings: Sequence[Compaction], start: Start | None = None
     ) -> None:
-        """``openings``: by partition, what was told of its compaction just before."""
+        """``openings``: by partition, how far the broker said just before that it is compacted."""
         self._readers: list[LedgerReader] = []
         super().__init__(owner, stored, sink)
         for channel in self.reads:
             channel.drop()
-        self.resumed = start is not None and goes_on_from(start, stored, openings)
+        self.resumed = start is not None and resumes_from(start, stored, openings)
         stood = start.positions if start is not None and self.resumed else [""] * stored.partitions
         self._readers = [self._reader(owner, stored, partition, opening, stood[partition]) for partition, opening in enumerate(openings)]
         self.reads = [Channel(self._loop, reader.come) for reader in self._readers]
@@ -47,7 +47,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
             task.add_done_callback(self._tell_of_failure)
 
     def complete_after(self, partition: int) -> Position | None:
-        """As continuity knows it."""
+        """Returns what the continuity check knows."""
         return self._readers[partition].continuity.complete_after
 
     def follows(self, earlier: Position, later: Position) -> bool:
@@ -55,7 +55,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
         return directly_follows(earlier, later)
 
     def show(self, placed: Placed) -> None:
-        """Takes word of an entry that was stored: it may be taken in its time."""
+        """Takes notice of a stored entry, which is read when it is due."""
         if self._readers:
             super().show(placed)
 
@@ -111,16 +111,16 @@ class LedgeredLog(MemoryLog):
     storage: LedgeredStorage
 
     def __init__(self, storage: LedgeredStorage, *, counts: Counter[str] | None = None, **options: Any) -> None:
-        """Opens logs of a storage; ``counts`` tells what reading came across, the others are the options of ``MemoryLog``."""
+        """Opens logs of a storage. ``counts`` counts what reading encounters; the other options are those of ``MemoryLog``."""
         super().__init__(storage, **options)
         self.counts: Counter[str] = Counter() if counts is None else counts
         self.not_handed_over: dict[tuple[str, int], set[MessageId]] = {}
-        """By namespace and partition: messages that this process was not given when it had the log open before."""
+        """By namespace and partition: the messages that were not handed over when this process had the log open before."""
         self._kept_back: dict[tuple[str, int], set[MessageId]] = {}
         self._openings: dict[str, Sequence[Compaction]] = {}
 
     def asking(self, stored: LedgeredNamespace, partition: int) -> Asking:
-        """Asks about a partition of a namespace."""
+        """Returns the requests about a partition of a namespace."""
         kept_back = self._kept_back.setdefault((stored.name, partition), set())
         return Asking(stored.name, stored.ledgers[partition], self.faults, self.counts, kept_back)
 
@@ -128,7 +128,7 @@ class LedgeredLog(MemoryLog):
         """Opens a namespace's log.
 
         Raises:
-            LogError: nobody says how far it is compacted, or it is open already.
+            LogError: a request for the compaction got no answer, or the log is already open.
         """
         stored = self.storage.namespace(namespace)
         self._openings[namespace] = [await self.asking(stored, partition).compaction() for partition in range(stored.partitions)]
@@ -139,8 +139,8 @@ class LedgeredLog(MemoryLog):
         return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name), start)
 
 
-def goes_on_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
-    """Whether a log is read from a place on, as ``logs/pulsar/reading/beginning`` says."""
+def resumes_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
+    """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reading/beginning``."""
     if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
         return False
     try:

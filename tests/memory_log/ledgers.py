@@ -1,8 +1,9 @@
-"""A log as brokers keep it: entries in ledgers, of which old ones are trimmed, and what compaction left over for readers.
+"""A log as brokers keep it: entries in ledgers, old ones of which are trimmed, and what compaction leaves for readers.
 
-As on Pulsar: an entry's place is its ledger and its number there, and markers of the broker's own have places too. Compaction writes the
-newest entry of each key, and no deletion, to a ledger of its own; readers get those up to its horizon, and behind it what there is. That a
-compaction counts is told at once, how far it went a moment later. Until they are trimmed the topic's ledgers have all that was compacted.
+As on Pulsar, the place of an entry is its ledger and its number there, and markers of the broker's own have places too. Compaction writes
+the newest entry of each key, and no deletion, to a ledger of its own. Readers get those entries up to the compaction's horizon, and
+everything after it. The new compacted ledger is reported at once, its horizon a moment later. The topic's ledgers hold everything that was
+compacted until they are trimmed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .storage import MemoryStorage, StoredNamespace
 
 _FIRST_LEDGER = 7
 _LEDGER = 12
-"""So many entries are in a ledger."""
+"""How many entries a ledger has."""
 
 
 class Entry(NamedTuple):
@@ -32,12 +33,12 @@ class Entry(NamedTuple):
 
 
 class Ledgers:
-    """One partition.
+    """The ledgers of one partition.
 
     Attributes:
-        told: what a broker says of its compaction now.
-        first: the oldest ledger that there still is.
-        last: where the last entry stands that is no marker; None: there was none yet.
+        told: the compaction as the broker reports it now.
+        first: the oldest ledger that is left.
+        last: the place of the last entry that is not a marker; None: there was none yet.
     """
 
     def __init__(self) -> None:
@@ -49,16 +50,16 @@ class Ledgers:
 
     @property
     def fresh(self) -> int | None:
-        """If nothing was ever written: the ledger that the first entry goes to."""
+        """The ledger that the first entry goes to, if nothing was ever written; otherwise None."""
         return None if self._entries else self._next.ledger
 
     @property
     def place(self) -> MessageId:
-        """Where the next entry will stand."""
+        """The place of the next entry."""
         return self._next
 
     def add(self, placed: Placed | None) -> None:
-        """Puts an entry there; None: a marker."""
+        """Adds an entry; None: a marker."""
         place = self._next
         self._entries.append(Entry(place, placed))
         if placed is not None:
@@ -73,26 +74,26 @@ class Ledgers:
             self._next = MessageId(self._next.ledger + 1, 0)
 
     def compacted(self, horizon: MessageId) -> None:
-        """A compaction counts from now on; how far it went is told later."""
+        """Makes a new compaction effective; its horizon is reported later (``tell``)."""
         self._compaction = Compaction(self._compaction.ledger + 100, horizon)
         self.told = Compaction(self._compaction.ledger, self.told.horizon)
 
     def tell(self) -> None:
-        """How far the last compaction went is told from now on."""
+        """Reports the horizon of the last compaction from now on."""
         self.told = self._compaction
 
     @property
     def next_first(self) -> int:
-        """The oldest ledger that is not wholly compacted."""
+        """The oldest ledger that is not entirely compacted."""
         horizon = self._compaction.horizon
         return max(self.first, horizon.ledger if horizon is not None else 0)
 
     def divides_what_overlaps(self, first: int, told: Collection[Position] | None = None) -> bool:
-        """Whether an event stands from the ledger ``first`` on whose writer had not seen all that is before it of its key.
+        """Whether an event in the ledger ``first`` or later was written without knowledge of an event of its key in an earlier ledger.
 
         Args:
             first: the number of the ledger.
-            told: of what is before it, that which still counts; None: all of it.
+            told: the positions of the events before that ledger that count; None: all of them.
         """
         last: dict[PolicyKey, Position] = {}
         for place, placed in self._entries:
@@ -109,24 +110,24 @@ class Ledgers:
         return False
 
     def trim(self) -> bool:
-        """Drops the ledgers that are wholly compacted; whether there were any."""
+        """Drops the ledgers that are entirely compacted; returns whether there were any."""
         before, self.first = self.first, self.next_first
         return self.first > before
 
     def between(self, after: MessageId, before: MessageId, most: int) -> list[Entry] | None:
-        """The first entries between two, as they were written; None if some were trimmed, or a marker stands there."""
+        """Returns the first entries between two places, as they were written; None if some were trimmed, or if one of them is a marker."""
         if after.ledger < self.first:
             return None
         found = self._standing(after, before)[:most]
         return None if any(each.placed is None for each in found) else found
 
     def upto(self, horizon: MessageId) -> list[Entry]:
-        """The entries that there still are up to one, as they were written; none if a marker stands there."""
+        """Returns the entries up to a place that are left, as they were written; none if one of them is a marker."""
         found = self._standing(MessageId(self.first, -1), MessageId(horizon.ledger, horizon.entry + 1))
         return [] if any(each.placed is None for each in found) else found
 
     def message(self, after: MessageId, before: MessageId) -> MessageId | None:
-        """The first entry between two that is no marker, of those that there still are."""
+        """Returns the first place between two that holds a message, of those that are left."""
         return next((each.place for each in self._standing(after, before) if each.placed is not None), None)
 
     def _standing(self, after: MessageId, before: MessageId) -> list[Entry]:
@@ -150,14 +151,14 @@ class LedgeredNamespace(StoredNamespace):
         super()._keep(placed)
 
     def skip(self, partition: int, count: int) -> None:
-        """Writes a marker, or begins another ledger."""
+        """Writes a marker if ``count`` is 1; otherwise begins another ledger."""
         if count == 1:
             self.ledgers[partition].add(None)
         else:
             self.ledgers[partition].roll()
 
     def compact(self, kept_from: int | None, *, deletions_kept: bool = False) -> None:
-        """Leaves over the newest entry of each key; how far that went is told by ``tell``."""
+        """Leaves the newest entry of each key; the horizon is reported after ``tell``."""
         before = list(self.compacted)
         super().compact(kept_from, deletions_kept=deletions_kept)
         for ledgers, then, now in zip(self.ledgers, before, self.compacted, strict=True):
@@ -165,38 +166,38 @@ class LedgeredNamespace(StoredNamespace):
                 ledgers.compacted(message_id_of(now))
 
     def tell(self) -> None:
-        """How far the last compaction went is told from now on."""
+        """Reports the horizon of the last compaction from now on."""
         for ledgers in self.ledgers:
             ledgers.tell()
 
     def trim(self) -> int:
-        """Drops the ledgers that are wholly compacted; in how many partitions there were some."""
+        """Drops the ledgers that are entirely compacted; returns in how many partitions there were some."""
         return sum(ledgers.trim() for ledgers in self.ledgers)
 
     def divides_what_overlaps(self) -> bool:
-        """Whether ``trim`` would drop an event, and leave one of the same key whose writer had not seen it."""
+        """Whether ``trim`` would drop an event and leave one of the same key whose writer did not know the dropped one."""
         return any(ledgers.divides_what_overlaps(ledgers.next_first) for ledgers in self.ledgers)
 
     def tells_what_was_divided(self) -> bool:
-        """Whether compaction's own ledger alone has an event, and the topic's have one of the same key whose writer had not seen it.
+        """Whether an event is left only in a compacted ledger, while the topic's ledgers hold a later one whose writer did not know it.
 
-        Another compaction takes it from there: who starts then is given what stands in the topic's ledgers, and knows of it no more.
+        The next compaction erases the earlier event: a process that starts afterwards gets only what stands in the topic's ledgers.
         """
         told = [{placed.position for placed in entries} for entries in self.entries]
         return any(ledgers.divides_what_overlaps(ledgers.first, left) for ledgers, left in zip(self.ledgers, told, strict=True))
 
     def next(self, partition: int, after: Position, most: int) -> Sequence[Placed]:
-        """What a reader gets behind a position, by now: what compaction left over, and behind its horizon everything."""
+        """Returns what a reader gets now after a position: what compaction left, and everything after the horizon."""
         entries = self.entries[partition]
         first = bisect_right(entries, after, key=lambda placed: placed.position)
         return entries[first : first + most]
 
 
 class LedgeredStorage(MemoryStorage):
-    """What is stored of all namespaces."""
+    """The stored events of all namespaces."""
 
     def namespace(self, name: str) -> LedgeredNamespace:
-        """What is stored of a namespace; nothing yet, if it is new."""
+        """Returns what is stored of a namespace; creates an empty one if it is new."""
         stored = super().namespace(name)
         assert isinstance(stored, LedgeredNamespace)
         return stored

@@ -1,4 +1,4 @@
-"""The memory log with faults: what goes wrong between a process and the storage, a ``Faults`` object decides."""
+"""The memory log with faults: a ``Faults`` object decides what goes wrong between a process and the storage."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .storage import MemoryStorage, StoredNamespace
 
 @dataclass(slots=True, eq=False)
 class Sent(log.Sent):
-    """An event on its way, what becomes of it, and who sent it."""
+    """An event in transit, its fate, and its producer."""
 
     fate: Fate = Fate()  # noqa: RUF009 - immutable
     producer: Producer | None = None
-    """The exclusive one that it was handed to; None: that of a process which is one writer of many."""
+    """The exclusive producer that sends it; None: the process is one of many writers."""
 
 
 class MemoryNamespaceLog(log.MemoryNamespaceLog):
@@ -36,7 +36,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
     _stored: StoredNamespace
 
     def show(self, placed: Placed) -> None:
-        """Takes an entry that was stored, for reading in its time."""
+        """Takes an entry that was stored; it is read after the delay that the faults decide."""
         self.reads[placed.partition].push(placed, self._owner.faults.read_delay(self._stored.name, placed))
 
     def _ask_end(self, partition: int, answer: asyncio.Future[Position]) -> None:
@@ -58,7 +58,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         self.answers[sent.partition].push(sent, _fated(sent).fate.answer_delay)
 
     def _store(self, sent: log.Sent) -> None:
-        """Makes of an event what its fate says, if the storage takes anything from its producer."""
+        """Stores or fails an event as its fate says, if its producer may write the partition."""
         fate, producer = _fated(sent).fate, _fated(sent).producer
         if self._stored.seats[sent.partition].holder is not producer:
             sent.error = LogError(
@@ -82,7 +82,7 @@ class MemoryLog(log.MemoryLog):
     storage: MemoryStorage
 
     def __init__(self, storage: MemoryStorage | None = None, *, faults: Faults = NO_FAULTS, **options: Any) -> None:
-        """Opens logs of a storage, of a new one with one partition if none is given; the options are those of the product's."""
+        """Opens logs of a storage; None: of a new one with one partition. The options are those of the product's memory log."""
         super().__init__(storage or MemoryStorage(), **options)
         self.faults = faults
 
@@ -93,7 +93,7 @@ class MemoryLog(log.MemoryLog):
         return opened
 
     def opened(self, namespace: str) -> MemoryNamespaceLog:
-        """The opened log of a namespace, for tests that hold its channels."""
+        """Returns the opened log of a namespace, for tests that hold back its channels."""
         opened = super().opened(namespace)
         assert isinstance(opened, MemoryNamespaceLog)
         return opened

@@ -1,7 +1,7 @@
-"""Who may write a partition that has one writer at a time (PIP-68), as the storage sees it.
+"""Which producer may write a partition that has one writer at a time (PIP-68), as the storage sees it.
 
-A partition has one *seat*. A producer takes it if it is free, or waits for it in line. The storage takes events from whoever has the seat,
-and while somebody has it, from nobody else. A producer that has left a seat never gets it, or another one, again.
+A partition has one *seat*. A producer takes the seat if it is free, or queues for it. While a producer has the seat, the storage takes
+events only from that producer. A producer that has left a seat never gets any seat again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Producer:
     """One process's exclusive producer of one partition.
 
     Attributes:
-        name: what entries say of their writer.
-        partition: what it writes.
+        name: the name of the writer in its entries.
+        partition: the partition that it writes.
     """
 
     def __init__(self, name: str, partition: int) -> None:
@@ -34,29 +34,29 @@ class Seat:
     """The right to write one partition."""
 
     def __init__(self) -> None:
-        """Is free."""
+        """The seat is free."""
         self.holder: Producer | None = None
-        """Whose it is."""
+        """The producer that has the seat."""
         self._line: deque[_Waiting] = deque()
 
     @property
     def waiting(self) -> int:
-        """How many producers wait for it."""
+        """The number of producers that wait for the seat."""
         return len(self._line)
 
     def take(self, producer: Producer) -> bool:
-        """Gives the seat to a producer, unless it is taken. Returns whether it is the producer's now."""
+        """Gives the seat to a producer if it is free. Returns whether the producer has it now."""
         if self.holder is None:
             self.holder = producer
         return self.holder is producer
 
     def wait(self, producer: Producer, seated: Callable[[], None]) -> None:
-        """Gives the seat to a producer, and calls ``seated``, when all that have it or wait for it have left."""
+        """Queues a producer; when it gets the seat, after those that have it or wait for it have left, calls ``seated``."""
         self._line.append(_Waiting(producer, seated))
         self._seat_next()
 
     def leave(self, producer: Producer) -> bool:
-        """Takes the seat, or the place in line, from a producer. Returns whether it had either."""
+        """Takes the seat, or the place in the queue, from a producer. Returns whether it had either."""
         if self.holder is producer:
             self.holder = None
             self._seat_next()

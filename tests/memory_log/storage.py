@@ -1,4 +1,4 @@
-"""The storage of the memory log with seats: partitions that one process may have for itself."""
+"""The storage of the memory log with seats: each partition may have one exclusive producer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .seats import Seat
 
 
 class StoredNamespace(storage.StoredNamespace):
-    """The stored events of one namespace, and who may write them."""
+    """The stored events of one namespace, and which producers may write them."""
 
     def __init__(self, name: str, partitions: int, identity: str) -> None:
         super().__init__(name, partitions, identity)
         self.seats = [Seat() for _ in range(partitions)]
-        """By partition: who writes it, if one process does."""
+        """By partition: the seat of its exclusive producer, if it has one."""
 
 
 class MemoryStorage(storage.MemoryStorage):
-    """What is stored of all namespaces."""
+    """The stored events of all namespaces."""
 
     def __init__(self, **options: Any) -> None:
         """Makes an empty storage; the options are those of the product's."""
@@ -32,36 +32,36 @@ class MemoryStorage(storage.MemoryStorage):
         self._terms = 0
 
     def namespace(self, name: str) -> StoredNamespace:
-        """What is stored of a namespace; nothing yet, if it is new."""
+        """Returns what is stored of a namespace; creates an empty one if it is new."""
         stored = super().namespace(name)
         assert isinstance(stored, StoredNamespace)
         return stored
 
     def leader_name(self, cluster: str, address: str) -> str:
-        """A new name for the producers of a term, as ``logs/producer_names`` reads it."""
+        """Returns a new name for the producers of a term, in the form that ``logs/producer_names`` parses."""
         self._terms += 1
         return f"topicpolicies/{cluster}/{self._terms:x}/{address}"
 
     def write(self, namespace: str, event: Event, *, producer: str = "broker") -> Placed:
-        """Stores an event of somebody else's.
+        """Stores an event of another writer.
 
         Raises:
-            LogError: a process is the log's one writer.
+            LogError: a process has the exclusive producer of the partition.
         """
         stored = self.namespace(namespace)
         if stored.seats[partition_of(event.key, stored.partitions)].holder is not None:
-            raise LogError(Reason.LOG_FENCED, "Somebody else holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(Reason.LOG_FENCED, "Another process holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
         return super().write(namespace, event, producer=producer)
 
     def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:
         return StoredNamespace(name, partitions, identity)
 
     def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
-        """Stores an entry that nobody can read."""
+        """Stores an entry that can't be read."""
         return self.namespace(namespace).store(partition, None, self.now(), "broker", problem)
 
     def recreate(self, namespace: str) -> None:
-        """Deletes what is stored of a namespace and begins a new log, with a new identity, in its place."""
+        """Deletes what is stored of a namespace, and begins a new log with a new identity in its place."""
         self.lose(namespace)
         self._namespaces.pop(namespace, None)
         self._generations[namespace] = self._generations.get(namespace, 1) + 1

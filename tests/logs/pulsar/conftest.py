@@ -1,4 +1,4 @@
-"""What the tests of the Pulsar log share."""
+"""Fixtures of the tests of the Pulsar log."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.logs.recorder import Recorder
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 
 QUICK = PulsarLimits(creation_seconds=0.5, check_seconds=1.0, close_seconds=3.0)
-"""Limits under which everything that happens from time to time happens often."""
+"""Limits under which everything periodic happens often."""
 
 
 @dataclass
 class Following:
-    """Opens logs of a broker, and at the end closes them and asks all sinks for complaints."""
+    """Opens logs of a broker; at the end, closes them and checks that no sink has complaints."""
 
     broker: Broker
     admin: Admin
@@ -30,13 +30,13 @@ class Following:
     writers: list[ForeignWriter] = field(default_factory=list)
 
     def start(self, **options: Any) -> PulsarLog:
-        """A log like that of one sidecar."""
+        """Returns the change logs of one sidecar."""
         log = PulsarLog(self.broker.service_url, self.broker.admin_url, **{"limits": QUICK, **options})
         self.logs.append(log)
         return log
 
     async def open(self, namespace: str, change_log: PulsarLog | None = None) -> tuple[PulsarNamespaceLog, Recorder]:
-        """A namespace's log that has read what is there."""
+        """Opens a namespace's log and waits until it has caught up."""
         recorder = Recorder()
         self.recorders.append(recorder)
         log = await (change_log or self.start()).open(namespace, recorder)
@@ -44,26 +44,26 @@ class Following:
         return log, recorder
 
     def foreign(self) -> ForeignWriter:
-        """Somebody else who writes."""
+        """Returns another writer."""
         self.writers.append(ForeignWriter(self.broker.service_url, self.admin))
         return self.writers[-1]
 
     async def topics(self, namespace: str) -> list[str]:
-        """The local names of the topics in a namespace that are (partitions of) change logs."""
+        """Returns the local names of the topics in a namespace that are change logs or partitions of one."""
         names = await self.ask("GET", f"persistent/{namespace}", includeSystemTopic="true")
         return sorted(name.rsplit("/", 1)[1] for name in names if CHANGE_EVENTS in name)
 
     async def stats(self, namespace: str) -> Any:
-        """What the broker says of a plain change log."""
+        """Returns the broker's statistics of a change log that is not partitioned."""
         return await self.ask("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/stats")
 
     async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
-        """One call of the admin API."""
+        """Sends one request to the admin API."""
         return await asyncio.to_thread(self.admin.call, method, path, body, **query)
 
 
 async def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Waits for something that nobody announces; ``holds`` may be a coroutine function."""
+    """Waits until something holds that is not reported; ``holds`` may be a coroutine function."""
     async with asyncio.timeout(seconds):
         while True:
             answer = holds()
@@ -76,7 +76,7 @@ async def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> None:
 
 @pytest.fixture
 def namespace(admin: Admin, namespace: str) -> str:
-    """A new namespace whose log is compacted only when a test asks for it."""
+    """A new namespace whose log is compacted only on request."""
     admin.compact_only_on_request(namespace)
     return namespace
 
@@ -108,7 +108,7 @@ async def following(broker: Broker) -> AsyncIterator[Following]:
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[OwnBroker]:
-    """A broker of the module's own, which may be stopped and compacts nothing by itself; each test finds it running."""
+    """A broker of the module's own that may be stopped and that compacts nothing by itself. It runs when a test begins."""
     broker = OwnBroker(settings={"brokerServiceCompactionMonitorIntervalInSeconds": "3600"}, heap_mb=600)
     try:
         broker.start()

@@ -1,4 +1,4 @@
-"""pulsar-client's handles and the admin API, without a broker."""
+"""Fakes of pulsar-client's handles and of the admin API."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ def a_message(
 
 
 class FakeReader:
-    """A reader that is fed by a test. What is there already comes from within the call, the rest from another thread, as in the library."""
+    """A reader that a test feeds. As in the library, queued messages are handed over within the call, later ones on another thread."""
 
     def __init__(self, *messages: FakeMessage) -> None:
         self.queue: deque[FakeMessage] = deque(messages)
         self.has_more: bool | None = None
-        """What it claims; None: the truth."""
+        """What it reports; None: the truth."""
         self.silent = False
-        """Whether it answers nothing to that question."""
+        """Whether that request gets no answer."""
         self.misses = 0
-        """How many of the next messages go into the queue although somebody waits, as may happen when the wait has only begun."""
+        """How many of the next messages go into the queue although a read is pending, as may happen just after the read began."""
         self.on_its_way_seconds = 0.0
-        """How long what was waited for is on its way through another thread."""
+        """How long another thread takes to hand over a message for a pending read."""
         self.asked_for_more = 0
         self.closed = False
         self._pending: Callable[[Any, Any], None] | None = None
@@ -106,7 +106,7 @@ class FakeReader:
             self._pending = callback
 
     def read_next(self, timeout_ms: int) -> FakeMessage:
-        assert timeout_ms == 0, "nothing here may wait"
+        assert timeout_ms == 0, "the caller must not wait"
         if not self.queue:
             raise _pulsar.Timeout
         return self.queue.popleft()
@@ -127,7 +127,7 @@ class FakeReader:
         callback(OK)
 
     def feed(self, message: FakeMessage) -> None:
-        """Gives one more message: to whoever waits, else into the queue."""
+        """Adds a message: it completes the pending read, or goes into the queue."""
         if self._pending is None or self.misses > 0:
             self.misses -= self._pending is not None
             self.queue.append(message)
@@ -139,14 +139,14 @@ class FakeReader:
             _elsewhere(lambda: pending(OK, message))
 
     def fail(self, result: Any) -> None:
-        """Ends the read that is outstanding."""
+        """Fails the pending read."""
         pending, self._pending = self._pending, None
         if pending is not None:
             _elsewhere(lambda: pending(result, None))
 
 
 class FakeProducer:
-    """A producer whose acknowledgements a test gives."""
+    """A producer whose acknowledgements the test sends."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -174,19 +174,19 @@ class FakeProducer:
         return self.connected
 
     def acknowledge(self, count: int = 1, result: Any = OK) -> None:
-        """Gives the oldest events their outcome."""
+        """Sends the outcome of the oldest pending events."""
         answers = [(self._callbacks.popleft(), FakeMessageId(7, self._entry + n)) for n in range(count)]
         self._entry += count
         _elsewhere(lambda: [callback(result, ident) for callback, ident in answers])
 
     @property
     def keys(self) -> list[str]:
-        """The message keys of what was sent."""
+        """The message keys of the events that were sent."""
         return [message.partition_key() for message in self.sent]
 
 
 class FakeAdmin:
-    """An admin API of fixed answers, by path; a LogError among them is raised, and what is not there is not found."""
+    """An admin API with fixed answers by path: a LogError is raised, and a path without an answer is not found."""
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self.answers: dict[str, Any] = dict(answers or {})
@@ -201,7 +201,7 @@ class FakeAdmin:
         return answer
 
     async def headers(self, *path: str, seconds: float = 0) -> Any:
-        """The answers of these questions are headers."""
+        """Answers like ``get``; the fixed answers are headers."""
         return await self.get(*path, seconds=seconds)
 
 

@@ -1,4 +1,4 @@
-"""Writing to a change log beside the log under test, with pulsar-client's public API."""
+"""Another writer of a change log, which uses pulsar-client's public API."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path
 from topicpolicies_server.logs.routing import java_hash
 
 
-class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # it ships no types
-    """An Avro schema of which the values are encoded already."""
+class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # pulsar-client ships no types
+    """An Avro schema whose values are already encoded."""
 
     def __init__(self, definition: str = PULSAR_4_2_4) -> None:
         super().__init__(bytes, _pulsar.SchemaType.AVRO, json.loads(definition), "PulsarEvent")
@@ -29,7 +29,7 @@ class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # it ships no
 
 
 class ForeignWriter:
-    """Somebody else who writes, one event at a time."""
+    """Another writer, which writes one event at a time."""
 
     def __init__(self, service_url: str, admin: Admin) -> None:
         self._admin = admin
@@ -37,21 +37,21 @@ class ForeignWriter:
         self._producers: dict[tuple[str, str], Any] = {}
 
     def write(self, namespace: str, event: Event, *, schema: str = PULSAR_4_2_4) -> str:
-        """Writes an event; the message's id."""
+        """Writes an event; returns the message's id."""
         encoded = Codec(schema).encode(event)
         producer = self.producer(namespace, encoded.key, schema)
         clusters = None if encoded.replication_clusters is None else list(encoded.replication_clusters)
         return str(producer.send(encoded.payload, encoded.properties, partition_key=encoded.key, replication_clusters=clusters))
 
     def write_raw(self, namespace: str, key: str, payload: bytes, *, schema: str = PULSAR_4_2_4) -> None:
-        """Writes bytes, whatever they are."""
+        """Writes bytes as they are."""
         self.producer(namespace, key, schema).send(payload, partition_key=key)
 
     def close(self) -> None:
         self._client.close()
 
     def producer(self, namespace: str, key: str, schema: str = PULSAR_4_2_4) -> Any:
-        """The producer of the partition that a message key belongs to."""
+        """Returns the producer of the partition that a message key belongs to."""
         try:
             partitions = self._admin.call("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/partitions")["partitions"]
         except AdminError:

@@ -1,4 +1,4 @@
-"""What was acknowledged is known when it is read: it is not decoded again, and nothing else is taken for it."""
+"""Acknowledged events are kept until they are read, so that they need not be decoded; other messages are not mistaken for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Schemas:
 
 
 class Reading:
-    """Entries as they are read, and how many were decoded."""
+    """Reads entries, and records which of them were decoded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, codec: Codec | None = None) -> None:
         self.acknowledged = Acknowledged()
@@ -64,7 +64,7 @@ class Reading:
         return self._entries.problems
 
 
-def test_what_was_acknowledged_is_not_decoded_when_it_is_read_and_is_what_decoding_would_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledged_event_is_not_decoded_when_it_is_read_and_equals_the_decoded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, beside = Reading(monkeypatch), Reading(monkeypatch)
     reading.acknowledged.note([placed(0), placed(1)])
     for number in range(3):
@@ -78,7 +78,7 @@ def test_what_was_acknowledged_is_not_decoded_when_it_is_read_and_is_what_decodi
     assert beside.decoded == ["0", "1", "2"]
 
 
-def test_what_was_acknowledged_in_a_schema_of_other_families_is_what_decoding_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledged_event_in_a_schema_of_other_families_equals_the_decoded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, beside = (Reading(monkeypatch, Codec(newer_schema())) for _ in range(2))
     reading.acknowledged.note([placed(0)])
     message = a_message(0, an_event(0), codec=Codec(newer_schema()))
@@ -88,27 +88,27 @@ def test_what_was_acknowledged_in_a_schema_of_other_families_is_what_decoding_gi
 
 
 @pytest.mark.parametrize("properties", [{}, {"tp-v": "1", "tp-id": "another"}, {"tp-v": "2", "tp-id": "0"}, {"tp-id": "0"}])
-def test_what_stands_where_ours_was_acknowledged_and_is_not_it_is_told_as_it_is(
+def test_a_different_message_at_the_place_of_an_acknowledged_event_is_decoded(
     properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, beside = Reading(monkeypatch), Reading(monkeypatch)
     reading.acknowledged.note([placed(0)])
     message = a_message(0, an_event(5))
     message._properties = properties
-    found, told = reading.read(message), beside.read(message)
-    assert found == told
+    found, decoded = reading.read(message), beside.read(message)
+    assert found == decoded
     assert found is not None and found.event is not None and found.event.document == an_event(5).document
     assert reading.problems == beside.problems
 
 
-def test_one_that_was_read_before_its_acknowledgement_came_is_not_kept() -> None:
+def test_an_event_that_is_read_before_its_acknowledgement_arrives_is_not_kept() -> None:
     acknowledged = Acknowledged()
     assert acknowledged.read(placed(3).position) is None
     acknowledged.note([placed(2), placed(3)])
     assert len(acknowledged) == 0
 
 
-def test_no_more_are_kept_than_allowed_and_those_behind_them_are_decoded() -> None:
+def test_acknowledged_events_beyond_the_limit_are_not_kept() -> None:
     acknowledged = Acknowledged(2)
     acknowledged.note([placed(0), placed(1), placed(2)])
     assert [acknowledged.read(placed(number).position) is not None for number in range(3)] == [True, True, False]
@@ -117,7 +117,9 @@ def test_no_more_are_kept_than_allowed_and_those_behind_them_are_decoded() -> No
 
 
 @given(st.lists(st.tuples(st.sampled_from(["acknowledged", "read"]), st.integers(0, 30)), max_size=80))
-def test_whatever_comes_first_what_is_given_back_is_what_was_acknowledged_there(steps: list[tuple[str, int]]) -> None:
+def test_in_any_order_of_acknowledgements_and_reads_only_the_event_acknowledged_at_a_place_is_returned(
+    steps: list[tuple[str, int]],
+) -> None:
     acknowledged = Acknowledged(5)
     written: set[int] = set()
     last_read = -1
@@ -134,7 +136,7 @@ def test_whatever_comes_first_what_is_given_back_is_what_was_acknowledged_there(
     assert len(acknowledged) == 0
 
 
-def test_messages_that_come_as_they_are_at_the_beginning_are_let_go_of_by_the_next_that_is_read() -> None:
+def test_kept_events_before_the_place_that_is_read_are_dropped() -> None:
     acknowledged = Acknowledged()
     acknowledged.note([placed(0), placed(1), placed(2)])
     assert acknowledged.read(placed(2).position) == placed(2).event

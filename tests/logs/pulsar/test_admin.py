@@ -1,4 +1,4 @@
-"""The admin client: what it retries, what it gives up at once, and where its token goes."""
+"""The admin client: which requests it repeats, which fail at once, and where it sends its token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class Server:
-    """Answers what it is told to, and remembers what it was asked."""
+    """Sends fixed answers, and records the requests."""
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self.asked: list[Asked] = []
@@ -68,7 +68,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(*answers: Answer) -> AsyncIterator[Server]:
-    """A server that gives these answers, the last for good."""
+    """Runs a server that sends these answers, then repeats the last one."""
     server = Server(answers)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
@@ -86,7 +86,7 @@ async def admin_of(url: str, token: Callable[[], str] | None = None) -> AsyncIte
         await admin.close()
 
 
-async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
+async def test_an_answer_is_returned_as_json_or_text_or_empty_or_not_found() -> None:
     answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), Answer(404, '{"reason": "Topic not found"}')]
     async with serving(*answers) as server, admin_of(server.url) as admin:
         got = [await admin.get("a", "b") for _ in answers]
@@ -94,7 +94,7 @@ async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
     assert server.asked[0].path == "/admin/v2/a/b"
 
 
-async def test_an_answers_headers_are_found_in_any_case_whatever_its_body_is() -> None:
+async def test_headers_of_an_answer_are_found_in_any_case_whatever_its_body() -> None:
     async with serving(Answer(200, "{no json"), Answer(404)) as server, admin_of(server.url) as admin:
         found = await admin.headers("a", "b")
         assert found is not None and found["CONTENT-length"] == "8" and "X-Pulsar-marker-type" not in found
@@ -108,21 +108,21 @@ async def test_path_segments_are_quoted() -> None:
 
 
 @pytest.mark.parametrize("path", ["tenants ..", "tenants .", "namespaces acme .. permissions", "persistent a b .. x"])
-async def test_a_name_that_no_path_can_have_asks_for_nothing_else(path: str) -> None:
+async def test_a_name_with_dot_segments_is_not_found_and_nothing_is_requested(path: str) -> None:
     async with serving(Answer(200, "{}")) as server, admin_of(server.url) as admin:
         assert await admin.get(*path.split(" ")) is None
         assert await admin.headers(*path.split(" ")) is None
-    assert server.asked == [], "as acme/.. it would be another resource, with the token of this server"
+    assert server.asked == [], "acme/.. would name another resource, requested with this server's token"
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-async def test_passing_faults_are_tried_again(status: int) -> None:
+async def test_a_request_that_fails_temporarily_is_repeated(status: int) -> None:
     async with serving(Answer(status), Answer(status), Answer(200, "{}")) as server, admin_of(server.url) as admin:
         assert await admin.get("x") == {}
     assert len(server.asked) == 3
 
 
-async def test_faults_that_do_not_pass_end_in_time() -> None:
+async def test_repeating_a_failing_request_ends_in_time() -> None:
     async with serving(Answer(503, '{"reason": "not now"}')) as server, admin_of(server.url) as admin:
         began = time.monotonic()
         with pytest.raises(LogError, match="not now") as failed:
@@ -133,7 +133,7 @@ async def test_faults_that_do_not_pass_end_in_time() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_no_entry_is_no_entry(status: int) -> None:
+async def test_a_request_that_is_unauthorized_or_forbidden_is_not_repeated(status: int) -> None:
     async with serving(Answer(status, '{"reason": "who are you?"}')) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="who are you") as failed:
             await admin.get("x")
@@ -141,7 +141,7 @@ async def test_no_entry_is_no_entry(status: int) -> None:
     assert len(server.asked) == 1
 
 
-async def test_hosts_take_turns() -> None:
+async def test_the_next_host_is_used_if_one_is_unreachable() -> None:
     async with serving(Answer(200, '"here"')) as server:
         dead = f"127.0.0.1:{free_port()}"
         async with admin_of(f"http://{dead},{server.url.removeprefix('http://')}") as admin:
@@ -150,7 +150,7 @@ async def test_hosts_take_turns() -> None:
     assert len(server.asked) == 2
 
 
-async def test_a_host_at_which_several_questions_fail_is_left_once() -> None:
+async def test_a_host_at_which_several_requests_fail_at_once_is_skipped_only_once() -> None:
     failing, both = 0, asyncio.Event()
 
     async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -170,7 +170,7 @@ async def test_a_host_at_which_several_questions_fail_is_left_once() -> None:
     assert (failing, len(good.asked)) == (2, 2)
 
 
-async def test_a_good_host_is_reached_though_all_questions_wait_for_one_that_hangs() -> None:
+async def test_reached_finds_a_working_host_while_many_requests_wait_for_one_that_hangs() -> None:
     async with silence() as (port, connections), serving(Answer(200, '"4.2.4"')) as good:
         async with admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin:
             questions = [asyncio.create_task(admin.get("x", seconds=0.0)) for _ in range(40)]
@@ -178,13 +178,15 @@ async def test_a_good_host_is_reached_though_all_questions_wait_for_one_that_han
             began = time.monotonic()
             await admin.reached(3.0)
             assert time.monotonic() - began < 3.0
-            assert await asyncio.wait_for(asyncio.gather(*(admin.reached(3.0) for _ in range(3))), 1.0), "it stands first now"
+            assert await asyncio.wait_for(asyncio.gather(*(admin.reached(3.0) for _ in range(3))), 1.0), (
+                "the working host is tried first now"
+            )
         answers = await asyncio.gather(*questions, return_exceptions=True)
         assert {type(answer) for answer in answers} <= {LogError, str}
 
 
 @pytest.mark.parametrize("status", [400, 405, 418, 501, 503])
-async def test_a_bad_answer_of_one_host_is_not_the_last_word_while_another_was_not_asked(status: int) -> None:
+async def test_reached_tries_every_host_before_it_reports_a_bad_answer(status: int) -> None:
     async with serving(Answer(status)) as bad, serving(Answer(200, "4.2.4")) as good, serving(Answer(status)) as worse:
         hosts = [server.url.removeprefix("http://") for server in (bad, good, worse)]
         async with admin_of(f"http://{hosts[0]},{hosts[1]}") as admin:
@@ -199,7 +201,7 @@ async def test_a_bad_answer_of_one_host_is_not_the_last_word_while_another_was_n
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_host_that_lets_nobody_in_is_the_last_word(status: int) -> None:
+async def test_reached_fails_at_once_if_a_host_refuses_the_credentials(status: int) -> None:
     async with serving(Answer(status)) as bad, serving(Answer(200, "4.2.4")) as good:
         admin = Admin(f"{bad.url},{good.url.removeprefix('http://')}")
         with pytest.raises(LogError) as failed:
@@ -208,7 +210,7 @@ async def test_a_host_that_lets_nobody_in_is_the_last_word(status: int) -> None:
     assert failed.value.reason == Reason.PULSAR_ADMIN_REFUSED
 
 
-async def test_a_redirect_is_followed_with_the_token_which_is_asked_for_each_time() -> None:
+async def test_a_redirect_is_followed_with_a_token_that_is_read_for_each_request() -> None:
     tokens = iter(["first", "second", "third"])
     async with serving(Answer(200, '"owner"')) as owner:
         location = Answer(307, "", f"{owner.url}/admin/v2/x?authoritative=true")
@@ -218,14 +220,14 @@ async def test_a_redirect_is_followed_with_the_token_which_is_asked_for_each_tim
     assert owner.asked == [Asked("/admin/v2/x?authoritative=true", "Bearer second")]
 
 
-async def test_redirects_that_lead_nowhere_end_in_time() -> None:
+async def test_an_endless_redirect_ends_in_time() -> None:
     async with serving(Answer(307, "", "/admin/v2/x")) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="redirects"):
             await admin.get("x", seconds=0.5)
     assert len(server.asked) < 50
 
 
-async def test_a_redirect_away_from_tls_is_not_followed() -> None:
+async def test_a_redirect_away_from_tls_is_refused() -> None:
     async with admin_of("https://127.0.0.1:1") as admin:
         assert admin._redirected("https://a:1/x", "/y") == "https://a:1/y"
         with pytest.raises(LogError, match="TLS") as refused:
@@ -233,7 +235,9 @@ async def test_a_redirect_away_from_tls_is_not_followed() -> None:
     assert refused.value.reason == Reason.PULSAR_ADMIN_REFUSED
 
 
-async def test_a_token_that_cannot_be_read_is_waited_for_and_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreadable_token_is_waited_for_and_the_token_never_appears_in_errors_or_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "token"
     async with serving(Answer(401, '{"reason": "no"}')) as server, admin_of(server.url, token=token_from_file(file)) as admin:
         with pytest.raises(LogError, match="token") as failed:
@@ -247,7 +251,7 @@ async def test_a_token_that_cannot_be_read_is_waited_for_and_never_told(tmp_path
     assert "very-secret" not in str(refused.value) + caplog.text
 
 
-def test_a_token_of_the_environment_is_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_in_the_environment_is_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     token = token_from_environment("TOPICPOLICIES_TEST_TOKEN")
     monkeypatch.setenv("TOPICPOLICIES_TEST_TOKEN", "one\n")
     assert token() == "one"
@@ -258,20 +262,20 @@ def test_a_token_of_the_environment_is_read_each_time(monkeypatch: pytest.Monkey
         token()
 
 
-def test_a_trust_file_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unusable_trust_file_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         TlsOptions(trust_certs=tmp_path / "missing.pem").context()
     (tmp_path / "empty.pem").write_text("nothing")
-    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own words)
+    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own message)
         TlsOptions(trust_certs=tmp_path / "empty.pem").context()
 
 
-def test_host_names_are_checked_unless_they_are_not() -> None:
+def test_host_names_are_checked_unless_that_is_turned_off() -> None:
     assert TlsOptions().context().check_hostname
     assert not TlsOptions(check_hostname=False).context().check_hostname
 
 
-def test_the_systems_authorities_are_read_once_and_files_anew_for_each_client(tmp_path: Path) -> None:
+def test_the_systems_authorities_are_read_once_and_trust_files_for_each_context(tmp_path: Path) -> None:
     assert TlsOptions().context() is TlsOptions().context()
     assert TlsOptions().context().verify_mode is ssl.CERT_REQUIRED
     trusted = TlsOptions(trust_certs=tmp_path / "authority.pem")
@@ -279,14 +283,14 @@ def test_the_systems_authorities_are_read_once_and_files_anew_for_each_client(tm
     before = trusted.context()
     assert before.cert_store_stats()["x509_ca"] > 1
     (tmp_path / "authority.pem").write_text("replaced")
-    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own words)
+    with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own message)
         trusted.context()
 
 
-async def test_closing_ends_what_is_being_asked_and_leaves_no_connection_open() -> None:
+async def test_closing_the_client_ends_its_requests_and_leaves_no_connection_open() -> None:
     cut = 0
     async with serving(Answer(200, "{}")) as server:
-        for turns in range(60):  # of the loop, between the questions and the closing
+        for turns in range(60):  # turns of the event loop between the requests and the closing
             admin = Admin(server.url)
             questions = [asyncio.create_task(admin.get("x")) for _ in range(3)]
             for _ in range(turns):
@@ -300,7 +304,7 @@ async def test_closing_ends_what_is_being_asked_and_leaves_no_connection_open() 
         await eventually(lambda: server.connections == 0)
 
 
-async def test_a_question_that_is_to_be_repeated_ends_when_the_client_is_closed() -> None:
+async def test_a_failed_request_that_would_be_repeated_ends_when_the_client_is_closed() -> None:
     async with serving(Answer(503)) as server:
         admin = Admin(server.url)
         question = asyncio.create_task(admin.get("x"))
@@ -313,7 +317,7 @@ async def test_a_question_that_is_to_be_repeated_ends_when_the_client_is_closed(
 
 @pytest.fixture
 def kept() -> Iterator[None]:
-    """Nothing is closed by being forgotten."""
+    """Turns off garbage collection, so that a connection is closed only explicitly."""
     gc.disable()
     yield
     gc.enable()
@@ -321,7 +325,7 @@ def kept() -> Iterator[None]:
 
 @asynccontextmanager
 async def silence() -> AsyncIterator[tuple[str, set[asyncio.StreamWriter]]]:
-    """A server that takes connections and never says anything: where it is, and who is connected."""
+    """Runs a server that accepts connections and never answers; returns its address and its open connections."""
     connected: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -341,14 +345,14 @@ async def silence() -> AsyncIterator[tuple[str, set[asyncio.StreamWriter]]]:
 
 
 @pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize("who", ["the client is closed", "who asks is cancelled"])
-async def test_a_tls_handshake_that_is_cut_leaves_no_connection_open(who: str) -> None:
+@pytest.mark.parametrize("who", ["the client is closed", "the caller is cancelled"])
+async def test_an_interrupted_tls_handshake_leaves_no_connection_open(who: str) -> None:
     async with silence() as (address, connected):
         admin = Admin(f"https://{address}")
         questions = [asyncio.create_task(admin.get("x")) for _ in range(3)]
         await eventually(lambda: len(connected) == 3)
         await asyncio.sleep(0.1)  # the handshakes have begun
-        if who == "who asks is cancelled":
+        if who == "the caller is cancelled":
             for question in questions:
                 question.cancel()
         else:
@@ -361,7 +365,7 @@ async def test_a_tls_handshake_that_is_cut_leaves_no_connection_open(who: str) -
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("turns", range(0, 12, 2))
-async def test_closing_is_done_whole_although_who_waits_for_it_is_cancelled(turns: int) -> None:
+async def test_closing_the_client_completes_although_its_caller_is_cancelled(turns: int) -> None:
     async with serving(Answer(200, "{}")) as server:
         admin = Admin(server.url)
         await asyncio.gather(*(admin.get("x") for _ in range(8)))
@@ -375,7 +379,7 @@ async def test_closing_is_done_whole_although_who_waits_for_it_is_cancelled(turn
         await eventually(lambda: server.connections == 0)
 
 
-async def test_a_question_in_the_pause_before_its_repeat_ends_with_the_closing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_in_the_pause_before_its_repetition_ends_when_the_client_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "_FIRST_PAUSE", 60.0)
     async with serving(Answer(503)) as server:
         admin = Admin(server.url)
@@ -387,7 +391,7 @@ async def test_a_question_in_the_pause_before_its_repeat_ends_with_the_closing(m
             await asyncio.wait_for(question, 5)
 
 
-async def test_who_was_cancelled_before_it_asked_is_told_of_the_closing_like_anybody() -> None:
+async def test_a_request_sent_while_its_task_handles_a_cancellation_fails_normally_when_the_client_is_closed() -> None:
     async with silence() as (address, connected):
         admin = Admin(f"http://{address}")
 
@@ -406,7 +410,7 @@ async def test_who_was_cancelled_before_it_asked_is_told_of_the_closing_like_any
             await asking
 
 
-async def test_whoever_asks_and_is_cancelled_while_the_client_is_closed_is_cancelled() -> None:
+async def test_a_request_that_is_cancelled_while_the_client_closes_raises_the_cancellation() -> None:
     async with serving(Answer(200, "{}")) as server:
         admin = Admin(server.url)
         question = asyncio.create_task(admin.get("x"))
@@ -419,7 +423,7 @@ async def test_whoever_asks_and_is_cancelled_while_the_client_is_closed_is_cance
 
 @asynccontextmanager
 async def sending(*pieces: bytes, every_seconds: float = 0.0, then: bytes = b"") -> AsyncIterator[str]:
-    """A server that answers everybody with some pieces, a while apart, and then with another one for ever; where it is."""
+    """Runs a server that sends each client some pieces, with pauses, and then repeats another piece forever; returns its URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -439,12 +443,12 @@ async def sending(*pieces: bytes, every_seconds: float = 0.0, then: bytes = b"")
 
 
 def head(status: int, **headers: object) -> bytes:
-    """The beginning of an answer."""
+    """Returns the status line and the headers of an answer."""
     lines = [f"HTTP/1.1 {status} Said", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def test_an_answer_that_comes_one_byte_at_a_time_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_arrives_one_byte_at_a_time_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.3)
     async with sending(head(200), every_seconds=0.05, then=b" ") as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="no complete answer") as failed:
@@ -452,7 +456,7 @@ async def test_an_answer_that_comes_one_byte_at_a_time_ends_in_time(monkeypatch:
     assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
 
 
-async def test_redirects_that_come_slowly_end_in_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_redirects_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.5)
     slow = [head(307, Location="/y", Content_Length=4, Connection="close"), b"1", b"2", b"3", b"4"]
     async with sending(*slow, every_seconds=0.05) as url, admin_of(url) as admin:
@@ -461,7 +465,7 @@ async def test_redirects_that_come_slowly_end_in_time_together(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_giant_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
     monkeypatch.setattr(answer_module, "MOST_BYTES", 2**20)
     whole = gzip.compress(bytes(2**24)) if packed else b""
     headers = {"Content_Encoding": "gzip"} if packed else {}
@@ -472,14 +476,14 @@ async def test_a_giant_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000])
-async def test_json_that_is_nested_too_deep_is_told_as_such(body: str) -> None:
+async def test_json_that_is_nested_too_deeply_is_reported_as_a_log_error(body: str) -> None:
     for status in (200, 403):
         async with serving(Answer(status, body)) as server, admin_of(server.url) as admin:
             with pytest.raises(LogError):
                 await admin.get("x")
 
 
-async def test_a_number_that_nobody_reads_is_text() -> None:
+async def test_a_number_that_is_too_long_to_parse_is_returned_as_text() -> None:
     async with serving(Answer(200, "9" * 5_000)) as server, admin_of(server.url) as admin:
         assert await admin.get("x") == "9" * 5_000
 
@@ -499,7 +503,7 @@ async def test_a_number_that_nobody_reads_is_text() -> None:
         "//",
     ],
 )
-async def test_a_redirect_to_what_is_no_place_is_told_as_such(location: str) -> None:
+async def test_a_redirect_to_an_invalid_location_is_reported_as_a_log_error(location: str) -> None:
     async with serving(Answer(307, "", location)) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError) as failed:
             await admin.get("x", seconds=0.1)
@@ -507,38 +511,38 @@ async def test_a_redirect_to_what_is_no_place_is_told_as_such(location: str) -> 
 
 
 @pytest.mark.parametrize("status", [300, 304, 307])
-async def test_a_redirect_to_nowhere_is_no_answer(status: int) -> None:
+async def test_a_redirect_without_a_location_is_not_taken_for_an_answer(status: int) -> None:
     async with serving(Answer(status, '{"partitions": 3}' if status != 304 else "")) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match=str(status)) as failed:
             await admin.get("x")
     assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
 
 
-async def test_redirects_round_and_round_are_told_as_such() -> None:
+async def test_a_loop_of_redirects_is_reported_as_such() -> None:
     async with serving(Answer(307, "", "/y"), Answer(308, "", "/x")) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="redirects"):
             await admin.get("x", seconds=0.1)
 
 
-def everything_told(error: BaseException | None) -> str:
-    """What an error, and those that it came from, could show to anybody."""
+def everything_revealed(error: BaseException | None) -> str:
+    """Returns everything that an error and its causes could reveal."""
     if error is None:
         return ""
-    told = f"{error} {error!r} {error.args} " + "".join(traceback.format_exception(error))
-    return told + everything_told(error.__cause__ or error.__context__)
+    revealed = f"{error} {error!r} {error.args} " + "".join(traceback.format_exception(error))
+    return revealed + everything_revealed(error.__cause__ or error.__context__)
 
 
 @pytest.mark.parametrize("token", ["geheim-Gr\u00f6\u00dfe", "geheim\nX-Other: 1", "geheim geheim", "geheim\x00", "geheim\ud800", ""])
-async def test_a_token_that_can_not_be_sent_is_told_without_it(token: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_token_that_can_not_be_sent_is_reported_without_revealing_it(token: str, caplog: pytest.LogCaptureFixture) -> None:
     async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=lambda: token) as admin:
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.1)
     assert server.asked == []
-    assert "geheim" not in everything_told(failed.value) + caplog.text
+    assert "geheim" not in everything_revealed(failed.value) + caplog.text
 
 
 @pytest.mark.parametrize("content", [b"geheim\xff\xfe", "geheim\u00e9".encode(), b"geheim\x00", b"geheim\nmore", b"", b"geheim" * 20_000])
-async def test_a_file_that_holds_no_token_is_told_without_what_it_holds(
+async def test_a_file_without_a_valid_token_is_reported_without_revealing_its_content(
     content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "token"
@@ -548,23 +552,23 @@ async def test_a_file_that_holds_no_token_is_told_without_what_it_holds(
     async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=token_from_file(file)) as admin:
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value) + everything_told(unusable.value) + caplog.text
+    assert "geheim" not in everything_revealed(failed.value) + everything_revealed(unusable.value) + caplog.text
 
 
-async def test_whoever_gives_the_token_may_fail_in_any_way() -> None:
+async def test_any_exception_of_the_token_source_is_reported_without_revealing_its_message() -> None:
     def fails() -> str:
         raise RuntimeError("geheim")
 
     async with serving(Answer(200, "{}")) as server, admin_of(server.url, token=fails) as admin:
         with pytest.raises(LogError, match="RuntimeError") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value)
+    assert "geheim" not in everything_revealed(failed.value)
 
 
 @pytest.mark.parametrize("status", [400, 401, 503])
-async def test_a_token_that_a_broker_repeats_is_not_repeated(status: int) -> None:
-    said = Answer(status, '{"reason": "Invalid token geheim-token"}')
-    async with serving(said) as server, admin_of(server.url, token=lambda: "geheim-token") as admin:
+async def test_a_token_in_a_brokers_answer_is_removed_from_the_error(status: int) -> None:
+    answer = Answer(status, '{"reason": "Invalid token geheim-token"}')
+    async with serving(answer) as server, admin_of(server.url, token=lambda: "geheim-token") as admin:
         with pytest.raises(LogError, match="Invalid token") as failed:
             await admin.get("x", seconds=0.1)
-    assert "geheim" not in everything_told(failed.value)
+    assert "geheim" not in everything_revealed(failed.value)

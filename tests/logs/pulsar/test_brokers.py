@@ -1,4 +1,4 @@
-"""What a real broker and the log make of each other's events: places, schemas, scopes."""
+"""How a real broker and the log interpret each other's events: partitions, schemas, scopes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from topicpolicies_server.logs.avro import PULSAR_4_2_4
 from topicpolicies_server.logs.change_log import LogError
 
 
-async def test_a_broker_puts_each_key_where_partition_of_looks_for_it(following: Following, partitioned_namespace: str) -> None:
+async def test_a_broker_writes_each_key_to_the_partition_that_partition_of_returns(
+    following: Following, partitioned_namespace: str
+) -> None:
     topics = [f"{partitioned_namespace}/topic-{n}" for n in range(6)] + [f"{partitioned_namespace}/größe-{n}" for n in range(2)]
     for topic in topics:
         await following.ask("PUT", f"persistent/{topic}")
@@ -38,7 +40,7 @@ async def test_a_broker_puts_each_key_where_partition_of_looks_for_it(following:
     assert len({placed.partition for placed in recorder.entries}) == 3
 
 
-async def test_a_broker_obeys_what_is_appended_in_any_partition(following: Following, partitioned_namespace: str) -> None:
+async def test_a_broker_applies_events_that_are_appended_in_any_partition(following: Following, partitioned_namespace: str) -> None:
     log, recorder = await following.open(partitioned_namespace)
     keys = [a_key(partitioned_namespace, n, scope) for n in range(4) for scope in Scope]
     for n in range(4):
@@ -70,12 +72,12 @@ async def test_a_broker_obeys_what_is_appended_in_any_partition(following: Follo
     await eventually(only_the_local_ones_are_gone)
 
 
-async def test_the_first_write_registers_brokers_own_schema_and_no_other(following: Following, namespace: str) -> None:
+async def test_the_first_write_registers_the_schema_of_brokers_and_no_other(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
     await following.ask("PUT", f"persistent/{namespace}/topic-0")
-    await following.ask("POST", f"persistent/{namespace}/topic-0/maxProducers", 3)  # now the broker has written too
+    await following.ask("POST", f"persistent/{namespace}/topic-0/maxProducers", 3)  # the broker has now written too
     await recorder.until(lambda: len(recorder.entries) == 2)
     versions = (await following.ask("GET", f"schemas/{namespace}/{CHANGE_EVENTS}/schemas"))["getSchemaResponses"]
     assert len(versions) == 1
@@ -83,7 +85,7 @@ async def test_the_first_write_registers_brokers_own_schema_and_no_other(followi
 
 
 def newer_schema() -> str:
-    """The schema of a broker to come, which has one policy more."""
+    """Returns the schema of a future broker with one more policy."""
     schema = json.loads(PULSAR_4_2_4)
     event = next(field for field in schema["fields"] if field["name"] == "topicPoliciesEvent")
     record = next(branch for branch in event["type"] if isinstance(branch, dict))
@@ -93,7 +95,7 @@ def newer_schema() -> str:
     return json.dumps(schema)
 
 
-async def test_events_of_a_newer_schema_keep_what_only_it_knows_and_are_answered_in_it(following: Following, namespace: str) -> None:
+async def test_fields_of_a_newer_schema_are_kept_and_later_appends_use_that_schema(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="old"))
     await recorder.until_settled(1)
@@ -115,7 +117,7 @@ async def test_events_of_a_newer_schema_keep_what_only_it_knows_and_are_answered
     assert [placed.event for placed in second.entries] == [placed.event for placed in recorder.entries]
 
 
-async def test_a_garbage_entry_is_counted_and_skipped(following: Following, namespace: str) -> None:
+async def test_a_garbage_entry_is_counted_and_reported_and_reading_continues(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="before"))
     await recorder.until_settled(1)
@@ -130,14 +132,14 @@ async def test_a_garbage_entry_is_counted_and_skipped(following: Following, name
 
 @pytest.fixture
 def old_broker(broker_of: BrokerOf) -> Broker:
-    """A broker that knows no key per scope."""
+    """A broker whose message keys are the same for both scopes."""
     return broker_of("4.0.0")
 
 
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.xdist_group("old broker")
-async def test_in_an_old_brokers_dialect_both_scopes_share_a_key_and_a_global_tombstone_is_refused(old_broker: Broker) -> None:
+async def test_with_an_old_broker_both_scopes_share_a_message_key_and_a_global_tombstone_is_refused(old_broker: Broker) -> None:
     with old_broker.admin() as admin:
         following = Following(old_broker, admin)
         namespace = admin.create_namespace()

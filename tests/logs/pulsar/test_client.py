@@ -1,4 +1,4 @@
-"""The boundary to pulsar-client: its threads, its log, its end, and the calls of it that are used."""
+"""The boundary to pulsar-client: its threads, its log, its shutdown, and the calls that the sidecar uses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # The inbox
 
 
-async def test_items_from_many_threads_all_arrive_and_wake_the_loop_rarely() -> None:
+async def test_items_from_many_threads_all_arrive_and_rarely_wake_the_event_loop() -> None:
     wakes = 0
     came: list[int] = []
 
@@ -59,8 +59,8 @@ async def test_items_from_many_threads_all_arrive_and_wake_the_loop_rarely() -> 
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_what_the_library_made_for_somebody_who_gives_up_is_closed(turns: int) -> None:
-    """Before it comes, in the turn in which it comes, or after that: a producer that nobody knows of would keep others out."""
+async def test_a_handle_that_the_library_creates_for_a_cancelled_caller_is_closed(turns: int) -> None:
+    """Cancelled before it arrives, in the turn in which it arrives, or later: an unowned producer would keep other producers out."""
 
     class Made:
         closed = 0
@@ -86,7 +86,7 @@ async def test_what_the_library_made_for_somebody_who_gives_up_is_closed(turns: 
     await client.close(5)
 
 
-def test_an_inbox_of_a_closed_loop_takes_items_and_does_not_raise() -> None:
+def test_an_inbox_of_a_closed_event_loop_accepts_items_without_raising() -> None:
     loop = asyncio.new_event_loop()
     inbox: Inbox[int] = Inbox(loop, lambda: None)
     loop.close()
@@ -94,18 +94,18 @@ def test_an_inbox_of_a_closed_loop_takes_items_and_does_not_raise() -> None:
     inbox.put(2)
 
 
-# Its log
+# The library's log
 
 
-def test_lines_of_the_log_lose_what_python_adds_and_what_nobody_may_read() -> None:
+def test_log_lines_of_the_library_lose_their_timestamps_and_secrets() -> None:
     line = "2026-01-02 03:04:05.678 WARN  [140368809560960] ClientConnection:209 | [<none> -> pulsar://a:6650] cannot connect\n"
     assert legible(line) == "ClientConnection:209: [<none> -> pulsar://a:6650] cannot connect"
     assert legible("something | else") == "something | else"
     for secret in ("eyJhbGciOi.eyJzdWIi.c2lnbmF0dXJl", "token:abc.def", "Authorization: Bearer abc.def"):
-        told = legible(f"2026-01-02 03:04:05.678 ERROR [1] A:1 | refused {secret} there")
-        assert "abc" not in told
-        assert "eyJ" not in told
-        assert told.endswith("(secret) there")
+        shown = legible(f"2026-01-02 03:04:05.678 ERROR [1] A:1 | refused {secret} there")
+        assert "abc" not in shown
+        assert "eyJ" not in shown
+        assert shown.endswith("(secret) there")
 
 
 async def test_warnings_of_the_library_reach_pythons_logging(caplog: pytest.LogCaptureFixture) -> None:
@@ -122,7 +122,7 @@ async def test_warnings_of_the_library_reach_pythons_logging(caplog: pytest.LogC
 # Messages
 
 
-def test_events_become_messages_with_all_that_makes_them() -> None:
+def test_messages_have_the_key_and_properties_and_payload_of_the_encoded_event() -> None:
     codec = Codec()
     for event in (an_update(a_key("a/b")), a_tombstone(a_key("a/b", 0, Scope.GLOBAL))):
         encoded = codec.encode(event)
@@ -133,10 +133,10 @@ def test_events_become_messages_with_all_that_makes_them() -> None:
         assert message.data() == (encoded.payload or b"")
 
 
-# Its end
+# Shutdown
 
 
-async def test_an_answer_that_comes_after_its_asker_gave_up_is_not_kept_open(broker: Broker, namespace: str) -> None:
+async def test_a_producer_that_is_created_for_a_cancelled_caller_is_closed_at_the_broker(broker: Broker, namespace: str) -> None:
     client = PulsarClient(broker.service_url)
     topic = f"persistent://{namespace}/late"
     asking = asyncio.ensure_future(client.create_producer(topic, PULSAR_4_2_4, send_seconds=5, queue_size=10))
@@ -155,7 +155,7 @@ async def test_an_answer_that_comes_after_its_asker_gave_up_is_not_kept_open(bro
     await client.close(5)
 
 
-async def test_a_closed_client_takes_no_more_questions() -> None:
+async def test_a_closed_client_refuses_requests() -> None:
     client = PulsarClient("pulsar://127.0.0.1:1")
     await client.close(5)
     await client.close(5)
@@ -163,7 +163,7 @@ async def test_a_closed_client_takes_no_more_questions() -> None:
         await client.create_reader("persistent://a/b/c", "name", queue_size=10)
 
 
-async def test_a_client_is_not_used_in_a_process_that_forked_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_is_refused_in_a_process_that_was_forked_after_its_creation(monkeypatch: pytest.MonkeyPatch) -> None:
     client = PulsarClient("pulsar://127.0.0.1:1")
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(os, "getpid", lambda: -1)
@@ -172,7 +172,7 @@ async def test_a_client_is_not_used_in_a_process_that_forked_from_its_own(monkey
     await client.close(5)
 
 
-async def test_an_unreachable_broker_is_told_and_the_client_still_closes() -> None:
+async def test_a_request_to_an_unreachable_broker_fails_and_the_client_can_be_closed() -> None:
     client = PulsarClient(f"pulsar://127.0.0.1:{free_port()}")
     asking = asyncio.ensure_future(client.create_reader("persistent://a/b/c", "name", queue_size=10))
     await asyncio.sleep(0.3)
@@ -208,7 +208,7 @@ print("done", flush=True)
 
 
 @pytest.mark.parametrize("how", ["leave", "raise"])
-def test_a_process_that_forgets_to_close_ends_as_any_other(broker: Broker, namespace: str, how: str) -> None:
+def test_a_process_that_does_not_close_its_log_exits_normally(broker: Broker, namespace: str, how: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", _UNTIDY, broker.service_url, broker.admin_url, namespace, how],
         cwd=ROOT,
@@ -222,7 +222,7 @@ def test_a_process_that_forgets_to_close_ends_as_any_other(broker: Broker, names
     assert ended.returncode == (1 if how == "raise" else 0), ended.stderr
 
 
-def test_the_calls_of_the_extension_that_are_used_are_there() -> None:
+def test_the_calls_of_the_extension_that_the_sidecar_uses_exist() -> None:
     used = {
         _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
         _pulsar.Reader: ("read_next_async", "read_next", "has_message_available_async", "is_connected", "close_async"),

@@ -1,4 +1,4 @@
-"""A log of a broker that lets nobody in without a certificate, and takes the role from it."""
+"""The log of a broker that accepts only connections with a client certificate and takes the role from it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ async def namespace_of(broker: Broker) -> str:
         return await asyncio.to_thread(admin.create_namespace)
 
 
-async def test_a_log_is_written_and_read_with_a_certificate_alone(files: Files, broker: Broker, authority: Authority) -> None:
+async def test_a_log_is_written_and_read_with_a_certificate_as_the_only_credential(
+    files: Files, broker: Broker, authority: Authority
+) -> None:
     namespace = await namespace_of(broker)
     files.put(authority.issue(SUPERUSER))
     log, recorder = files.log(), Recorder()
@@ -91,7 +93,7 @@ async def test_a_log_is_written_and_read_with_a_certificate_alone(files: Files, 
 
 
 @pytest.mark.parametrize("name", ["nobody in particular", None])
-async def test_whoever_has_no_certificate_or_one_of_a_role_without_permissions_is_refused(
+async def test_a_sidecar_without_a_certificate_or_with_one_of_a_role_without_permissions_is_refused(
     files: Files, broker: Broker, authority: Authority, name: str | None
 ) -> None:
     namespace = await namespace_of(broker)
@@ -104,7 +106,7 @@ async def test_whoever_has_no_certificate_or_one_of_a_role_without_permissions_i
     await log.close()
 
 
-async def test_a_certificate_that_was_replaced_is_shown_from_then_on(files: Files, broker: Broker, authority: Authority) -> None:
+async def test_a_replaced_certificate_is_used_from_then_on(files: Files, broker: Broker, authority: Authority) -> None:
     namespace = await namespace_of(broker)
     files.put(authority.issue("nobody"))
     log, admin = files.log(), admin_api(files.config())
@@ -116,7 +118,7 @@ async def test_a_certificate_that_was_replaced_is_shown_from_then_on(files: File
     recorder = Recorder()
     opened: PulsarNamespaceLog | None = None
     async with asyncio.timeout(60):
-        while opened is None:  # the library's connections that were made with the old one are used as long as they are open
+        while opened is None:  # connections of the library made with the old certificate stay in use while open
             try:
                 assert "public" in await admin.get("tenants")
                 opened = await log.open(namespace, recorder)
@@ -129,7 +131,7 @@ async def test_a_certificate_that_was_replaced_is_shown_from_then_on(files: File
     await admin.close()
 
 
-async def test_a_certificate_is_rotated_under_load_without_a_failed_write_or_question(
+async def test_a_certificate_is_rotated_under_load_without_a_failed_append_or_request(
     files: Files, broker: Broker, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     namespace = await namespace_of(broker)
@@ -159,16 +161,16 @@ async def test_a_certificate_is_rotated_under_load_without_a_failed_write_or_que
             for number in range(1, ROTATIONS + 1):
                 files.put(authority.issue(SUPERUSER))
                 async with asyncio.timeout(60):
-                    while sum("read again, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a line)
+                    while sum("read again, and in force" in each.message for each in caplog.records) < number:  # noqa: ASYNC110 (a log line)
                         await asyncio.sleep(0.01)
-                goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # which makes connections with the new one
+                goal, other, beside = (appended + 5, asked + 5), files.log(), Recorder()  # connects with the new certificate
                 made = await other.open(namespace, beside)
                 beside.append(made, an_update(a_key(namespace, "beside"), number))
                 await beside.until_settled(1)
                 assert beside.failures == []
                 await other.close()
                 async with asyncio.timeout(60):
-                    while appended < goal[0] or asked < goal[1]:  # noqa: ASYNC110 (nobody tells of it)
+                    while appended < goal[0] or asked < goal[1]:  # noqa: ASYNC110 (not reported)
                         await asyncio.sleep(0.01)
             ended = True
     await recorder.until_settled(appended)

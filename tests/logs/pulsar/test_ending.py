@@ -1,4 +1,4 @@
-"""A log ends whole, and says so, whatever fails in a way that nobody foresaw: no broker is needed for that."""
+"""A log ends completely and reports its end whatever unforeseen error occurs. No broker is needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNFORESEEN = pytest.mark.parametrize("error", [ValueError, asyncio.CancelledErro
 
 
 class Topics:
-    """The log's topic does not exist, and who asks waits."""
+    """Lookups of a log's topic that never return."""
 
     async def find(self, namespace: str) -> None:
         del namespace
@@ -37,7 +37,7 @@ class Topics:
 
 
 def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarNamespaceLog:
-    """A log that does not exist, beside brokers that never answer."""
+    """Returns a log that does not exist, of brokers that never answer."""
     facts = SimpleNamespace(name="standalone", dialect=Dialect.SHARED_KEY, in_place=False)
     limits = PulsarLimits(close_seconds=0.2)
     access = Access(
@@ -52,7 +52,7 @@ def an_event(name: str) -> Event:
 
 
 @UNFORESEEN
-async def test_a_log_whose_waiting_for_outcomes_fails_is_closed_all_the_same(
+async def test_a_log_is_closed_completely_although_waiting_for_outcomes_fails(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, forgotten = Recorder(), list[object]()
@@ -60,7 +60,7 @@ async def test_a_log_whose_waiting_for_outcomes_fails_is_closed_all_the_same(
     recorder.append(log, an_event("one"))
 
     async def fail() -> None:
-        raise error("nobody foresaw this")
+        raise error("an unforeseen error")
 
     monkeypatch.setattr(log._settled, "wait", fail)
     await asyncio.wait_for(log.close(), 10)
@@ -69,29 +69,29 @@ async def test_a_log_whose_waiting_for_outcomes_fails_is_closed_all_the_same(
     assert "waiting for outcomes failed" in caplog.text
 
 
-async def test_a_log_is_closed_whole_where_telling_of_an_outcome_fails(
+async def test_a_log_is_closed_completely_although_reporting_outcomes_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, forgotten = Recorder(), list[object]()
     log = opened(recorder, forgotten)
     recorder.append(log, an_event("one"))
     recorder.append(log, an_event("two"))
-    told: list[str] = []
+    reported: list[str] = []
 
     def fail(event: Event, error: LogError) -> None:
         del event
-        told.append(error.reason)
-        raise ValueError("nobody foresaw this")
+        reported.append(error.reason)
+        raise ValueError("an unforeseen error")
 
     monkeypatch.setattr(recorder, "append_failed", fail)
     await asyncio.wait_for(log.close(), 10)
-    assert told == ["LOG_CLOSED"] * 2
+    assert reported == ["LOG_CLOSED"] * 2
     assert forgotten == [log]
     assert "could not be reported" in caplog.text
 
 
 @UNFORESEEN
-async def test_one_connection_that_can_not_be_closed_leaves_none_of_the_others_open(
+async def test_a_writer_that_can_not_be_closed_does_not_leave_the_others_open(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = opened(Recorder())
@@ -101,7 +101,7 @@ async def test_one_connection_that_can_not_be_closed_leaves_none_of_the_others_o
         async def close() -> None:
             await asyncio.sleep(0)
             if number == 0:
-                raise error("nobody foresaw this")
+                raise error("an unforeseen error")
             await asyncio.sleep(0.01)
             closed.append(number)
 
@@ -114,8 +114,8 @@ async def test_one_connection_that_can_not_be_closed_leaves_none_of_the_others_o
     assert "could not be closed" in caplog.text
 
 
-class Told:
-    """Who follows a log."""
+class LossListener:
+    """A listener that records losses."""
 
     undecoded = None
 
@@ -123,17 +123,17 @@ class Told:
         self.losses: list[LogError] = []
 
     def read(self, events: Iterable[object]) -> None:
-        """Nothing comes."""
+        """Ignores events."""
 
     def caught_up(self) -> None:
-        """Nothing comes."""
+        """Ignores the report."""
 
     def lost(self, error: LogError) -> None:
         self.losses.append(error)
 
 
 class Failing:
-    """A partition's reader that fails at once, or never does anything if there is no error."""
+    """A reader of a partition that fails at once, or never does anything if ``error`` is None."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -152,19 +152,19 @@ def following(reader: Failing) -> Following:
 
 
 @UNFORESEEN
-async def test_reading_that_fails_in_a_way_that_nobody_foresaw_loses_the_log(error: type[BaseException]) -> None:
-    told = Told()
-    following(Failing(error("nobody foresaw this"))).start(cast("Listener", told))
-    await eventually(lambda: told.losses)
-    assert [(loss.reason, error.__name__ in loss.message) for loss in told.losses] == [(Reason.LOG_BROKEN, True)]
+async def test_an_unforeseen_error_of_a_reader_loses_the_log(error: type[BaseException]) -> None:
+    listener = LossListener()
+    following(Failing(error("an unforeseen error"))).start(cast("Listener", listener))
+    await eventually(lambda: listener.losses)
+    assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_BROKEN, True)]
 
 
-async def test_reading_that_is_stopped_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told, reading = Told(), following(Failing(None))
-    reading.start(cast("Listener", told))
+async def test_stopping_the_readers_does_not_lose_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    listener, reading = LossListener(), following(Failing(None))
+    reading.start(cast("Listener", listener))
     await asyncio.sleep(0)
     reading.stop()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert told.losses == []
+    assert listener.losses == []
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -21,7 +21,7 @@ GONE = LogError(Reason.LOG_DELETED, "It was deleted.")
 
 
 class FakeFollowing:
-    """Has read up to ledger 7; a broker says where the log ends."""
+    """Readers that have read up to ledger 7; ``answer`` is where the broker says that the log ends."""
 
     ledgers = (7,)
 
@@ -40,7 +40,7 @@ class FakeFollowing:
 
 
 class FakeExistence:
-    """Knows whether the log is there."""
+    """Knows whether the log still exists."""
 
     def __init__(self, trouble: LogError | None) -> None:
         self.answer = trouble
@@ -49,7 +49,7 @@ class FakeExistence:
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         self.asked += 1
         if self.answer is not None and self.answer.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
-            assert surely, "no answer is not the same as no trouble"
+            assert surely, "a missing answer must be reported, not taken for no trouble"
             raise self.answer
         return self.answer
 
@@ -60,20 +60,20 @@ def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple
     return LogEnd(cast("Following", FakeFollowing(last)), cast("Existence", existence), losses.append), existence, losses
 
 
-async def test_an_end_in_a_ledger_that_was_read_is_the_same_logs() -> None:
+async def test_an_end_in_a_ledger_that_was_read_needs_no_check_of_the_logs_existence() -> None:
     asking, existence, _ = ending(MessageId(7, 3), GONE)
     assert await asking.end(0) == border_of(MessageId(7, 3))
     assert existence.asked == 0
 
 
-async def test_for_a_ledger_that_was_not_read_it_is_asked_once_whether_the_log_is_still_there() -> None:
+async def test_an_end_in_a_ledger_that_was_not_read_needs_one_check_of_the_logs_existence() -> None:
     asking, existence, losses = ending(MessageId(9, -1))
     assert [await asking.end(0) for _ in range(3)] == [border_of(MessageId(9, -1))] * 3
     assert (existence.asked, losses) == (1, [])
 
 
-@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "nobody has it")])
-async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is_lost(last: MessageId | LogError) -> None:
+@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "not served")])
+async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_lost(last: MessageId | LogError) -> None:
     asking, _, losses = ending(last, GONE)
     with pytest.raises(LogError) as error:
         await asking.end(0)
@@ -81,14 +81,14 @@ async def test_the_end_of_another_log_is_not_told_and_the_one_that_was_opened_is
     assert losses == [GONE]
 
 
-async def test_a_log_that_is_only_on_its_way_to_another_broker_is_not_lost() -> None:
-    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "nobody has it"))
-    with pytest.raises(LogError, match="nobody has it"):
+async def test_a_log_that_only_moves_to_another_broker_is_not_lost() -> None:
+    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "not served"))
+    with pytest.raises(LogError, match="not served"):
         await asking.end(0)
     assert (existence.asked, losses) == (1, [])
 
 
-async def test_where_nobody_says_whether_it_is_the_same_logs_end_there_is_none() -> None:
+async def test_requesting_the_end_fails_while_the_logs_existence_can_not_be_checked() -> None:
     silent = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
     asking, existence, losses = ending(MessageId(9, -1), silent)
     with pytest.raises(LogError, match="no answer"):
@@ -98,7 +98,7 @@ async def test_where_nobody_says_whether_it_is_the_same_logs_end_there_is_none()
     assert (existence.asked, losses) == (2, [])
 
 
-async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> None:
+async def test_requesting_the_end_fails_and_loses_nothing_while_no_broker_answers() -> None:
     asking, existence, losses = ending(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"))
     with pytest.raises(LogError, match="no answer"):
         await asking.end(0)
@@ -113,12 +113,12 @@ async def test_where_no_broker_answers_there_is_no_end_and_nothing_is_lost() -> 
         ({"ledgerId": 32, "entryId": -1, "partitionIndex": -1}, MessageId(32, -1)),
     ],
 )
-async def test_the_last_message_is_read_as_brokers_tell_it(answer: dict[str, Any], last: MessageId) -> None:
+async def test_the_last_message_id_is_parsed_in_the_forms_that_brokers_send(answer: dict[str, Any], last: MessageId) -> None:
     topics = Topics(cast("Admin", FakeAdmin({f"{TOPIC}/lastMessageId": answer})), "__change_events")
     assert await topics.last("public/default", "__change_events") == last
 
 
-async def test_a_topic_that_no_broker_has_open_has_no_last_message() -> None:
+async def test_the_last_message_of_a_topic_that_no_broker_serves_is_not_known() -> None:
     topics = Topics(cast("Admin", FakeAdmin({})), "__change_events")
     with pytest.raises(LogError) as error:
         await topics.last("public/default", "__change_events")

@@ -1,4 +1,4 @@
-"""What is made of what the brokers say of themselves and of a log's topic."""
+"""How the log interprets what brokers report about themselves and about a log's topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = "schemas/public/default/__change_events/schema"
 POLICIES = "namespaces/public/default"
 
 
-def admin_saying(answers: dict[str, Any]) -> Admin:
+def admin_answering(answers: dict[str, Any]) -> Admin:
     return cast("Admin", FakeAdmin(answers))
 
 
@@ -53,22 +53,22 @@ def admin_saying(answers: dict[str, Any]) -> Admin:
         ("latest", Dialect.UNKNOWN),
     ],
 )
-def test_the_dialect_follows_the_version_and_is_unknown_where_nobody_looked(version: str, dialect: Dialect) -> None:
+def test_the_dialect_follows_from_the_version_and_is_unknown_for_versions_that_were_not_examined(version: str, dialect: Dialect) -> None:
     assert dialect_of(version) is dialect
 
 
-async def test_the_brokers_own_configuration_tells_most() -> None:
+async def test_facts_are_taken_from_the_brokers_runtime_configuration() -> None:
     settings = {"clusterName": "east", "allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "8"}
-    admin = admin_saying({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
+    admin = admin_answering({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
     assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.PREFIXED, 8)
 
 
-async def test_who_may_not_see_the_configuration_takes_the_only_cluster_there_is() -> None:
-    admin = admin_saying({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
+async def test_without_permission_for_the_configuration_the_only_cluster_is_taken() -> None:
+    admin = admin_answering({"brokers/version": "4.0.0", "brokers/configuration/runtime": REFUSED, "clusters": ["global", "east"]})
     assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.SHARED_KEY, 0, in_place=True)
 
 
-async def test_of_several_clusters_the_one_that_is_reached_here_is_taken() -> None:
+async def test_of_several_clusters_the_one_with_a_host_in_the_service_url_is_taken() -> None:
     answers = {
         "brokers/version": "4.2.4",
         "brokers/configuration/runtime": REFUSED,
@@ -76,21 +76,21 @@ async def test_of_several_clusters_the_one_that_is_reached_here_is_taken() -> No
         "clusters/east": {"brokerServiceUrl": "pulsar://east:6650", "brokerServiceUrlTls": None},
         "clusters/west": {"brokerServiceUrl": "pulsar://west:6650", "brokerServiceUrlTls": "pulsar+ssl://west:6651"},
     }
-    assert (await learn(admin_saying(answers), "pulsar+ssl://other:1,WEST:6651")).name == "west"
+    assert (await learn(admin_answering(answers), "pulsar+ssl://other:1,WEST:6651")).name == "west"
     with pytest.raises(LogError, match="east, west") as failed:
-        await learn(admin_saying(answers), "pulsar://proxy:6650")
+        await learn(admin_answering(answers), "pulsar://proxy:6650")
     assert failed.value.kind is Kind.FAILED_PRECONDITION
-    assert (await learn(admin_saying(answers), "pulsar://proxy:6650", cluster="west")).name == "west"
+    assert (await learn(admin_answering(answers), "pulsar://proxy:6650", cluster="west")).name == "west"
 
 
-async def test_brokers_that_do_not_answer_are_not_guessed_at() -> None:
-    with pytest.raises(LogError, match="nobody"):
-        await learn(admin_saying({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")}), "pulsar://a:6650")
+async def test_facts_are_not_guessed_if_brokers_do_not_answer() -> None:
+    with pytest.raises(LogError, match="no answer"):
+        await learn(admin_answering({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")}), "pulsar://a:6650")
 
 
-async def test_a_log_is_found_with_its_partitions() -> None:
+async def test_a_log_is_found_with_its_number_of_partitions() -> None:
     for count, topics in ((0, ["__change_events"]), (2, ["__change_events-partition-0", "__change_events-partition-1"])):
-        layout = await Topics(admin_saying({f"{TOPIC}/partitions": {"partitions": count}}), "__change_events").find("public/default")
+        layout = await Topics(admin_answering({f"{TOPIC}/partitions": {"partitions": count}}), "__change_events").find("public/default")
         assert layout == Layout("public/default", "__change_events", count)
         assert layout is not None
         assert layout.topics == topics
@@ -98,15 +98,15 @@ async def test_a_log_is_found_with_its_partitions() -> None:
 
 
 @pytest.mark.parametrize("policies", [None, {"deleted": True}])
-async def test_a_namespace_that_is_not_or_is_going_away_is_not_found(policies: Any) -> None:
-    topics = Topics(admin_saying({POLICIES: policies}), "__change_events")
+async def test_a_namespace_that_does_not_exist_or_is_being_deleted_is_not_found(policies: Any) -> None:
+    topics = Topics(admin_answering({POLICIES: policies}), "__change_events")
     for question in (topics.find("public/default"), topics.expected("public/default", 0)):
         with pytest.raises(LogError) as failed:
             await question
         assert failed.value.kind is Kind.NOT_FOUND
 
 
-async def test_looking_for_a_log_asks_only_what_creates_nothing() -> None:
+async def test_looking_for_a_log_sends_only_requests_that_create_nothing() -> None:
     admin = FakeAdmin({POLICIES: {}})
     topics = Topics(cast("Admin", admin), "__change_events")
     assert await topics.find("public/default") is None
@@ -124,8 +124,8 @@ async def test_looking_for_a_log_asks_only_what_creates_nothing() -> None:
         ({"topicType": "non-partitioned"}, 4, 0),
     ],
 )
-async def test_a_namespaces_own_rule_goes_before_the_brokers(override: Any, default: int, expected: int) -> None:
-    topics = Topics(admin_saying({POLICIES: {"autoTopicCreationOverride": override}}), "__change_events")
+async def test_a_namespaces_setting_for_new_topics_takes_precedence_over_the_brokers(override: Any, default: int, expected: int) -> None:
+    topics = Topics(admin_answering({POLICIES: {"autoTopicCreationOverride": override}}), "__change_events")
     assert (await topics.expected("public/default", default)).partitions == expected
 
 
@@ -141,8 +141,8 @@ async def test_a_namespaces_own_rule_goes_before_the_brokers(override: Any, defa
         ({"lastConfirmedEntry": "nonsense"}, End(None)),
     ],
 )
-async def test_the_end_of_a_topic_and_whether_it_was_ever_written(stats: Any, end: End) -> None:
-    topics = Topics(admin_saying({f"{TOPIC}/internalStats": stats}), "__change_events")
+async def test_the_end_of_a_topic_shows_whether_anything_was_ever_written(stats: Any, end: End) -> None:
+    topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}), "__change_events")
     assert await topics.end("public/default", "__change_events") == end
 
 
@@ -150,12 +150,14 @@ async def test_the_end_of_a_topic_and_whether_it_was_ever_written(stats: Any, en
     ("read", "waiting", "consumer", "all_sent"),
     [("7:4", True, "mine", True), ("7:3", True, "mine", False), ("7:4", False, "mine", False), ("7:4", True, "theirs", False)],
 )
-async def test_everything_was_sent_when_my_cursor_waits_behind_the_end(read: str, waiting: bool, consumer: str, all_sent: bool) -> None:
+async def test_everything_was_sent_only_if_the_readers_own_cursor_waits_behind_the_last_entry(
+    read: str, waiting: bool, consumer: str, all_sent: bool
+) -> None:
     answers = {
         f"{TOPIC}/stats": {"subscriptions": {"other": {"consumers": []}, "sub": {"consumers": [{"consumerName": consumer}]}}},
         f"{TOPIC}/internalStats": {"cursors": {"sub": {"readPosition": read, "waitingReadOp": waiting}}},
     }
-    topics = Topics(admin_saying(answers), "__change_events")
+    topics = Topics(admin_answering(answers), "__change_events")
     assert await topics.sent_up_to("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
 
 
@@ -169,7 +171,7 @@ MARKER = {"X-Pulsar-marker-type": "10"}
         (MessageId(5, 1), MessageId(5, 2), {}, None),
         (MessageId(5, 2), MessageId(6, 0), {}, None),
         (MessageId(6, 1), MessageId(8, 0), {}, None),
-        (MessageId(4, 7), MessageId(5, 0), {}, None),  # nobody has ledger 4 any more
+        (MessageId(4, 7), MessageId(5, 0), {}, None),  # ledger 4 does not exist any more
         (MessageId(5, 0), MessageId(5, 2), {"5/entry/1": {}}, MessageId(5, 1)),
         (MessageId(5, 1), MessageId(6, 1), {"5/entry/2": {}}, MessageId(5, 2)),
         (MessageId(5, 2), MessageId(6, 2), {"6/entry/0": MARKER, "6/entry/1": {}}, MessageId(6, 1)),
@@ -179,7 +181,7 @@ MARKER = {"X-Pulsar-marker-type": "10"}
         (MessageId(6, 1), MessageId(8, 99), {f"8/entry/{entry}": MARKER for entry in range(99)}, MessageId(8, 64)),
     ],
 )
-async def test_a_message_between_two_entries_is_found_whatever_ledger_it_is_in(
+async def test_a_message_between_two_entries_is_found_in_any_ledger(
     after: MessageId, before: MessageId, shown: dict[str, Any], skipped: MessageId | None
 ) -> None:
     entries = {f"{TOPIC}/ledger/{where}": headers for where, headers in shown.items()}
@@ -198,13 +200,13 @@ def registered(version: int, definition: str, kind: str = "AVRO") -> dict[str, A
     return {"version": version, "type": kind, "data": definition}
 
 
-async def test_a_topic_without_a_schema_is_written_with_that_of_4_2_4() -> None:
+async def test_a_topic_without_a_schema_is_written_with_the_schema_of_4_2_4() -> None:
     schemas, _ = schemas_of({})
     newest = await schemas.refresh()
     assert (newest.version, newest.definition) == (NOT_REGISTERED, PULSAR_4_2_4)
 
 
-async def test_the_newest_registered_schema_is_written_with_verbatim() -> None:
+async def test_a_topic_is_written_with_its_newest_schema_verbatim() -> None:
     newer = json.loads(PULSAR_4_2_4)
     newer["doc"] = "newer"
     definition = json.dumps(newer, indent=3)
@@ -213,7 +215,7 @@ async def test_the_newest_registered_schema_is_written_with_verbatim() -> None:
     assert (newest.version, newest.definition) == (4, definition)
 
 
-async def test_what_is_no_schema_of_policy_events_is_passed_over() -> None:
+async def test_registered_schemas_that_are_not_of_policy_events_are_ignored() -> None:
     answers = {
         SCHEMA: registered(2, '"string"'),
         f"{SCHEMA}/2": registered(2, '"string"'),
@@ -226,7 +228,7 @@ async def test_what_is_no_schema_of_policy_events_is_passed_over() -> None:
     assert await schemas.written_with(7) is None
 
 
-async def test_each_schema_is_asked_for_once() -> None:
+async def test_each_schema_version_is_requested_once() -> None:
     schemas, admin = schemas_of({SCHEMA: registered(0, PULSAR_4_2_4), f"{SCHEMA}/0": registered(0, PULSAR_4_2_4)})
     for _ in range(3):
         await schemas.refresh()
@@ -235,7 +237,7 @@ async def test_each_schema_is_asked_for_once() -> None:
     assert admin.asked.count(f"{SCHEMA}/0") == admin.asked.count(f"{SCHEMA}/9") == 1
 
 
-async def test_a_schema_that_an_event_was_written_with_is_the_newest_from_then_on() -> None:
+async def test_a_newer_schema_that_an_event_was_written_with_becomes_the_newest() -> None:
     newer = json.dumps({**json.loads(PULSAR_4_2_4), "doc": "newer"})
     answers = {SCHEMA: registered(0, PULSAR_4_2_4), f"{SCHEMA}/0": registered(0, PULSAR_4_2_4), f"{SCHEMA}/1": registered(1, newer)}
     schemas, _ = schemas_of(answers)
@@ -255,13 +257,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("said", FORMS, ids=range(len(FORMS)))
-async def test_whatever_form_an_answer_has_it_is_understood_or_told_as_a_log_error(said: Any) -> None:
-    class Saying(FakeAdmin):
+@pytest.mark.parametrize("answer", FORMS, ids=range(len(FORMS)))
+async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(answer: Any) -> None:
+    class Answering(FakeAdmin):
         async def get(self, *path: str, seconds: float = 0) -> Any:
-            return said
+            return answer
 
-    admin = cast("Admin", Saying())
+    admin = cast("Admin", Answering())
     topics, schemas = Topics(admin, "log"), Schemas(admin, "public/default", "log", cluster="east", dialect=Dialect.PREFIXED)
     layout, place = Layout("public/default", "log", 0), MessageId(7, 1)
     source = AdminSource(admin, "pulsar://a:6650")
@@ -291,12 +293,12 @@ async def test_whatever_form_an_answer_has_it_is_understood_or_told_as_a_log_err
     assert len(failures) > 5
 
 
-async def test_a_page_is_no_version_and_its_letters_are_no_clusters() -> None:
+async def test_an_html_page_is_neither_a_version_nor_a_list_of_names() -> None:
     page = "<html>a proxy's page</html>"
     with pytest.raises(LogError) as failed:
-        await learn(admin_saying({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
+        await learn(admin_answering({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
     assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
-    source = AdminSource(admin_saying({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
+    source = AdminSource(admin_answering({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
     for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
         with pytest.raises(LogError, match="no list of names"):
             await question

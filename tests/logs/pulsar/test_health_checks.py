@@ -1,4 +1,4 @@
-"""Looking after open logs: what is found out about each, and when."""
+"""Health checks of open logs: what a check finds, and when each log is checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15
 
 
 class FakeFollowing:
-    """The readers of a plain log."""
+    """The readers of a log that is not partitioned."""
 
     def __init__(self, creation: str = "monday") -> None:
         self.layout = Layout("public/default", "__change_events", 0)
@@ -55,7 +55,7 @@ def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Existen
     return Existence(access, cast("Following", following)), following
 
 
-async def test_a_log_that_is_as_it_was_has_no_trouble_and_learns_of_compactions() -> None:
+async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compactions() -> None:
     existence, following = watching(THERE)
     assert await existence.trouble() is None
     assert following.kept_up == 1
@@ -70,7 +70,7 @@ async def test_a_log_that_is_as_it_was_has_no_trouble_and_learns_of_compactions(
         ({**THERE, f"{TOPIC}/internal-info": {"creationDate": "tuesday"}}, "LOG_REPLACED"),
     ],
 )
-async def test_a_log_that_is_not_as_it_was_is_lost(answers: dict[str, Any], reason: str) -> None:
+async def test_the_check_of_a_deleted_or_changed_log_returns_the_reason_for_which_it_is_lost(answers: dict[str, Any], reason: str) -> None:
     existence, _ = watching(answers)
     error = await existence.trouble()
     assert error is not None
@@ -78,14 +78,14 @@ async def test_a_log_that_is_not_as_it_was_is_lost(answers: dict[str, Any], reas
     assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
 
 
-async def test_a_creation_that_was_never_told_is_not_compared() -> None:
+async def test_a_log_whose_creation_is_not_known_is_not_compared() -> None:
     existence, _ = watching(THERE, creation="")
     assert await existence.trouble() is None
 
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
-async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: Reason, connected: bool) -> None:
+async def test_a_failed_check_loses_the_log_only_if_access_is_denied_and_there_is_no_connection(reason: Reason, connected: bool) -> None:
     existence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
     following.connected = connected
     error = await existence.trouble()
@@ -96,14 +96,14 @@ async def test_no_entry_counts_only_while_there_is_no_connection_either(reason: 
 
 @pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
 @pytest.mark.parametrize("question", ["partitions", "internal-info"])
-async def test_whoever_has_to_know_is_told_that_there_is_no_answer(reason: Reason, question: str) -> None:
+async def test_a_check_that_has_to_be_sure_raises_if_the_admin_api_does_not_answer(reason: Reason, question: str) -> None:
     existence, following = watching({**THERE, f"{TOPIC}/{question}": LogError(reason, "no")})
     with pytest.raises(LogError, match="no"):
         await existence.trouble(surely=True)
     assert following.kept_up == 0
 
 
-async def test_what_was_not_answered_is_asked_again_soon_and_in_turn_with_others() -> None:
+async def test_a_check_without_an_answer_is_due_again_soon_and_only_by_time() -> None:
     existence, _ = watching({f"{TOPIC}/partitions": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no")})
     assert await existence.trouble() is None
     now = time.monotonic()
@@ -114,7 +114,7 @@ async def test_what_was_not_answered_is_asked_again_soon_and_in_turn_with_others
     assert not existence.due(time.monotonic() + 3)
 
 
-async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_existing_log_that_does_not_reconnect_in_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     existence, following = watching(THERE)
     following.connected = False
     began = time.monotonic()
@@ -126,7 +126,7 @@ async def test_a_log_that_is_there_and_is_not_reconnected_soon_is_opened_anew(mo
     assert error.reason == "LOG_UNREACHABLE"
 
 
-async def test_a_log_is_looked_at_now_and_then_and_soon_after_something_happened() -> None:
+async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disconnection() -> None:
     def due_after(seconds: float, happened: Callable[[FakeFollowing], None] = lambda _: None, before: float | None = None) -> bool:
         existence, following = watching(THERE)
         began = time.monotonic()
@@ -153,7 +153,7 @@ async def test_a_log_is_looked_at_now_and_then_and_soon_after_something_happened
     assert not due_after(2.5, disconnected, before=2.0)  # it was connected half a second ago
 
 
-async def test_an_interruption_that_is_over_again_is_looked_into_once() -> None:
+async def test_a_check_is_due_once_after_a_short_disconnection() -> None:
     existence, following = watching(THERE)
     existence.check_connection()
     now = time.monotonic()
@@ -168,7 +168,7 @@ async def test_an_interruption_that_is_over_again_is_looked_into_once() -> None:
     assert not existence.due(now + 0.2)
 
 
-async def test_glances_are_taken_between_the_rounds() -> None:
+async def test_connections_are_looked_at_several_times_between_rounds() -> None:
     log = FakeLog()
     checks = HealthChecks(lambda: [log], every_seconds=0.5)
     checks.start()
@@ -177,7 +177,7 @@ async def test_glances_are_taken_between_the_rounds() -> None:
     await checks.stop()
 
 
-async def test_waiting_for_a_connection_ends() -> None:
+async def test_a_log_without_a_connection_is_given_up_after_a_limited_time() -> None:
     existence, following = watching(THERE)
     now = time.monotonic()
     existence.due(now + 100)
@@ -218,29 +218,29 @@ class FakeLog:
         try:
             await asyncio.sleep(self._lasts)
             if self.fails:
-                raise ValueError("nobody thought of this")
+                raise ValueError("an unforeseen error")
         finally:
             self.inside -= 1
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
-    """What the checks tell."""
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
+    """The log records of the checks."""
     records: list[logging.LogRecord] = []
 
     def note(record: logging.LogRecord) -> bool:
         records.append(record)
         return True
 
-    log = logging.Logger("checks")  # noqa: LOG001 - one of this test's own: what others did to the process's does not matter
+    log = logging.Logger("checks")  # noqa: LOG001 - a logger of the test's own, unaffected by other tests
     log.addFilter(note)
     monkeypatch.setattr(checks_module, "_log", log)
     return records
 
 
 @pytest.mark.parametrize("step", ["check_connection", "close_idle", "due"])
-async def test_a_log_that_can_not_even_be_looked_at_ends_no_checks_and_is_told_once(
-    step: str, told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+async def test_an_error_while_looking_at_a_log_does_not_end_the_checks_and_is_logged_once(
+    step: str, logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubled, other = FakeLog(), FakeLog()
     asked = 0
@@ -248,17 +248,17 @@ async def test_a_log_that_can_not_even_be_looked_at_ends_no_checks_and_is_told_o
     def fails(*_: object) -> bool:
         nonlocal asked
         asked += 1
-        raise ValueError("nobody thought of this")
+        raise ValueError("an unforeseen error")
 
     monkeypatch.setattr(troubled, step, fails)
     checks = HealthChecks(lambda: [troubled, other], every_seconds=0.01)
     checks.start()
     await eventually(lambda: asked > 3 and other.visits > 3)
     await checks.stop()
-    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
 
 
-async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list[logging.LogRecord]) -> None:
+async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(logged: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
     checks = HealthChecks(lambda: [troubled, slow, *others], every_seconds=0.01)
     checks.start()
@@ -266,14 +266,14 @@ async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list
     await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
     assert slow.visits == slow.most_inside == 1
     assert slow.rested > 2
-    assert len(told) == 1 and "nobody thought of this" in str(told[0].exc_info)
+    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
     troubled.fails = False
     well = troubled.visits + 2
     await eventually(lambda: troubled.visits > well)
     troubled.fails = True
     again = troubled.visits + 2
     await eventually(lambda: troubled.visits > again)
-    assert len(told) == 2, "once each time that it has failed after it was well"
+    assert len(logged) == 2, "logged once each time that a check fails after one succeeded"
     await checks.stop()
     visits = [log.visits for log in others]
     await asyncio.sleep(0.05)
@@ -281,7 +281,7 @@ async def test_one_logs_trouble_does_not_end_the_checks_of_the_others(told: list
     assert slow.inside == 0
 
 
-async def test_who_has_to_know_at_once_waits_for_the_check_that_is_under_way_and_for_no_place() -> None:
+async def test_an_immediate_check_joins_the_running_one_and_needs_no_place() -> None:
     slow, others = FakeLog(lasts=0.2), [FakeLog(lasts=600) for _ in range(6)]
     logs: list[FakeLog] = [*others]
     checks = HealthChecks(lambda: logs, every_seconds=0.01)
@@ -292,18 +292,18 @@ async def test_who_has_to_know_at_once_waits_for_the_check_that_is_under_way_and
     logs.append(slow)
     assert slow in checks._checking
     await eventually(lambda: slow.inside == 1)
-    assert sum(log.inside for log in others) == 4, "which all have their places"
+    assert sum(log.inside for log in others) == 4, "all four places are taken"
     await asyncio.gather(*asking)
     assert slow.most_inside == 1 and slow.visits >= 1
     waiting = asyncio.create_task(checks.look_after(others[0]))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait({waiting})
-    assert (others[0].visits, others[0].inside) == (1, 1), "the check goes on"
+    assert (others[0].visits, others[0].inside) == (1, 1), "the check continues"
     await checks.stop()
 
 
-async def test_an_error_that_nobody_foresaw_ends_no_rounds_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unforeseen_error_does_not_end_the_rounds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     log = FakeLog()
     failures = 0
 
@@ -311,7 +311,7 @@ async def test_an_error_that_nobody_foresaw_ends_no_rounds_and_is_told(caplog: p
         nonlocal failures
         if log.glances > 1 and failures < 3:
             failures += 1
-            raise TypeError("nobody thought of this")
+            raise TypeError("an unforeseen error")
         return [log]
 
     checks = HealthChecks(logs, every_seconds=0.01)
@@ -320,10 +320,10 @@ async def test_an_error_that_nobody_foresaw_ends_no_rounds_and_is_told(caplog: p
     visits = log.visits
     await eventually(lambda: log.visits > visits)
     await checks.stop()
-    assert caplog.text.count("nobody thought of this") >= 3
+    assert caplog.text.count("an unforeseen error") >= 3
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_told_like_any_failure(told: list[logging.LogRecord]) -> None:
+async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure(logged: list[logging.LogRecord]) -> None:
     class Cancelled(FakeLog):
         async def check(self) -> None:
             self.visits += 1
@@ -334,10 +334,10 @@ async def test_a_cancellation_that_nobody_asked_for_is_told_like_any_failure(tol
     checks.start()
     await eventually(lambda: log.visits > 3)
     await checks.stop()
-    assert len(told) == 1
+    assert len(logged) == 1
 
 
-async def test_logs_whose_brokers_are_slow_hold_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks_module, "_PLACE_SECONDS", 0.05, raising=False)
     slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
     checks = HealthChecks(lambda: [*slow, *others], every_seconds=0.01)
@@ -348,7 +348,7 @@ async def test_logs_whose_brokers_are_slow_hold_up_no_others(monkeypatch: pytest
     assert [log.inside for log in slow] == [0] * 20
 
 
-async def test_no_more_than_a_few_logs_are_looked_after_at_once() -> None:
+async def test_at_most_four_logs_are_checked_at_once() -> None:
     inside = most = 0
 
     class Counting(FakeLog):
@@ -368,8 +368,8 @@ async def test_no_more_than_a_few_logs_are_looked_after_at_once() -> None:
     assert most == 4
 
 
-async def test_a_check_that_does_not_end_is_ended_and_told_and_begun_anew(
-    told: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+async def test_a_check_that_takes_too_long_is_cancelled_and_logged_once_and_begun_again(
+    logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks_module, "_LONGEST_SECONDS", 0.05, raising=False)
     log = FakeLog(lasts=600)
@@ -377,10 +377,10 @@ async def test_a_check_that_does_not_end_is_ended_and_told_and_begun_anew(
     checks.start()
     await eventually(lambda: log.visits > 2)
     await checks.stop()
-    assert (log.most_inside, len(told)) == (1, 1)
+    assert (log.most_inside, len(logged)) == (1, 1)
 
 
-async def test_many_logs_are_looked_after_in_turn_and_so_many_a_second_and_what_happened_does_not_wait(
+async def test_periodic_checks_take_turns_at_a_limited_rate_and_urgent_checks_do_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks_module, "_PER_SECOND", 300)
@@ -396,12 +396,12 @@ async def test_many_logs_are_looked_after_in_turn_and_so_many_a_second_and_what_
     took = time.monotonic() - began
     await checks.stop()
     visits = sum(log.visits for log in logs)
-    assert visits <= 300 * (took + 0.02) + 1, "no more than are allowed"
-    assert max(log.visits for log in logs) <= min(log.visits for log in logs) + 1, "each in its turn"
+    assert visits <= 300 * (took + 0.02) + 1, "more checks than are allowed"
+    assert max(log.visits for log in logs) <= min(log.visits for log in logs) + 1, "the logs must take turns"
     assert happened.visits > 5 * max(log.visits for log in logs)
 
 
-async def test_logs_that_do_not_exist_are_looked_for_in_turns_of_their_own_and_keep_no_other_waiting(
+async def test_checks_of_logs_that_do_not_exist_take_turns_of_their_own_and_delay_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks_module, "_PER_SECOND", 50)
@@ -422,12 +422,12 @@ async def test_logs_that_do_not_exist_are_looked_for_in_turns_of_their_own_and_k
     await checks.stop()
     assert sum(log.visits for log in absent) <= 500 * (took + 0.02) + 1
     assert sum(log.visits for log in there) <= 50 * (took + 0.02) + 1
-    assert max(log.visits for log in absent) <= min(log.visits for log in absent) + 1, "each in its turn"
-    assert min(log.visits for log in there) > min(log.visits for log in absent), "as there are fewer of them for each turn"
+    assert max(log.visits for log in absent) <= min(log.visits for log in absent) + 1, "the logs must take turns"
+    assert min(log.visits for log in there) > min(log.visits for log in absent), "existing logs must not wait for turns of the others"
 
 
-async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:
-    """The questions themselves are counted, by what answers them."""
+async def test_a_thousand_logs_cause_only_a_few_requests_a_second() -> None:
+    """Counts the requests where they are answered."""
 
     class Log(FakeLog):
         def __init__(self) -> None:
@@ -457,7 +457,7 @@ async def test_a_thousand_logs_are_asked_about_a_few_times_a_second() -> None:
     assert sum(log.visits for log in logs) <= 10 * (took + 0.1) + 1
 
 
-async def test_a_log_that_was_interrupted_is_not_due_by_the_clock_alone() -> None:
+async def test_a_check_of_a_log_with_a_new_ledger_is_not_due_only_by_time() -> None:
     existence, following = watching(THERE)
     now = time.monotonic()
     assert existence.due(now + 31) and existence.due_only_by_time

@@ -1,4 +1,4 @@
-"""Positions of message ids sort as the log does, and tell neighbours only where the ids prove it."""
+"""Positions of message ids sort as the log does, and are adjacent only if the ids prove it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ IDS = st.builds(MessageId, NUMBERS, NUMBERS, st.one_of(st.just(-1), st.integers(
 
 
 @given(IDS, IDS)
-def test_plain_string_order_is_the_order_of_the_ids(a: MessageId, b: MessageId) -> None:
+def test_positions_as_plain_strings_sort_as_their_ids(a: MessageId, b: MessageId) -> None:
     assert (position_of(a) < position_of(b)) == (a < b)
     assert (position_of(a) == position_of(b)) == (a == b)
 
 
 @given(IDS)
-def test_a_position_reads_back_and_is_after_the_version_of_no_document(message: MessageId) -> None:
+def test_a_position_is_parsed_back_to_its_id_and_sorts_after_the_version_of_no_document(message: MessageId) -> None:
     assert message_id_of(position_of(message)) == message
     assert position_of(message) > ABSENT
 
 
 @given(IDS, IDS)
-def test_what_follows_is_later_and_in_the_same_ledger(a: MessageId, b: MessageId) -> None:
+def test_a_position_that_directly_follows_is_later_and_in_the_same_ledger(a: MessageId, b: MessageId) -> None:
     if directly_follows(position_of(a), position_of(b)):
         assert a < b
         assert a.ledger == b.ledger
@@ -50,12 +50,14 @@ def test_what_follows_is_later_and_in_the_same_ledger(a: MessageId, b: MessageId
         ((7, 0, 4), (7, 1, 0), False),
     ],
 )
-def test_only_what_the_ids_prove_follows(earlier: tuple[int, int, int], later: tuple[int, int, int], proven: bool) -> None:
+def test_a_position_directly_follows_only_if_the_ids_prove_it(
+    earlier: tuple[int, int, int], later: tuple[int, int, int], proven: bool
+) -> None:
     assert directly_follows(position_of(MessageId(*earlier)), position_of(MessageId(*later))) is proven
 
 
 @given(IDS, IDS)
-def test_a_ledgers_border_stands_between_it_and_those_before_it(a: MessageId, b: MessageId) -> None:
+def test_a_ledgers_border_sorts_between_earlier_ledgers_and_its_own_entries(a: MessageId, b: MessageId) -> None:
     border = border_of(MessageId(b.ledger, -1))
     assert (position_of(a) > border) == (a.ledger >= b.ledger)
     assert border_of(a) == position_of(a)
@@ -65,7 +67,7 @@ def test_a_ledgers_border_stands_between_it_and_those_before_it(a: MessageId, b:
     "text",
     ["", "0", "x", "b31", "b31a", "a31a3", "b31a3b1", "b31a3a1x", "b31a-1", "b01a3", "b31 a3", "s9999999999999999999a0"],
 )
-def test_what_is_no_position_is_refused_and_follows_nothing(text: str) -> None:
+def test_a_text_that_is_not_a_position_is_refused_and_follows_nothing(text: str) -> None:
     with pytest.raises(ValueError, match="position"):
         message_id_of(text)
     assert not directly_follows(text, position_of(MessageId(7, 1)))
@@ -73,6 +75,6 @@ def test_what_is_no_position_is_refused_and_follows_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize("message", [MessageId(-1, -1), MessageId(7, -1), MessageId(MAX_NUMBER + 1, 0), MessageId(7, 0, -2)])
-def test_ids_that_are_no_message_have_no_position(message: MessageId) -> None:
+def test_ids_that_are_not_of_a_message_have_no_position(message: MessageId) -> None:
     with pytest.raises(ValueError, match="not the place"):
         position_of(message)

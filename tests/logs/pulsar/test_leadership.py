@@ -24,7 +24,7 @@ OURS, THEIRS = "ours:1", "theirs:2"
 
 
 class FakeLog:
-    """Answers what a test says, and writes down what happens."""
+    """Gives the answers of a test, and records what happens."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.answers: list[BaseException] = []
@@ -32,7 +32,7 @@ class FakeLog:
         self.names: list[str] = []
         self.opened: list[FakeProducer] = []
         self.announced: list[int] = []
-        self.told: list[str] = []
+        self.reports: list[str] = []
         self.producers: Sequence[OpenProducer] = ()
         self.failing: Exception | None = None
         self.candidate: Candidate[OpenProducer] = Candidate(self, "a/b", partitions, "standalone", OURS)
@@ -55,18 +55,18 @@ class FakeLog:
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         assert self.candidate.leadership.leads
-        self.told.append("elected")
+        self.reports.append("elected")
         self.producers = producers
 
     def deposed(self, error: LogError) -> None:
         assert not self.candidate.leadership.leads
-        self.told.append(f"deposed {error.reason}")
+        self.reports.append(f"deposed {error.reason}")
 
     def led(self) -> None:
-        self.told.append("led")
+        self.reports.append("led")
 
     async def lead(self, partitions: int = 1) -> None:
-        """Comes to lead, from the beginning."""
+        """Becomes the leader, from the first step of a term."""
         self.candidate.contend()
         await eventually(lambda: len(self.announced) >= partitions)
         for partition in range(partitions):
@@ -81,13 +81,13 @@ async def log() -> AsyncIterator[FakeLog]:
     made.candidate.stop()
 
 
-async def test_nothing_is_stood_for_unasked(log: FakeLog) -> None:
+async def test_a_process_that_does_not_contend_opens_no_producer(log: FakeLog) -> None:
     await asyncio.sleep(0.05)
     assert log.asked == []
     assert log.candidate.leadership == Leadership(False)
 
 
-async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(log: FakeLog) -> None:
+async def test_a_candidate_leads_a_free_log_only_after_it_has_read_up_to_its_announcement(log: FakeLog) -> None:
     log.candidate.contend()
     await eventually(lambda: log.announced)
     log.candidate.read_up_to(0, "4")
@@ -96,34 +96,34 @@ async def test_a_free_log_is_led_only_once_it_is_read_up_to_the_announcement(log
     log.candidate.read_up_to(0, "5")
     await eventually(lambda: log.candidate.leadership.leads)
     assert log.asked == [(0, EXCLUSIVE)]
-    assert log.told == ["elected"]
+    assert log.reports == ["elected"]
     assert log.candidate.leadership == Leadership(True, OURS)
 
 
-async def test_one_that_is_taken_is_waited_for_again_and_again_while_its_leader_is_named(log: FakeLog) -> None:
+async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_leader(log: FakeLog) -> None:
     log.candidate.note_producer(leader_name("standalone", THEIRS))
     log.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
     log.candidate.contend()
-    await eventually(lambda: "led" in log.told)
+    await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False, THEIRS)
     await log.lead()
     assert [wait for _, wait in log.asked] == [EXCLUSIVE, *[WAIT_FOR_EXCLUSIVE] * 4]
-    assert len(set(log.names)) == 5, "a name is not used twice"
+    assert len(set(log.names)) == 5, "each attempt needs a new name"
 
 
-async def test_a_leader_that_names_another_cluster_or_this_very_process_is_not_gone_to(log: FakeLog) -> None:
+async def test_a_producer_name_of_another_cluster_or_of_this_process_is_not_reported_as_the_leader(log: FakeLog) -> None:
     log.answers = [TAKEN, *[NOT_YET] * 10_000]
     log.candidate.contend()
-    await eventually(lambda: "led" in log.told)
+    await eventually(lambda: "led" in log.reports)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):
         log.candidate.note_producer(name)
         assert log.candidate.leadership.leader == ""
     log.candidate.note_producer(leader_name("standalone", THEIRS))
     assert log.candidate.leadership.leader == THEIRS
-    assert log.told[-1] == "led"
+    assert log.reports[-1] == "led"
 
 
-async def test_the_other_partitions_follow_the_lock_under_the_same_name() -> None:
+async def test_the_producers_of_the_other_partitions_are_opened_after_that_of_partition_0_under_the_same_name() -> None:
     log = FakeLog(partitions=3)
     await log.lead(3)
     assert log.asked == [(0, EXCLUSIVE), (1, WAIT_FOR_EXCLUSIVE), (2, WAIT_FOR_EXCLUSIVE)]
@@ -134,14 +134,14 @@ async def test_the_other_partitions_follow_the_lock_under_the_same_name() -> Non
 
 
 @pytest.mark.parametrize("lost", [0, 2])
-async def test_whoever_loses_one_connection_closes_all_producers_at_once_and_begins_from_the_beginning(lost: int) -> None:
+async def test_a_leader_that_loses_one_connection_closes_all_producers_at_once_and_starts_a_new_attempt(lost: int) -> None:
     log = FakeLog(partitions=3)
     await log.lead(3)
     log.candidate.check_connection()
-    assert log.told == ["elected"]
+    assert log.reports == ["elected"]
     log.opened[lost].connected = False
     log.candidate.check_connection()
-    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_FENCED"]
     assert all(producer.closed for producer in log.opened)
     assert log.candidate.leadership == Leadership(False)
     await eventually(lambda: len(log.announced) == 6)
@@ -157,10 +157,10 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
     log.candidate.read_up_to(0, "5")
     await eventually(lambda: len(log.opened) == 2)
     assert log.opened[0].closed
-    assert "deposed LOG_FENCED" not in log.told
+    assert "deposed LOG_FENCED" not in log.reports
 
 
-async def test_what_keeps_it_from_leading_is_told_and_tried_again(log: FakeLog) -> None:
+async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_repeated(log: FakeLog) -> None:
     log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
@@ -169,8 +169,8 @@ async def test_what_keeps_it_from_leading_is_told_and_tried_again(log: FakeLog) 
     assert log.candidate.leadership.problem == ""
 
 
-async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_producer(log: FakeLog) -> None:
-    log.failing = LogError(Reason.LOG_FENCED, "somebody else has it")
+async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:
+    log.failing = LogError(Reason.LOG_FENCED, "another process has it")
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
     assert log.opened[0].closed
@@ -178,8 +178,8 @@ async def test_an_announcement_that_is_not_stored_ends_the_term_and_closes_the_p
     await log.lead()
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_a_producer_that_can_not_be_closed_keeps_nobody_from_standing_again_and_the_others_are_closed(
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_a_producer_that_can_not_be_closed_does_not_prevent_closing_the_others_and_contending_again(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = FakeLog(partitions=3)
@@ -194,15 +194,15 @@ async def test_a_producer_that_can_not_be_closed_keeps_nobody_from_standing_agai
     monkeypatch.setattr(OpenProducer, "close", fail)
     log.opened[1].connected = False
     log.candidate.check_connection()
-    assert log.told == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_FENCED"]
     assert [producer.closed for producer in log.opened] == [False, True, True]
     await eventually(lambda: len(log.announced) == 6)
     assert "closing an exclusive producer failed" in caplog.text
     log.candidate.stop()
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_made_again(
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_an_attempt_with_an_unforeseen_error_is_logged_and_repeated(
     log: FakeLog, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.answers = [error]
@@ -212,8 +212,8 @@ async def test_an_attempt_that_fails_in_a_way_that_nobody_foresaw_is_told_and_ma
     assert "requesting the leadership failed" in caplog.text
 
 
-@pytest.mark.parametrize("error", [ValueError("nobody foresaw this"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
+@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+async def test_an_unforeseen_error_of_the_candidates_task_is_logged_and_the_task_restarted(
     log: FakeLog, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -226,7 +226,7 @@ async def test_standing_that_fails_in_a_way_that_nobody_foresaw_goes_on(
     assert "Requesting the leadership of a/b failed" in caplog.text
 
 
-def test_a_leaders_name_says_its_cluster_and_its_address() -> None:
+def test_the_name_of_a_leader_contains_its_cluster_and_its_address() -> None:
     for address in ("sidecar-1:6680", "[::1]:6680", "unix:/run/a/b-1-2"):
         name = leader_name("us-east-1", address)
         assert (leader_of(name), origin_of(name)) == (address, "us-east-1")

@@ -1,4 +1,4 @@
-"""How a log on a real broker comes into being, goes on, and ends."""
+"""How a log on a real broker is created, is followed, and ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ one_process = pytest.mark.xdist_group("a broker that is stopped")
 
 
 def place_in(log: PulsarNamespaceLog, entries: list[Placed]) -> Start:
-    """Where whoever has read some entries of a log has come to."""
+    """Returns the ``Start`` of an opener that knows these entries of a log."""
     last = {placed.partition: placed for placed in entries}
     there = [last[partition] for partition in range(log.partitions)]
     return Start(log.identity, tuple(placed.position for placed in there), tuple(map(anchor_of, there)), log.in_place)
 
 
-# Coming into being
+# Creation
 
 
 @pytest.mark.parametrize("namespace", ["public/never-made", "nobody/never-made"])
@@ -46,7 +46,7 @@ async def test_a_namespace_that_does_not_exist_is_not_found(following: Following
 
 async def test_only_the_first_write_creates_the_log(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
-    await asyncio.sleep(2.5)  # long enough to have looked for it several times
+    await asyncio.sleep(2.5)  # long enough to have checked several times whether it exists
     assert await following.topics(namespace) == []
     before = log.identity
     recorder.append(log, an_update(a_key(namespace)))
@@ -57,7 +57,7 @@ async def test_only_the_first_write_creates_the_log(following: Following, namesp
     assert recorder.reports.count("caught_up") == 1
 
 
-async def test_a_log_that_somebody_else_creates_is_found_and_read(following: Following, namespace: str) -> None:
+async def test_a_log_that_another_writer_creates_is_found_and_read(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     event = an_update(a_key(namespace))
     await asyncio.to_thread(following.foreign().write, namespace, event)
@@ -68,7 +68,7 @@ async def test_a_log_that_somebody_else_creates_is_found_and_read(following: Fol
     assert recorder.reports.count("caught_up") == 1
 
 
-async def test_the_namespaces_own_rule_says_how_many_partitions_a_new_log_has(following: Following, namespace: str) -> None:
+async def test_the_namespaces_setting_determines_the_number_of_partitions_of_a_new_log(following: Following, namespace: str) -> None:
     rule = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4}
     await following.ask("POST", f"namespaces/{namespace}/autoTopicCreation", rule)
     log, recorder = await following.open(namespace)
@@ -79,7 +79,9 @@ async def test_the_namespaces_own_rule_says_how_many_partitions_a_new_log_has(fo
     assert recorder.losses == []
 
 
-async def test_a_log_that_comes_into_being_with_other_partitions_is_opened_anew(following: Following, namespace: str) -> None:
+async def test_a_log_that_is_created_with_other_partitions_than_expected_is_lost_and_can_be_opened_again(
+    following: Following, namespace: str
+) -> None:
     change_log = following.start()
     log, recorder = await following.open(namespace, change_log)
     assert log.partitions == 1
@@ -94,7 +96,7 @@ async def test_a_log_that_comes_into_being_with_other_partitions_is_opened_anew(
     await second.until_settled(1)
 
 
-async def test_a_namespace_that_is_open_is_not_opened_twice(following: Following, namespace: str) -> None:
+async def test_a_namespace_can_be_open_only_once_at_a_time(following: Following, namespace: str) -> None:
     change_log = following.start()
     await following.open(namespace, change_log)
     with pytest.raises(LogError) as refused:
@@ -102,11 +104,11 @@ async def test_a_namespace_that_is_open_is_not_opened_twice(following: Following
     assert refused.value.reason == "LOG_OPEN"
 
 
-# Going on
+# Following
 
 
 @pytest.mark.parametrize("partitions", [0, 3])
-async def test_a_log_whose_newest_entry_was_compacted_away_is_caught_up(following: Following, namespace: str, partitions: int) -> None:
+async def test_a_log_whose_newest_entry_was_compacted_away_catches_up(following: Following, namespace: str, partitions: int) -> None:
     if partitions:
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     change_log = following.start(limits=dataclasses.replace(QUICK, recalled=0))
@@ -130,7 +132,7 @@ async def test_a_log_whose_newest_entry_was_compacted_away_is_caught_up(followin
     assert again.entries[-1].position > str(log.complete_after(again.entries[-1].partition))
 
 
-async def test_a_reader_that_compaction_overtook_has_to_begin_anew_if_it_recalls_nothing(following: Following, namespace: str) -> None:
+async def test_a_reader_that_compaction_overtook_loses_the_log_if_recalling_is_off(following: Following, namespace: str) -> None:
     change_log = following.start(limits=PulsarLimits(received=1, recalled=0))
     recorder = await overtaken(following, namespace, change_log)
     await recorder.until(lambda: bool(recorder.losses))
@@ -141,14 +143,14 @@ async def test_a_reader_that_compaction_overtook_has_to_begin_anew_if_it_recalls
     assert again.ids() == ["9"]
 
 
-async def test_else_it_reads_what_compaction_took_away_where_it_still_stands(following: Following, namespace: str) -> None:
+async def test_a_reader_that_compaction_overtook_reads_the_erased_entries_from_the_ledgers(following: Following, namespace: str) -> None:
     recorder = await overtaken(following, namespace, following.start(limits=PulsarLimits(received=1)))
     await recorder.until(lambda: "9" in recorder.ids())
     assert recorder.ids() == ["mine", *map(str, range(10))] and recorder.losses == []
 
 
 async def overtaken(following: Following, namespace: str, change_log: PulsarLog) -> Recorder:
-    """Has a compaction overtake a reader, which goes on then."""
+    """Holds a reader while a compaction overtakes it, and then releases it."""
     key = a_key(namespace)
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(key, event_id="mine"))
@@ -161,7 +163,7 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog)
         await gate.wait()
         await hand_over(*arguments, **named)
 
-    reader._hand_over = held  # type: ignore[method-assign]  # only a message or two are on their way to a reader that is held
+    reader._hand_over = held  # type: ignore[method-assign]  # only a message or two are in transit to a reader that is held
     foreign = following.foreign()
     for n in range(10):
         await asyncio.to_thread(foreign.write, namespace, an_update(key, n, event_id=f"{n}"))
@@ -170,7 +172,7 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog)
     return recorder
 
 
-async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloading(following: Following, namespace: str) -> None:
+async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_unloading(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     for turn in range(3):
         for n in range(4):
@@ -187,7 +189,7 @@ async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_reloadi
 
 
 @pytest.mark.parametrize("recalled", [0, 100])
-async def test_an_event_that_the_library_swallows_is_noticed_and_read(following: Following, namespace: str, recalled: int) -> None:
+async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Following, namespace: str, recalled: int) -> None:
     change_log = following.start(limits=dataclasses.replace(QUICK, recalled=recalled))
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(a_key(namespace), event_id="mine"))
@@ -222,7 +224,7 @@ async def test_an_event_that_the_library_swallows_is_noticed_and_read(following:
     assert again.ids() == ["mine", "0", "1", "2"]
 
 
-async def test_a_reader_that_is_opened_anew_goes_on_where_it_stood(
+async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     following: Following, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
@@ -237,7 +239,7 @@ async def test_a_reader_that_is_opened_anew_goes_on_where_it_stood(
     assert second._following is not None
     (reader,) = second._following._readers
     former, last = reader.handle, reader.entries.last
-    reader.end(last._replace(entry=last.entry + 8))  # which the broker has not got, and so can't have sent
+    reader.end(last._replace(entry=last.entry + 8))  # the broker does not have this entry, so it can't have sent it
     await eventually(lambda: reader.handle is not former)
     for n in range(12, 20):
         recorder.append(log, an_update(a_key(namespace, n % 4), event_id=f"{n}"))
@@ -247,7 +249,7 @@ async def test_a_reader_that_is_opened_anew_goes_on_where_it_stood(
     assert not former.is_connected()
 
 
-async def test_the_broker_can_tell_that_it_has_sent_everything(following: Following, namespace: str) -> None:
+async def test_the_broker_reports_that_it_has_sent_everything(following: Following, namespace: str) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
@@ -260,7 +262,9 @@ async def test_the_broker_can_tell_that_it_has_sent_everything(following: Follow
     assert again.ids() == recorder.ids()
 
 
-async def test_an_event_that_is_too_large_is_refused_for_certain_and_the_next_one_is_not(following: Following, namespace: str) -> None:
+async def test_an_event_that_is_too_large_is_refused_with_a_known_outcome_and_the_next_one_is_stored(
+    following: Following, namespace: str
+) -> None:
     log, recorder = await following.open(namespace)
     large = Event(a_key(namespace), Action.UPDATE, a_large_document(8_000_000), an_update(a_key(namespace)).stamp)
     recorder.append(log, large)
@@ -270,7 +274,7 @@ async def test_an_event_that_is_too_large_is_refused_for_certain_and_the_next_on
     assert recorder.ids() == ["small"]
 
 
-async def test_a_log_may_have_another_name_than_brokers_own(following: Following, namespace: str) -> None:
+async def test_a_log_may_have_another_name_than_that_of_brokers(following: Following, namespace: str) -> None:
     change_log = following.start(topic="__sidecar_events")
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(a_key(namespace), event_id="there"))
@@ -281,7 +285,7 @@ async def test_a_log_may_have_another_name_than_brokers_own(following: Following
     assert brokers_own.entries == []
 
 
-async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_comes_back(following: Following, namespace: str) -> None:
+async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_is_reopened_afterwards(following: Following, namespace: str) -> None:
     log, recorder = await following.open(
         namespace, following.start(limits=PulsarLimits(creation_seconds=0.5, idle_producer_seconds=1.0, send_seconds=3.0))
     )
@@ -314,7 +318,9 @@ async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_comes_back(f
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("send_seconds", [60.0, 1.0], ids=["events-outwait-it", "events-give-up-meanwhile"])
 @one_process
-async def test_a_restarted_broker_costs_nothing_but_time(own_following: Following, own_broker: OwnBroker, send_seconds: float) -> None:
+async def test_a_log_survives_a_brokers_restart_with_acknowledged_events_intact_and_in_order(
+    own_following: Following, own_broker: OwnBroker, send_seconds: float
+) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     limits = PulsarLimits(disconnected_seconds=600, reconnect_seconds=600, send_seconds=send_seconds)
     log, recorder = await own_following.open(namespace, own_following.start(limits=limits))
@@ -342,7 +348,7 @@ async def test_a_restarted_broker_costs_nothing_but_time(own_following: Followin
     assert len(recorder.failures) > 50 or send_seconds > 1
     refused = {event.stamp.event_id for event, error in recorder.failures if event.stamp is not None and not error.outcome_unknown}
     assert not refused & set(recorder.ids())
-    read = list(dict.fromkeys(recorder.ids()))  # an event whose acknowledgement was lost may stand there twice
+    read = list(dict.fromkeys(recorder.ids()))  # an event whose acknowledgement was lost may be stored twice
     assert read == sorted(read, key=int)
     assert len(appended) - len(recorder.places) == len(recorder.failures)
 
@@ -351,7 +357,7 @@ async def test_a_restarted_broker_costs_nothing_but_time(own_following: Followin
 
 
 async def written_to(following: Following, namespace: str, partitions: int) -> tuple[PulsarLog, PulsarNamespaceLog, Recorder]:
-    """A log with so many partitions, or of one topic, that was opened, and in which there are six events."""
+    """Opens a log with this number of partitions (0: one topic that is not partitioned), and appends six events."""
     if partitions:
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     change_log = following.start()
@@ -363,7 +369,7 @@ async def written_to(following: Following, namespace: str, partitions: int) -> t
 
 
 async def delete(following: Following, namespace: str, partitions: int) -> None:
-    """Deletes the topic, or the topics, of a log."""
+    """Deletes the topics of a log."""
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}" + ("/partitions" if partitions else ""), force="true")
 
 
@@ -387,11 +393,11 @@ async def test_a_deleted_log_is_lost(following: Following, namespace: str, parti
     assert again.identity != identity
 
 
-async def test_a_log_that_was_replaced_behind_a_quiet_reader_is_noticed_soon(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace, following.start(limits=PulsarLimits()))  # asks every 30 s
+async def test_a_replaced_log_is_noticed_soon_although_its_reader_is_idle(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace, following.start(limits=PulsarLimits()))  # these limits check only every 30 s
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
-    await asyncio.sleep(2)  # all is quiet again
+    await asyncio.sleep(2)  # until no check is due any more
     began = time.monotonic()
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}", force="true")
     await recorder.until(lambda: bool(recorder.losses))
@@ -401,10 +407,10 @@ async def test_a_log_that_was_replaced_behind_a_quiet_reader_is_noticed_soon(fol
 
 @pytest.mark.parametrize("partitions", [0, 3])
 @pytest.mark.parametrize("written", ["here", "elsewhere"])
-async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former_ones(
+async def test_events_in_a_recreated_log_are_never_read_as_those_of_the_former_log(
     following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Existence, "due", lambda *_: False)  # it is looked after too late
+    monkeypatch.setattr(Existence, "due", lambda *_: False)  # no check happens in time
     change_log, log, recorder = await written_to(following, namespace, partitions)
     former, identity = recorder.ids(), log.identity
     await delete(following, namespace, partitions)
@@ -412,7 +418,7 @@ async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former
         await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     event = an_update(a_key(namespace), event_id="later")
     if written == "here":
-        recorder.append(log, event)  # the library connects again, where the next log is
+        recorder.append(log, event)  # the library reconnects, to the recreated log
     else:
         await asyncio.to_thread(following.foreign().write, namespace, event)
     await recorder.until(lambda: bool(recorder.losses))
@@ -424,7 +430,7 @@ async def test_what_is_written_to_a_log_in_its_place_is_never_read_as_the_former
 
 
 @pytest.mark.parametrize("written", ["here", "elsewhere", "nothing"])
-async def test_one_partition_that_is_deleted_by_itself_makes_another_log(
+async def test_a_log_is_lost_and_gets_another_identity_if_only_one_partition_is_deleted(
     following: Following, partitioned_namespace: str, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     namespace = partitioned_namespace
@@ -438,7 +444,7 @@ async def test_one_partition_that_is_deleted_by_itself_makes_another_log(
     (key, *_) = hit = [key for key in keys if log.partition_of(key) == 1]
     place = place_in(log, recorder.entries)
     if written != "nothing":
-        monkeypatch.setattr(Existence, "due", lambda *_: False)  # it is looked after too late
+        monkeypatch.setattr(Existence, "due", lambda *_: False)  # no check happens in time
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}-partition-1", force="true")
     event = an_update(key, event_id="later")
     if written == "here":
@@ -469,7 +475,7 @@ async def test_a_log_that_gets_more_partitions_is_lost(following: Following, par
 @pytest.mark.slow
 @pytest.mark.broker
 @one_process
-async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_reported(
+async def test_a_broker_that_stays_down_loses_the_log_and_events_in_flight_are_reported(
     own_following: Following, own_broker: OwnBroker
 ) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
@@ -487,7 +493,7 @@ async def test_a_broker_that_stays_away_loses_the_log_and_what_was_in_flight_is_
 @pytest.mark.slow
 @pytest.mark.broker
 @one_process
-async def test_closing_takes_bounded_time_when_the_broker_does_not_answer(own_following: Following, own_broker: OwnBroker) -> None:
+async def test_closing_takes_bounded_time_if_the_broker_does_not_answer(own_following: Following, own_broker: OwnBroker) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     change_log = own_following.start()
     log, recorder = await own_following.open(namespace, change_log)

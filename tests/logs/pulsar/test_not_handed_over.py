@@ -1,4 +1,4 @@
-"""What was not handed over is remembered over openings, as long as it is worth something."""
+"""Messages that were not handed over are remembered beyond one opening, as long as that is useful."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opened(remembered: NotHandedOver, topic: str, compaction: Compaction = _NEVE
 
 
 def missed(continuity: Continuity, *messages: MessageId) -> None:
-    """Reading comes to a gap in which messages stand that nobody hands over."""
+    """Brings a reader to a gap with messages that can't be read."""
     continuity.come_to(messages[-1]._replace(entry=messages[-1].entry + 1))
     continuity.compacted(_NEVER)
     continuity.not_recalled()
@@ -27,7 +27,7 @@ def missed(continuity: Continuity, *messages: MessageId) -> None:
     continuity.compacted(_NEVER)
 
 
-def test_an_opening_knows_what_the_one_before_was_not_given_and_nothing_of_other_topics() -> None:
+def test_an_opening_knows_the_messages_that_the_previous_one_missed_and_none_of_other_topics() -> None:
     remembered = NotHandedOver()
     with pytest.raises(LogError) as lost:
         missed(opened(remembered, "one"), MessageId(7, 1), MessageId(7, 2))
@@ -39,7 +39,7 @@ def test_an_opening_knows_what_the_one_before_was_not_given_and_nothing_of_other
         missed(opened(remembered, "two"), MessageId(7, 1))
 
 
-def test_of_topics_of_which_everything_is_handed_over_nothing_is_kept() -> None:
+def test_a_topic_whose_messages_are_all_handed_over_is_not_kept() -> None:
     remembered = NotHandedOver()
     for number in range(1_000):
         opened(remembered, f"topic-{number}").delivered(MessageId(7, 0))
@@ -51,7 +51,7 @@ def test_of_topics_of_which_everything_is_handed_over_nothing_is_kept() -> None:
     assert len(remembered) == 0
 
 
-def test_what_compaction_has_gone_beyond_goes_with_the_next_opening() -> None:
+def test_messages_before_the_horizon_are_forgotten_at_the_next_opening() -> None:
     remembered = NotHandedOver()
     with pytest.raises(LogError):
         missed(opened(remembered, "one"), MessageId(7, 0))
@@ -59,7 +59,7 @@ def test_what_compaction_has_gone_beyond_goes_with_the_next_opening() -> None:
     assert len(remembered) == 0
 
 
-def test_of_more_topics_than_are_remembered_the_oldest_go() -> None:
+def test_above_the_limit_of_topics_the_one_with_the_oldest_last_message_is_forgotten() -> None:
     remembered = NotHandedOver(2)
     for topic in ("one", "two", "three", "two", "four"):
         remembered.of(topic).add(MessageId(7, 0))

@@ -1,4 +1,4 @@
-"""Tokens from an issuer, client certificates that change, and what pulsar-client is told of both."""
+"""Tokens from an issuer, client certificates that change, and how pulsar-client is configured for both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECRET = "very-secret"
 
 
 class Web:
-    """An issuer, and a broker's admin API that takes its newest token only, on one port."""
+    """An issuer, and a broker's admin API that accepts only its newest token, on one port."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.forms: list[dict[str, list[str]]] = []
@@ -38,7 +38,7 @@ class Web:
         self.certificates: list[Any] = []
         self.seconds: object = 3600
         self.token: Callable[[int], str] = lambda number: f"token-{number}"
-        """The token that is handed out, by its number."""
+        """Returns the token to issue, by its number."""
         self.failure: tuple[int, object] | None = None
         self.gate = threading.Event()
         self.gate.set()
@@ -104,7 +104,7 @@ def oauth2(web: Web, credentials: Path) -> OAuth2:
     return OAuth2(issuer=web.url, credentials=credentials, audience="urn:pulsar", scope="admin")
 
 
-async def test_the_admin_api_is_shown_a_token_of_the_issuer_which_is_asked_once(web: Web, oauth2: OAuth2) -> None:
+async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once(web: Web, oauth2: OAuth2) -> None:
     admin = Admin(web.url, token=oauth2)
     assert await asyncio.gather(*(admin.get("clusters") for _ in range(5))) == [["standalone"]] * 5
     await admin.close()
@@ -121,7 +121,7 @@ async def test_the_admin_api_is_shown_a_token_of_the_issuer_which_is_asked_once(
 
 
 @pytest.mark.parametrize(("seconds", "asked_again_at"), [(3600, 3540), ("100", 80), (None, 240), (-5, 240), ("never", 240)])
-async def test_a_token_is_asked_for_anew_shortly_before_it_expires(
+async def test_a_token_is_requested_again_shortly_before_it_expires(
     web: Web, oauth2: OAuth2, seconds: object, asked_again_at: float
 ) -> None:
     now = 0.0
@@ -134,10 +134,10 @@ async def test_a_token_is_asked_for_anew_shortly_before_it_expires(
     assert await tokens.token() == "token-2"
 
 
-async def test_a_token_that_brokers_refuse_is_forgotten(web: Web, oauth2: OAuth2) -> None:
+async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, oauth2: OAuth2) -> None:
     admin = Admin(web.url, token=oauth2)
     await admin.get("clusters")
-    web.forms.append({})  # somebody else was given another one
+    web.forms.append({})  # the issuer has issued another token since
     with pytest.raises(LogError) as caught:
         await admin.get("clusters")
     assert caught.value.reason == Reason.PULSAR_ADMIN_REFUSED
@@ -156,7 +156,7 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         ((401, {"error": "invalid_client", "error_description": SECRET}), "401 (invalid_client)"),
         ((400, {"error": f"{SECRET} is wrong"}), "400 to the request"),
@@ -167,26 +167,24 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
         ((200, {"access_token": "x" * 300_000}), "more than"),
     ],
 )
-async def test_what_an_issuer_says_instead_of_a_token_is_told_without_secrets(
-    web: Web, oauth2: OAuth2, failure: tuple[int, object], said: str
-) -> None:
+async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OAuth2, failure: tuple[int, object], message: str) -> None:
     web.failure = failure
     admin = Admin(web.url, token=oauth2)
     with pytest.raises(LogError) as caught:
         await admin.get("clusters", seconds=0)
     await admin.close()
     assert caught.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
-    assert said in caught.value.message and SECRET not in caught.value.message
+    assert message in caught.value.message and SECRET not in caught.value.message
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
-async def test_a_file_without_credentials_is_named(oauth2: OAuth2, credentials: Path, content: str) -> None:
+async def test_a_file_without_credentials_is_refused(oauth2: OAuth2, credentials: Path, content: str) -> None:
     put(credentials, content)
     with pytest.raises(OSError, match="is not JSON with client_id and client_secret"):
         await Tokens(oauth2).token()
 
 
-async def test_whoever_gives_up_ends_the_question_for_nobody_else(web: Web, oauth2: OAuth2) -> None:
+async def test_a_cancelled_caller_does_not_end_the_request_for_other_callers(web: Web, oauth2: OAuth2) -> None:
     web.gate.clear()
     tokens = Tokens(oauth2)
     impatient, patient = (asyncio.ensure_future(tokens.token()) for _ in range(2))
@@ -196,7 +194,7 @@ async def test_whoever_gives_up_ends_the_question_for_nobody_else(web: Web, oaut
     assert await asyncio.wait_for(patient, 20) == "token-1"
 
 
-async def test_an_admin_api_that_is_closed_while_the_issuer_is_asked_says_so(web: Web, oauth2: OAuth2) -> None:
+async def test_a_request_fails_as_closed_if_the_admin_client_is_closed_during_a_request_to_the_issuer(web: Web, oauth2: OAuth2) -> None:
     web.gate.clear()
     admin = Admin(web.url, token=oauth2)
     asking = asyncio.ensure_future(admin.get("clusters"))
@@ -212,38 +210,38 @@ def put(path: Path, content: str) -> None:
 
 
 class Configuration:
-    """Notes what the library is told."""
+    """Records the calls that configure the library."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Callable[[object], None]:
-        def tell(value: object) -> None:
-            self.told[name] = value
+        def record(value: object) -> None:
+            self.options[name] = value
 
-        return tell
+        return record
 
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Says how it was asked for, in place of what the library makes."""
+    """Replaces the library's authentication objects by their arguments."""
     for name in ("AuthenticationOauth2", "AuthenticationTLS", "AuthenticationToken"):
 
         class Asked:
             kind = name
 
             @classmethod
-            def create(cls, *told: object) -> object:
-                return (cls.kind, *told)
+            def create(cls, *arguments: object) -> object:
+                return (cls.kind, *arguments)
 
         monkeypatch.setattr(f"{security.__name__}._pulsar.{name}", Asked)
 
 
 @pytest.mark.usefixtures("library")
-def test_the_library_is_told_of_the_issuer(oauth2: OAuth2) -> None:
+def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
     configuration = Configuration()
     security.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
-    kind, parameters = configuration.told["authentication"]
+    kind, parameters = configuration.options["authentication"]
     assert kind == "AuthenticationOauth2"
     assert json.loads(parameters) == {
         "type": "client_credentials",
@@ -252,19 +250,19 @@ def test_the_library_is_told_of_the_issuer(oauth2: OAuth2) -> None:
         "audience": "urn:pulsar",
         "scope": "admin",
     }
-    assert set(configuration.told) == {"authentication"}
+    assert set(configuration.options) == {"authentication"}
 
 
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("with_token", [False, True])
-def test_the_library_is_told_of_the_certificate(with_token: bool) -> None:
+def test_the_library_is_configured_with_the_certificate(with_token: bool) -> None:
     configuration = Configuration()
     tls = TlsOptions(trust_certs=Path("ca.pem"), certificate=Path("me.pem"), key=Path("me.key"), check_hostname=False)
     security.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
-    told = configuration.told
-    kind = told.pop("authentication")[0]
+    options = configuration.options
+    kind = options.pop("authentication")[0]
     assert kind == ("AuthenticationToken" if with_token else "AuthenticationTLS")
-    assert told == {
+    assert options == {
         "tls_allow_insecure_connection": False,
         "tls_validate_hostname": False,
         "tls_trust_certs_file_path": "ca.pem",
@@ -273,12 +271,12 @@ def test_the_library_is_told_of_the_certificate(with_token: bool) -> None:
     }
 
 
-async def test_the_library_itself_takes_an_issuer(oauth2: OAuth2) -> None:
+async def test_the_library_accepts_the_parameters_of_an_issuer(oauth2: OAuth2) -> None:
     client = PulsarClient("pulsar://127.0.0.1:1", token=oauth2)
     await client.close(5)
 
 
-def test_a_configuration_becomes_what_both_are_told(credentials: Path, tmp_path: Path) -> None:
+def test_tls_options_and_identity_are_derived_from_the_configuration(credentials: Path, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("ca", "certificate", "key")}
     for path in files.values():
         path.write_text("")
@@ -305,7 +303,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def secured(authority: Authority) -> Iterator[Web]:
-    """An admin API that asks for certificates."""
+    """An admin API that requires client certificates."""
     server = authority.issue("broker")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.trust)
     context.load_cert_chain(server.certificate, server.key)
@@ -315,7 +313,7 @@ def secured(authority: Authority) -> Iterator[Web]:
     made.close()
 
 
-async def test_the_admin_api_is_shown_the_certificate_that_is_there_now(
+async def test_the_admin_client_uses_the_current_certificate_and_keeps_the_old_one_while_files_do_not_match(
     secured: Web, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     certificate, key = tmp_path / "me.pem", tmp_path / "me.key"
@@ -331,12 +329,12 @@ async def test_the_admin_api_is_shown_the_certificate_that_is_there_now(
     assert await shown() == "first"
     shutil.copyfile(second.certificate, certificate)
     with caplog.at_level(logging.WARNING):
-        assert [await shown(), await shown()] == ["first", "first"]  # the key does not fit it
+        assert [await shown(), await shown()] == ["first", "first"]  # the key does not match the certificate
     assert len(caplog.records) == 1 and "stays in force" in caplog.text
     shutil.copyfile(second.key, key)
     assert await shown() == "second"
     secured.gate.clear()
-    slow = asyncio.ensure_future(admin.get("clusters"))  # over a connection with the present certificate
+    slow = asyncio.ensure_future(admin.get("clusters"))  # over a connection with the current certificate
     await asyncio.sleep(0.2)
     shutil.copyfile(first.certificate, certificate)
     shutil.copyfile(first.key, key)
@@ -348,7 +346,7 @@ async def test_the_admin_api_is_shown_the_certificate_that_is_there_now(
     await admin.close()
 
 
-async def test_an_authority_that_was_taken_out_is_trusted_no_more(secured: Web, authority: Authority, tmp_path: Path) -> None:
+async def test_an_authority_that_was_removed_is_not_trusted_any_more(secured: Web, authority: Authority, tmp_path: Path) -> None:
     trust, me = tmp_path / "trust.pem", authority.issue("me")
     shutil.copyfile(authority.trust, trust)
     admin = Admin(secured.url, tls=TlsOptions(trust_certs=trust, certificate=me.certificate, key=me.key))
@@ -360,14 +358,14 @@ async def test_an_authority_that_was_taken_out_is_trusted_no_more(secured: Web, 
 
 
 @pytest.mark.parametrize("checked", [True, False])
-async def test_the_name_of_a_brokers_certificate_is_checked_unless_told_otherwise(
+async def test_the_name_in_a_brokers_certificate_is_checked_unless_that_is_turned_off(
     tmp_path: Path, authority: Authority, checked: bool
 ) -> None:
     server = authority.issue("broker")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(server.certificate, server.key)
     web = Web(context)
-    url = web.url.replace("127.0.0.1", "127.1")  # which the certificate does not name
+    url = web.url.replace("127.0.0.1", "127.1")  # a name that the certificate does not contain
     admin = Admin(url, tls=TlsOptions(trust_certs=authority.trust, check_hostname=checked))
     try:
         if checked:

@@ -1,4 +1,4 @@
-"""Whether a cluster can be reached, as connections and its admin API tell."""
+"""Whether a cluster can be reached, judged by connections and by its admin API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from topicpolicies_server.logs.pulsar.reading.following import Following
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeCluster]:
-    """At which nobody listens yet."""
+    """A cluster that does not listen yet."""
     made = FakeCluster()
     yield made
     await made.shut()
@@ -40,14 +40,14 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def log(cluster: FakeCluster) -> AsyncIterator[PulsarLog]:
-    """Its log."""
+    """The change logs of that cluster."""
     made = PulsarLog(cluster.service_url, cluster.admin_url)
     yield made
     await made.close()
 
 
 class FakeReader:
-    """Of one partition."""
+    """A reader of one partition."""
 
     def __init__(self, *, connected: bool) -> None:
         self.connected = connected
@@ -56,7 +56,7 @@ class FakeReader:
 
 
 class Open(NamedTuple):
-    """A log that is open, whose readers are played."""
+    """An open log with fake readers."""
 
     log: PulsarNamespaceLog
     existence: Existence
@@ -64,7 +64,7 @@ class Open(NamedTuple):
 
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
-    """A log that was created on Monday, as these follow it."""
+    """Opens a log with these readers, created at "monday"."""
 
     async def last(partition: int) -> Any:
         raise AssertionError(partition)
@@ -81,30 +81,30 @@ def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/ord
 
 
 async def why(log: PulsarLog) -> LogError:
-    """Why it can't be reached."""
+    """Returns the error that says why the cluster can't be reached."""
     with pytest.raises(LogError) as caught:
         await log.reach()
     return caught.value
 
 
-async def test_a_log_is_reached_where_a_broker_listens_and_answers(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_cluster_is_reached_if_a_broker_listens_and_answers(cluster: FakeCluster, log: PulsarLog) -> None:
     assert isinstance(log, Reached)
     await cluster.open()
     await log.reach()
 
 
-async def test_where_nobody_listens_nothing_can_be_appended(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_cluster_that_does_not_listen_is_unreachable_for_appends(cluster: FakeCluster, log: PulsarLog) -> None:
     error = await why(log)
     assert error.reason is Reason.LOG_UNREACHABLE
     assert error.message.startswith(f"No broker can be reached (127.0.0.1:{cluster.ports[0]}: ")
 
 
-async def test_where_brokers_listen_and_their_admin_api_does_not_answer_that_is_said(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_cluster_whose_admin_api_does_not_answer_is_reported_as_such(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open(0)
     assert (await why(log)).reason is Reason.PULSAR_ADMIN_UNREACHABLE
 
 
-async def test_of_several_hosts_one_is_enough(cluster: FakeCluster) -> None:
+async def test_one_reachable_host_of_several_is_enough(cluster: FakeCluster) -> None:
     await cluster.open()
     here, there = cluster.ports
     log = PulsarLog(f"pulsar://127.0.0.1:1,127.0.0.1:{here}", f"http://127.0.0.1:1,127.0.0.1:{there}")
@@ -112,7 +112,7 @@ async def test_of_several_hosts_one_is_enough(cluster: FakeCluster) -> None:
     await log.close()
 
 
-async def test_readers_without_a_connection_are_out_of_reach_though_somebody_listens(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_cluster_is_unreachable_if_no_reader_is_connected_although_a_broker_listens(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     log._connections.report("acme/orders", connected=False)
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
@@ -120,9 +120,7 @@ async def test_readers_without_a_connection_are_out_of_reach_though_somebody_lis
     await log.reach()
 
 
-async def test_a_log_of_which_one_reader_has_its_connection_is_reached_and_not_counted_as_connected(
-    cluster: FakeCluster, log: PulsarLog
-) -> None:
+async def test_a_log_with_one_connected_reader_is_reached_but_not_counted_as_connected(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
     existence = opened(log, readers).existence
@@ -134,7 +132,9 @@ async def test_a_log_of_which_one_reader_has_its_connection_is_reached_and_not_c
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
-async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_disconnected_reader_of_a_deleted_namespace_does_not_make_the_cluster_unreachable(
+    cluster: FakeCluster, log: PulsarLog
+) -> None:
     await cluster.open()
     cluster.deleted = {"acme/orders", "acme/others"}
     logs = [opened(log, [FakeReader(connected=False)], "acme/orders")]
@@ -154,7 +154,7 @@ async def test_a_reader_whose_namespace_was_deleted_says_nothing_of_the_brokers(
 @pytest.mark.parametrize(
     ("partitions", "created", "reason"), [(2, "tuesday", "LOG_REPARTITIONED"), (1, "tuesday", "LOG_REPLACED"), (1, "monday", None)]
 )
-async def test_a_log_that_was_deleted_and_created_again_is_lost_when_it_is_asked_for_and_counts_no_more(
+async def test_a_disconnected_log_that_was_recreated_is_lost_and_does_not_make_the_cluster_unreachable(
     cluster: FakeCluster, log: PulsarLog, partitions: int, created: str, reason: str | None
 ) -> None:
     await cluster.open()
@@ -170,7 +170,9 @@ async def test_a_log_that_was_deleted_and_created_again_is_lost_when_it_is_asked
         assert log.connections() == Connections(0, 0)
 
 
-async def test_a_log_that_is_lost_because_it_is_not_reconnected_is_not_taken_for_gone(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_cluster_unreachable(
+    cluster: FakeCluster, log: PulsarLog
+) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
     each.existence.check_connection()
@@ -181,7 +183,7 @@ async def test_a_log_that_is_lost_because_it_is_not_reconnected_is_not_taken_for
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
-async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_hosts_and_requests_take_less_time_than_the_health_check_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, connect, asked = FakeCluster(), asyncio.open_connection, list[str]()
     await cluster.open()
 
@@ -204,12 +206,12 @@ async def test_brokers_that_take_their_time_are_given_less_than_whoever_asks_wai
         patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
         await reach.ask()
     assert time.monotonic() - began < log_probe._ANSWER_SECONDS
-    assert len(asked) == 4, "side by side"
+    assert len(asked) == 4, "the namespaces are checked concurrently"
     await admin.close()
     await cluster.shut()
 
 
-async def test_of_many_readers_without_a_connection_a_few_logs_are_asked_after() -> None:
+async def test_only_a_few_of_many_disconnected_logs_are_checked_for_deletion() -> None:
     cluster, asked = FakeCluster(), list[str]()
     await cluster.open()
 
@@ -226,7 +228,7 @@ async def test_of_many_readers_without_a_connection_a_few_logs_are_asked_after()
     await cluster.shut()
 
 
-def test_what_a_log_said_a_while_ago_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_of_a_logs_connection_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     known = BrokerConnections()
     assert known.any_connected() is None
     known.report("acme/orders", connected=False)
@@ -238,7 +240,7 @@ def test_what_a_log_said_a_while_ago_counts_no_more(monkeypatch: pytest.MonkeyPa
     assert known.any_connected() is None
 
 
-async def test_a_closed_log_is_reached_by_nobody(cluster: FakeCluster, log: PulsarLog) -> None:
+async def test_reaching_a_closed_log_fails(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     await log.close()
     assert (await why(log)).reason is Reason.LOG_CLOSED

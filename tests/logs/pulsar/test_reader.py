@@ -1,4 +1,4 @@
-"""Reading a partition: in order, in slices, and to an end that is found whatever the library says."""
+"""Reading a partition: in order, in slices, and up to an end that is found whatever the library reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEVER_COMPACTED = Compaction(-1, MessageId(7, -1))
 
 
 class Reading:
-    """A reader that runs, and what it delivered."""
+    """A running reader, and what it delivered."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Reading:
         successors: Sequence[FakeReader | LogError] | None = None,
         replaced: Sequence[LogError | None] = (),
     ) -> None:
-        """``successors``: the readers that are opened in place of the first one, in turn.
+        """``successors``: the readers that are opened in place of the first one, in turn; an error: opening fails.
 
-        ``replaced``: whether the log is another one by now, in turn; that the admin API does not answer, or refuses to, is no answer.
+        ``replaced``: the result of each check whether the log was replaced, in turn; errors of the admin API are raised.
         """
 
         async def all_sent(last: MessageId) -> bool:
@@ -74,19 +74,19 @@ class Reading:
         self.admin = FakeAdmin({path: schema, f"{path}/0": schema, **(answers or {})})
         schemas = Schemas(cast("Admin", self.admin), NAMESPACE, "__change_events", cluster="standalone", dialect=Dialect.PREFIXED)
         self.compactions = [opening]
-        """What the broker says of its compaction, in turn; the last for good."""
+        """The broker's answers about its compaction, in turn; the last one is repeated."""
 
         async def compaction() -> Compaction:
             return self.compactions.pop(0) if len(self.compactions) > 1 else self.compactions[0]
 
         self.ledgers: set[MessageId] = set()
-        """The messages that the broker can show, though the library may not hand them over."""
+        """The messages that the broker has, although the library may not hand them over."""
 
         async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
             return min((each for each in self.ledgers if after < each < before), default=None)
 
         self.resumed: list[MessageId] = []
-        """Behind what the reader was opened anew."""
+        """The places after which a reader was reopened."""
 
         async def reopen(last: MessageId) -> FakeReader:
             assert successors is not None
@@ -113,12 +113,12 @@ class Reading:
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.undecoded: list[UndecodedEntry] = []
-        """What came that was not decoded."""
+        """The entries that were delivered undecoded."""
         undecoded = self._open if Reading.takes_undecoded else None
         self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)), undecoded))
 
     takes_undecoded = False
-    """Whether what is there at the beginning is taken as it came, and decoded then."""
+    """Whether existing entries are delivered undecoded and decoded by the sink."""
 
     def _deliver(self, events: Sequence[Placed]) -> None:
         self.batches.append(list(events))
@@ -157,17 +157,17 @@ class Reading:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-@pytest.fixture(autouse=True, params=["decoded", "as it comes"])
+@pytest.fixture(autouse=True, params=["decoded", "undecoded"])
 def _takes_undecoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is promised of both ways in which the beginning may be taken."""
-    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "as it comes")
+    """Runs every test both with decoded and with undecoded delivery of existing entries."""
+    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "undecoded")
 
 
 def updates(*entries: int) -> list[FakeMessage]:
     return [a_message(entry, an_update(KEY, entry, event_id=f"{entry}")) for entry in entries]
 
 
-async def test_the_last_entry_ends_the_beginning_and_nobody_is_asked() -> None:
+async def test_the_last_entry_ends_the_initial_replay_without_any_request() -> None:
     handle = FakeReader(*updates(0, 1, 2))
     reading = Reading(handle, MessageId(7, 2))
     await reading.until(lambda: bool(reading.caught_up_after))
@@ -180,7 +180,7 @@ async def test_the_last_entry_ends_the_beginning_and_nobody_is_asked() -> None:
     await reading.stop()
 
 
-async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_existing_entries_are_delivered_undecoded_and_later_ones_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reading, "takes_undecoded", True)
     damaged = a_message(1, an_update(KEY))
     damaged._payload = b"?"
@@ -200,12 +200,12 @@ async def test_the_beginning_may_come_before_it_is_decoded_and_what_follows_does
 
 
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
-NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
 REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
 
 
 @pytest.mark.parametrize("beginning", [True, False])
-async def test_of_a_new_ledger_nothing_is_handed_over_before_it_is_known_to_be_the_same_logs(
+async def test_entries_of_a_new_ledger_are_delivered_only_after_a_check_that_the_log_was_not_replaced(
     monkeypatch: pytest.MonkeyPatch, beginning: bool
 ) -> None:
     monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
@@ -216,7 +216,7 @@ async def test_of_a_new_ledger_nothing_is_handed_over_before_it_is_known_to_be_t
     for message in later:
         handle.feed(message)
     await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
-    assert len(reading.replaced) == (3 if beginning else 1), "it is asked until there is an answer, once for a ledger"
+    assert len(reading.replaced) == (3 if beginning else 1), "the check is repeated until it gets an answer, and made once for each ledger"
     if beginning:
         reading.replaced[:] = [ANOTHER]
     handle.feed(a_message(2, an_update(KEY, 4, event_id="4"), ledger=8))
@@ -226,7 +226,7 @@ async def test_of_a_new_ledger_nothing_is_handed_over_before_it_is_known_to_be_t
 
 
 @pytest.mark.parametrize("fresh", [6, None])
-async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: int | None) -> None:
+async def test_the_first_entry_of_an_empty_partition_is_not_delivered_if_the_log_was_replaced(fresh: int | None) -> None:
     handle = FakeReader()
     reading = Reading(handle, None, fresh_ledger=fresh, replaced=[ANOTHER])
     await reading.until(lambda: reading.caught_up_after == [0])
@@ -235,51 +235,51 @@ async def test_the_first_entry_of_an_empty_partition_may_be_another_logs(fresh: 
     assert reading.ids == []
 
 
-async def test_whoever_is_refused_the_answer_for_long_loses_the_log_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_that_is_refused_for_long_loses_the_log_instead_of_waiting_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(continuity_requests, "_REFUSED_SECONDS", 0.1)
     handle = FakeReader(*updates(0))
     reading = Reading(handle, MessageId(7, 0), replaced=[REFUSED, None, *[NO_ANSWER] * 6, *[REFUSED] * 6])
     handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
-    await reading.until(lambda: reading.ids == ["0", "1"])  # its token had expired
+    await reading.until(lambda: reading.ids == ["0", "1"])  # the first refusal was temporary
     handle.feed(a_message(0, an_update(KEY, 2, event_id="2"), ledger=9))
     assert await lost(reading) == "LOG_ACCESS_DENIED"
     assert (reading.ids, len(reading.replaced) < 6) == (["0", "1"], True)
 
 
-async def test_a_beginning_whose_end_does_not_come_because_its_log_is_gone_is_not_taken_for_read() -> None:
+async def test_an_initial_replay_whose_end_does_not_arrive_because_the_log_was_replaced_is_not_completed() -> None:
     reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[NO_ANSWER, ANOTHER])
     assert await lost(reading) == "LOG_REPLACED"
     assert (reading.ids, reading.caught_up_after) == (["0", "1"], [])
-    tombstones = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[None])  # a compaction has removed the rest
+    tombstones = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[None])  # a compaction removed the rest
     await tombstones.until(lambda: bool(tombstones.caught_up_after))
     await tombstones.stop()
 
 
-async def test_an_end_that_does_not_come_because_its_log_is_gone_is_not_taken_for_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_later_end_that_does_not_arrive_because_the_log_was_replaced_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.02)
     reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), sent=lambda: True, replaced=[ANOTHER])
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.reader.end(MessageId(7, 5)) == border_of(MessageId(7, 5))
     assert await lost(reading) == "LOG_REPLACED"
-    assert reading.continuity.complete_upto == MessageId(7, 5), "asked last"
+    assert reading.continuity.complete_upto == MessageId(7, 5), "the check for a replaced log is the last one"
 
 
-async def test_an_empty_partition_is_caught_up_at_once() -> None:
+async def test_an_empty_partition_catches_up_at_once() -> None:
     reading = Reading(FakeReader(), None)
     await reading.until(lambda: reading.caught_up_after == [0])
     assert reading.handle.asked_for_more == 0
     await reading.stop()
 
 
-async def test_a_last_entry_that_was_compacted_away_ends_the_beginning_when_the_library_says_so() -> None:
+async def test_a_replay_without_its_compacted_last_entry_ends_when_the_library_reports_no_more_messages() -> None:
     reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5))
     await reading.until(lambda: reading.caught_up_after == [2])
     assert reading.broker_asked == 0
     await reading.stop()
 
 
-async def test_a_library_that_says_yes_for_ever_is_overruled_by_the_broker() -> None:
+async def test_a_library_that_always_reports_more_messages_is_overruled_by_the_broker() -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
     reading = Reading(handle, MessageId(7, 5), sent=lambda: True)
@@ -288,7 +288,7 @@ async def test_a_library_that_says_yes_for_ever_is_overruled_by_the_broker() -> 
     await reading.stop()
 
 
-async def test_of_a_library_that_does_not_answer_the_broker_is_asked_before_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_broker_is_asked_before_patience_ends_if_the_library_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiving, "_ANSWER_SECONDS", 0.3)
     handle = FakeReader(*updates(0, 1))
     handle.silent = True
@@ -298,8 +298,8 @@ async def test_of_a_library_that_does_not_answer_the_broker_is_asked_before_pati
     await reading.stop()
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
-async def test_without_proof_a_log_that_stands_still_is_lost_rather_than_taken_for_read(answer: bool | LogError) -> None:
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
+async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_that_it_is_complete(answer: bool | LogError) -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
     reading = Reading(handle, MessageId(7, 5), sent=lambda: answer, patience=2.0)
@@ -311,13 +311,13 @@ async def test_without_proof_a_log_that_stands_still_is_lost_rather_than_taken_f
 
 
 def stuck(*entries: int) -> FakeReader:
-    """A reader to which the broker sends nothing more, though there is more."""
+    """Returns a reader that gets nothing more from the broker, although there is more."""
     handle = FakeReader(*updates(*entries))
     handle.has_more = True
     return handle
 
 
-async def test_a_reader_that_is_sent_nothing_though_there_is_more_is_opened_anew_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.1)
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
     failure = LogError(Reason.LOG_UNREACHABLE, "not now")
@@ -328,33 +328,33 @@ async def test_a_reader_that_is_sent_nothing_though_there_is_more_is_opened_anew
     assert reading.resumed == [MessageId(7, 2)] * 3
     first.feed(updates(3)[0])
     await asyncio.sleep(0.1)
-    assert len(reading.entries) == 6, "the former reader counts no more"
+    assert len(reading.entries) == 6, "messages of the former reader must be ignored"
     await reading.stop()
 
 
-async def test_entries_that_come_again_from_a_new_reader_do_not_keep_a_log_from_being_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_repeated_by_reopened_readers_do_not_count_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.05)
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.1)
     reading = Reading(stuck(0, 1), MessageId(7, 5), successors=[stuck(1) for _ in range(9)], patience=1.0)
     assert await lost(reading) == "LOG_STUCK"
-    assert 1 < len(reading.resumed) < 9, "and it is opened ever more rarely"
+    assert 1 < len(reading.resumed) < 9, "the reader is reopened at growing intervals"
 
 
-async def test_who_follows_is_given_another_reader_too_when_what_is_known_to_be_there_does_not_come(
+async def test_a_reader_is_also_reopened_after_the_replay_if_a_known_entry_does_not_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
     reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
     await asyncio.sleep(0.3)
-    assert reading.resumed == [], "nothing should come"
+    assert reading.resumed == [], "nothing is expected yet"
     reading.reader.end(MessageId(7, 4))
     await reading.until(lambda: len(reading.entries) == 5, 20)
     assert reading.resumed == [MessageId(7, 2)] and reading.ids[3:] == ["3", "4"]
     await reading.stop()
 
 
-async def test_what_comes_late_is_still_read_before_caught_up() -> None:
+async def test_entries_that_arrive_late_are_read_before_caught_up() -> None:
     handle = FakeReader(*updates(0))
     handle.has_more = True
     reading = Reading(handle, MessageId(7, 2))
@@ -366,7 +366,7 @@ async def test_what_comes_late_is_still_read_before_caught_up() -> None:
     await reading.stop()
 
 
-async def test_what_is_on_its_way_while_the_library_says_no_is_still_read_before_caught_up() -> None:
+async def test_entries_in_transit_while_the_library_reports_no_more_are_read_before_caught_up() -> None:
     handle = FakeReader(*updates(0))
     handle.has_more = False
     reading = Reading(handle, MessageId(7, 9))
@@ -377,14 +377,14 @@ async def test_what_is_on_its_way_while_the_library_says_no_is_still_read_before
     await reading.stop()
 
 
-async def test_what_is_delivered_again_after_a_reconnect_is_read_once() -> None:
+async def test_entries_delivered_again_after_a_reconnection_are_read_once() -> None:
     reading = Reading(FakeReader(*updates(0, 1, 2, 1, 2, 3)), MessageId(7, 3))
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.ids == ["0", "1", "2", "3"]
     await reading.stop()
 
 
-async def test_a_long_log_comes_in_slices_between_which_others_run() -> None:
+async def test_a_long_log_is_read_in_slices_between_which_other_tasks_run() -> None:
     reading = Reading(FakeReader(*updates(*range(3_000))), MessageId(7, 2_999))
     turns = 0
     async with asyncio.timeout(20):
@@ -398,7 +398,7 @@ async def test_a_long_log_comes_in_slices_between_which_others_run() -> None:
 
 
 class OneByOne(Reading):
-    """A reader that is given the next entry, by another thread, whenever one was handed over: it never has to wait."""
+    """A reader that gets the next entry, on another thread, whenever one was delivered: it never has to wait."""
 
     def _deliver(self, events: Sequence[Placed]) -> None:
         super()._deliver(events)
@@ -406,7 +406,7 @@ class OneByOne(Reading):
             self.handle.feed(*updates(len(self.entries)))
 
 
-async def test_entries_that_come_one_by_one_and_never_end_leave_others_their_turns() -> None:
+async def test_an_endless_stream_of_single_entries_lets_other_tasks_run() -> None:
     reading = OneByOne(FakeReader(*updates(0)), MessageId(7, 0))
     await reading.until(lambda: bool(reading.caught_up_after))
     await asyncio.sleep(0.01)
@@ -422,7 +422,7 @@ async def test_entries_that_come_one_by_one_and_never_end_leave_others_their_tur
     await reading.stop()
 
 
-async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() -> None:
+async def test_unreadable_entries_are_delivered_with_a_problem_and_counted() -> None:
     garbage = FakeMessage(FakeMessageId(7, 1), KEY.topic, b"\x02no event", {}, 0, "standalone-0-1")
     foreign = FakeMessage(FakeMessageId(7, 2), KEY.topic, b"{}", {}, 1, "standalone-0-1")
     gone = FakeMessage(FakeMessageId(7, 3), KEY.topic, b"", {}, 2, "standalone-0-1")
@@ -435,9 +435,9 @@ async def test_entries_that_cannot_be_read_take_their_place_and_are_counted() ->
     await reading.stop()
 
 
-async def test_a_schema_that_cannot_be_had_yet_is_waited_for() -> None:
+async def test_an_entry_waits_until_its_schema_is_available() -> None:
     path = f"schemas/{NAMESPACE}/__change_events/schema/0"
-    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")})
+    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")})
     await asyncio.sleep(0.2)
     assert reading.entries == []
     reading.admin.answers[path] = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
@@ -445,7 +445,7 @@ async def test_a_schema_that_cannot_be_had_yet_is_waited_for() -> None:
     await reading.stop()
 
 
-async def test_only_what_another_clusters_broker_wrote_for_all_clusters_is_replicated() -> None:
+async def test_only_global_events_of_another_clusters_broker_are_marked_as_replicated() -> None:
     everywhere = a_key(NAMESPACE, 0, Scope.GLOBAL)
     messages = [
         a_message(0, an_update(everywhere), producer="standalone-0-1"),
@@ -461,7 +461,7 @@ async def test_only_what_another_clusters_broker_wrote_for_all_clusters_is_repli
     await reading.stop()
 
 
-async def test_a_reader_that_the_library_closed_is_lost() -> None:
+async def test_a_reader_that_the_library_closes_loses_the_log() -> None:
     handle = FakeReader(*updates(0))
     reading = Reading(handle, MessageId(7, 0))
     await reading.until(lambda: bool(reading.caught_up_after))
@@ -475,7 +475,7 @@ async def test_a_reader_that_the_library_closed_is_lost() -> None:
 
 
 async def caught_up(last: int = 2, **options: Any) -> Reading:
-    """A reading that has caught up behind entry ``last``, of a topic that was never compacted."""
+    """Returns a reading that has caught up at entry ``last``, of a topic that was never compacted."""
     reading = Reading(FakeReader(*updates(*range(last + 1))), MessageId(7, last), **options)
     await reading.until(lambda: bool(reading.caught_up_after))
     return reading
@@ -487,15 +487,15 @@ async def lost(reading: Reading) -> str:
     return error.value.reason
 
 
-async def test_what_was_compacted_away_before_it_was_read_is_noticed() -> None:
+async def test_entries_that_compaction_erased_before_they_were_read_lose_the_log() -> None:
     reading = await caught_up()
-    reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # how far it went is told a moment late
+    reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # the horizon is reported late
     reading.handle.feed(updates(5)[0])
     assert await lost(reading) == "LOG_COMPACTED"
     assert reading.ids == ["0", "1", "2"]
 
 
-async def test_a_compaction_of_what_was_read_is_none_of_the_readers_business() -> None:
+async def test_a_compaction_of_entries_that_were_read_does_not_affect_the_reader() -> None:
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(7, 2))]
     for message in (updates(5)[0], a_message(0, an_update(KEY, event_id="next ledger"), ledger=9)):
@@ -505,14 +505,14 @@ async def test_a_compaction_of_what_was_read_is_none_of_the_readers_business() -
     await reading.stop()
 
 
-async def test_a_gap_without_a_compaction_since_is_innocent() -> None:
+async def test_a_gap_at_the_end_of_a_ledger_is_harmless_without_a_compaction() -> None:
     reading = await caught_up()
     reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=9))
     await reading.until(lambda: len(reading.entries) == 4)
     await reading.stop()
 
 
-async def test_a_message_that_was_not_handed_over_is_missed() -> None:
+async def test_a_message_that_is_not_handed_over_loses_the_log() -> None:
     reading = await caught_up()
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
     for message in (*updates(3), *updates(5)):
@@ -522,13 +522,13 @@ async def test_a_message_that_was_not_handed_over_is_missed() -> None:
 
 
 def with_a_hole(known: set[MessageId]) -> Reading:
-    """A reading of five entries, two of which the library keeps to itself."""
+    """Returns a reading of five entries, two of which the library does not hand over."""
     reading = Reading(FakeReader(*updates(0, 1, 4)), MessageId(7, 4), not_handed_over=known)
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
     return reading
 
 
-async def test_a_message_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
+async def test_messages_that_are_not_handed_over_at_two_openings_are_unreadable_and_counted() -> None:
     known: set[MessageId] = set()
     assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
     reading = with_a_hole(known)
@@ -539,7 +539,7 @@ async def test_a_message_that_is_not_handed_over_twice_is_unreadable_and_counted
     await reading.stop()
 
 
-async def test_a_message_that_came_meanwhile_may_stay_away_once_again() -> None:
+async def test_a_message_that_was_handed_over_meanwhile_loses_the_log_again_if_it_is_missing_later() -> None:
     known: set[MessageId] = set()
     assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
     reading = await caught_up(4, not_handed_over=known)
@@ -547,7 +547,7 @@ async def test_a_message_that_came_meanwhile_may_stay_away_once_again() -> None:
     assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
 
 
-async def test_an_end_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
+async def test_a_last_message_that_is_not_handed_over_at_two_openings_is_unreadable_and_counted() -> None:
     reading = await caught_up(sent=lambda: True, not_handed_over={MessageId(7, 4)})
     reading.ledgers = {MessageId(7, entry) for entry in (0, 1, 2, 4)}
     reading.reader.end(MessageId(7, 4))
@@ -556,14 +556,14 @@ async def test_an_end_that_is_not_handed_over_twice_is_unreadable_and_counted() 
     await reading.stop()
 
 
-async def test_another_message_that_is_not_handed_over_is_missed() -> None:
+async def test_a_missing_message_other_than_the_one_known_to_be_missing_loses_the_log() -> None:
     reading = await caught_up(not_handed_over={MessageId(7, 3)})
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
     reading.handle.feed(updates(5)[0])
     assert await lost(reading) == "LOG_SKIPPED"
 
 
-async def test_what_is_handed_over_out_of_order_is_not_taken_for_read() -> None:
+async def test_messages_handed_over_out_of_order_lose_the_log() -> None:
     reading = await caught_up()
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
     for message in (*updates(4), *updates(3)):
@@ -573,10 +573,10 @@ async def test_what_is_handed_over_out_of_order_is_not_taken_for_read() -> None:
     assert reading.ids == ["0", "1", "2"]
 
 
-async def test_what_the_library_has_overtaken_is_read_in_its_place() -> None:
+async def test_messages_that_the_library_reorders_within_its_queue_are_read_in_order() -> None:
     reading = await caught_up()
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
-    await asyncio.sleep(0.05)  # it waits
+    await asyncio.sleep(0.05)  # the receiver waits by now
     reading.handle.misses = 1
     for message in updates(3, 4, 5):
         reading.handle.feed(message)
@@ -584,7 +584,7 @@ async def test_what_the_library_has_overtaken_is_read_in_its_place() -> None:
     await reading.stop()
 
 
-async def test_what_the_library_leaves_behind_is_read_before_caught_up_though_everybody_says_that_all_was_sent() -> None:
+async def test_a_message_left_in_the_librarys_queue_is_read_before_caught_up_although_all_was_sent() -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
     reading = Reading(handle, MessageId(7, 2), sent=lambda: True)
@@ -597,21 +597,21 @@ async def test_what_the_library_leaves_behind_is_read_before_caught_up_though_ev
 
 
 @pytest.mark.parametrize("handed_over", [(1, 2), (0, 2)])
-async def test_what_is_not_handed_over_at_the_beginning_is_missed_too(handed_over: tuple[int, ...]) -> None:
+async def test_a_message_that_is_not_handed_over_during_the_initial_replay_loses_the_log(handed_over: tuple[int, ...]) -> None:
     reading = Reading(FakeReader(*updates(*handed_over)), MessageId(7, 2))
     reading.ledgers = {MessageId(7, entry) for entry in range(3)}
     assert await lost(reading) == "LOG_SKIPPED"
     assert reading.caught_up_after == []
 
 
-async def test_what_was_compacted_before_the_opening_is_not_missed_at_the_beginning() -> None:
+async def test_entries_compacted_before_the_opening_are_not_missed_during_the_initial_replay() -> None:
     reading = Reading(FakeReader(*updates(2, 4, 5)), MessageId(7, 5), opening=Compaction(20, MessageId(7, 4)))
-    reading.ledgers = {MessageId(7, entry) for entry in range(6)}  # they still stand there
+    reading.ledgers = {MessageId(7, entry) for entry in range(6)}  # they still stand in the ledgers
     await reading.until(lambda: reading.caught_up_after == [3])
     await reading.stop()
 
 
-async def test_neighbours_need_no_requests() -> None:
+async def test_adjacent_entries_need_no_requests() -> None:
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(9, 9))]
     for message in updates(3, 4):
@@ -620,24 +620,24 @@ async def test_neighbours_need_no_requests() -> None:
     await reading.stop()
 
 
-async def test_a_compaction_that_was_learnt_of_in_time_makes_later_gaps_innocent() -> None:
+async def test_a_gap_after_a_known_compaction_of_read_entries_is_harmless() -> None:
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(7, 2))]
     await reading.reader.keep_up()
-    reading.compactions = [Compaction(20, MessageId(8, -1))]  # the same, as brokers tell it after the topic was loaded anew
+    reading.compactions = [Compaction(20, MessageId(8, -1))]  # the same compaction, as brokers report it after the topic was reloaded
     reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
     await reading.until(lambda: len(reading.entries) == 4)
     await reading.stop()
 
 
-async def test_compactions_are_asked_for_as_long_as_there_is_something_to_compact() -> None:
+async def test_compactions_are_requested_only_while_there_are_uncompacted_entries() -> None:
     reading = await caught_up()
     answers = [Compaction(-1, MessageId(7, -1)), Compaction(20, MessageId(7, 2))]
     for answer in answers:
         reading.compactions = [answer]
         await reading.reader.keep_up()
     reading.compactions = [Compaction(21, MessageId(7, 9))]
-    await reading.reader.keep_up()  # nobody was asked: there was nothing left to compact
+    await reading.reader.keep_up()  # no request was sent, because nothing was left to compact
     reading.compactions = [Compaction(20, MessageId(8, -1))]
     reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
     await reading.until(lambda: len(reading.entries) == 4)
@@ -645,7 +645,7 @@ async def test_compactions_are_asked_for_as_long_as_there_is_something_to_compac
 
 
 @pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 3)), Compaction(19, MessageId(7, 3))])
-async def test_a_compaction_while_the_beginning_is_read_starts_it_anew_if_what_it_erased_can_not_be_had(compaction: Compaction) -> None:
+async def test_a_compaction_during_the_initial_replay_loses_the_log_if_the_erased_entries_are_unavailable(compaction: Compaction) -> None:
     handle = FakeReader(*updates(0, 1))
     reading = Reading(handle, MessageId(7, 3), opening=Compaction(19, MessageId(7, 1)))
     await reading.until(lambda: len(reading.entries) == 2)
@@ -656,22 +656,22 @@ async def test_a_compaction_while_the_beginning_is_read_starts_it_anew_if_what_i
 
 
 @pytest.mark.parametrize("comes", [updates(), [a_message(2, an_update(KEY, event_id="next ledger"), ledger=9)]])
-async def test_a_beginning_whose_end_a_compaction_moved_is_not_over_before_what_can_not_be_had(comes: list[FakeMessage]) -> None:
+async def test_a_replay_whose_end_a_compaction_moved_loses_the_log_if_entries_up_to_there_are_unavailable(comes: list[FakeMessage]) -> None:
     handle = FakeReader(*updates(0, 1))
     reading = Reading(handle, MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)))
-    reading.compactions = [Compaction(20, MessageId(9, 2))]  # since the opening, and the ledger 7 was trimmed
+    reading.compactions = [Compaction(20, MessageId(9, 2))]  # since the opening; ledger 7 was trimmed
     for message in comes:
         handle.feed(message)
     assert await lost(reading) == "LOG_COMPACTED"
     assert reading.caught_up_after == [] and reading.ids == ["0", "1"]
 
 
-async def test_a_beginning_whose_end_a_compaction_moved_is_over_there_once_all_of_it_was_had() -> None:
+async def test_a_replay_whose_end_a_compaction_moved_completes_there_once_all_entries_are_read() -> None:
     stands = [(MessageId(9, entry), a_message(entry, an_update(KEY, event_id=f"9:{entry}"), ledger=9)) for entry in range(3)]
-    answers: list[Sequence[Received] | None] = [None, stands, []]  # at first it can't be had
+    answers: list[Sequence[Received] | None] = [None, stands, []]  # at first they are unavailable
 
     async def recall(after: MessageId, before: MessageId) -> Sequence[Received] | None:
-        assert reading.caught_up_after == [], "it is not over yet"
+        assert reading.caught_up_after == [], "the replay must not be complete yet"
         return answers.pop(0)
 
     reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)), recall=recall)
@@ -682,18 +682,18 @@ async def test_a_beginning_whose_end_a_compaction_moved_is_over_there_once_all_o
 
 
 @pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 2)), Compaction(19, MessageId(7, 2))])
-async def test_a_compaction_while_the_beginning_is_read_that_erased_nothing_behind_it_starts_nothing_anew(compaction: Compaction) -> None:
+async def test_a_compaction_during_the_initial_replay_that_erased_no_unread_entries_is_harmless(compaction: Compaction) -> None:
     handle = FakeReader(*updates(0, 1))
     reading = Reading(handle, MessageId(7, 2), opening=Compaction(19, MessageId(7, 1)))
     await reading.until(lambda: len(reading.entries) == 2)
     reading.compactions = [compaction]
     handle.feed(updates(2)[0])
     await reading.until(lambda: reading.caught_up_after == [3])
-    assert reading.continuity.complete_after == position_of(MessageId(7, 2)), "of its keys something may be missing up to the opening"
+    assert reading.continuity.complete_after == position_of(MessageId(7, 2)), "entries of its keys may be missing up to there"
     await reading.stop()
 
 
-async def test_the_first_entry_of_a_fresh_partition_needs_no_requests() -> None:
+async def test_the_first_entry_of_a_new_partition_needs_no_requests() -> None:
     reading = Reading(FakeReader(), None, fresh_ledger=7)
     await reading.until(lambda: reading.caught_up_after == [0])
     reading.compactions = [Compaction(20, MessageId(9, 9))]
@@ -702,13 +702,13 @@ async def test_the_first_entry_of_a_fresh_partition_needs_no_requests() -> None:
     await reading.stop()
 
 
-async def test_an_answer_about_compaction_is_waited_for() -> None:
+async def test_a_request_for_the_compacted_ledger_is_repeated_until_it_is_answered() -> None:
     reading = await caught_up()
     refused = True
 
     async def ask() -> Compaction:
         if refused:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
         return NEVER_COMPACTED
 
     reading.requests._compaction = ask
@@ -730,7 +730,7 @@ async def test_an_answer_about_compaction_is_waited_for() -> None:
         (Compaction(20, None), None),
     ],
 )
-def test_behind_the_last_compaction_nothing_is_missing(opening: Compaction, complete_after: str | None) -> None:
+def test_complete_after_follows_from_the_compaction_at_the_opening(opening: Compaction, complete_after: str | None) -> None:
     assert Continuity(opening).complete_after == complete_after
 
 
@@ -741,7 +741,7 @@ def an_end(entry: int, ledger: int = 7) -> MessageId:
     return MessageId(ledger, entry)
 
 
-async def test_an_end_that_was_read_is_told_at_once_and_so_is_one_before_it() -> None:
+async def test_an_end_that_was_read_is_returned_without_a_request() -> None:
     reading = await caught_up()
     assert reading.reader.end(an_end(2)) == position_of(an_end(2))
     assert reading.reader.end(an_end(1)) == position_of(an_end(1))
@@ -756,7 +756,7 @@ async def test_the_end_of_a_partition_that_was_never_written_is_its_beginning() 
     await reading.stop()
 
 
-async def test_an_end_that_is_on_its_way_is_waited_for_and_the_broker_is_not_asked() -> None:
+async def test_an_end_that_is_in_transit_is_awaited_without_a_request() -> None:
     reading = await caught_up(sent=lambda: True)
     end = reading.reader.end(an_end(4))
     await asyncio.sleep(0.2)
@@ -770,7 +770,7 @@ async def test_an_end_that_is_on_its_way_is_waited_for_and_the_broker_is_not_ask
 
 
 @pytest.mark.parametrize("end", [an_end(4), an_end(-1, ledger=9), an_end(3, ledger=9)], ids=["marker", "no entries", "markers"])
-async def test_an_end_where_there_is_nothing_to_be_read_is_known_to_be_so_after_a_while(end: MessageId) -> None:
+async def test_an_end_without_a_readable_entry_is_recognized_after_a_while(end: MessageId) -> None:
     reading = await caught_up(sent=lambda: True)
     assert reading.reader.end(end) > position_of(an_end(2))
     await reading.until(lambda: reading.reader.end(end) == position_of(an_end(2)))
@@ -781,22 +781,22 @@ async def test_an_end_where_there_is_nothing_to_be_read_is_known_to_be_so_after_
     await reading.stop()
 
 
-async def test_an_end_that_compaction_took_away_before_it_was_read_has_the_log_opened_anew() -> None:
+async def test_an_end_that_compaction_erased_before_it_was_read_loses_the_log() -> None:
     reading = await caught_up(sent=lambda: True)
     reading.compactions = [Compaction(20, an_end(4))]
     reading.reader.end(an_end(4))
     assert await lost(reading) == "LOG_COMPACTED"
 
 
-async def test_an_end_that_was_not_handed_over_has_the_log_opened_anew() -> None:
+async def test_an_end_that_is_not_handed_over_loses_the_log() -> None:
     reading = await caught_up(sent=lambda: True)
     reading.ledgers = {an_end(entry) for entry in range(5)}
     reading.reader.end(an_end(4))
     assert await lost(reading) == "LOG_SKIPPED"
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")])
-async def test_an_end_that_the_broker_has_not_sent_is_waited_for(answer: bool | LogError) -> None:
+@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
+async def test_an_end_that_the_broker_has_not_sent_is_awaited(answer: bool | LogError) -> None:
     reading = await caught_up(sent=lambda: answer)
     reading.ledgers = {an_end(entry) for entry in range(4)}
     end = reading.reader.end(an_end(3))
@@ -806,16 +806,16 @@ async def test_an_end_that_the_broker_has_not_sent_is_waited_for(answer: bool | 
     await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
     asked = reading.broker_asked
     await asyncio.sleep(1.0)
-    assert reading.broker_asked == asked, "there is nothing left to be asked"
+    assert reading.broker_asked == asked, "nothing is left to ask"
     await reading.stop()
 
 
-async def test_the_end_of_a_beginning_that_is_still_read_is_not_taken_for_read() -> None:
+async def test_a_compacted_end_is_not_taken_for_read_during_the_initial_replay() -> None:
     handle = FakeReader(*updates(0))
     handle.has_more = True
     reading = Reading(handle, an_end(2), opening=Compaction(20, an_end(2)))
     await reading.until(lambda: len(reading.entries) == 1)
-    assert reading.reader.end(an_end(2)) == position_of(an_end(2)), "though it is compacted up to there"
+    assert reading.reader.end(an_end(2)) == position_of(an_end(2)), "although the topic is compacted up to there"
     for message in updates(1, 2):
         handle.feed(message)
     await reading.until(lambda: reading.caught_up_after == [3])
@@ -823,7 +823,7 @@ async def test_the_end_of_a_beginning_that_is_still_read_is_not_taken_for_read()
 
 
 @pytest.mark.parametrize("horizon", [MessageId(7, 9), MessageId(8, -1)])
-async def test_a_compaction_that_overtook_the_reader_and_left_nothing_to_come_is_looked_into_when_it_is_learnt_of(
+async def test_entries_erased_by_a_compaction_that_left_nothing_are_read_once_the_compaction_is_known(
     horizon: MessageId,
 ) -> None:
     erased = [(MessageId(7, entry), message) for entry, message in zip((3, 4), updates(3, 4), strict=True)]

@@ -1,4 +1,4 @@
-"""Taking messages from pulsar-client: all of them, in order, though the library leaves some behind and has some overtaken."""
+"""Taking messages from pulsar-client: all of them, in order, although the library leaves some behind and lets others overtake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = a_key("public/default")
 
 
 async def taken(receiver: Receiver, count: int) -> list[int]:
-    """Takes until so many messages were handed on; their entries."""
+    """Takes messages until ``count`` were returned; returns their entries."""
     entries: list[int] = []
     async with asyncio.timeout(20):
         while len(entries) < count:
@@ -26,7 +26,7 @@ async def taken(receiver: Receiver, count: int) -> list[int]:
     return entries
 
 
-async def test_what_is_there_already_comes_at_once_in_batches() -> None:
+async def test_queued_messages_are_taken_at_once_in_batches() -> None:
     handle = FakeReader(*[a_message(n, an_update(KEY, n)) for n in range(100)])
     receiver = Receiver(handle)
     assert [place.entry for place, _ in receiver.take()] == list(range(64))
@@ -35,33 +35,33 @@ async def test_what_is_there_already_comes_at_once_in_batches() -> None:
     assert not await receiver.wait(0.01)
 
 
-async def test_a_message_that_is_left_in_the_queue_is_found_though_nothing_comes_after_it() -> None:
+async def test_a_message_left_in_the_librarys_queue_is_found_although_none_comes_after_it() -> None:
     handle = FakeReader()
     receiver = Receiver(handle)
-    assert receiver.take() == []  # waits
+    assert receiver.take() == []  # begins to wait
     handle.misses = 1
     handle.feed(a_message(0, an_update(KEY)))
     assert await taken(receiver, 1) == [0]
     assert (receiver.left_behind, receiver.overtaken) == (1, 0)
     handle.feed(a_message(1, an_update(KEY)))
-    assert await taken(receiver, 1) == [1], "the wait from before goes on"
+    assert await taken(receiver, 1) == [1], "the earlier wait continues"
     assert receiver.left_behind == 1
 
 
-async def test_a_message_that_was_overtaken_comes_before_the_one_that_overtook_it() -> None:
+async def test_an_overtaken_message_is_taken_before_the_one_that_overtook_it() -> None:
     handle = FakeReader()
     receiver = Receiver(handle)
     assert receiver.take() == []
     handle.misses = 1
     for n in range(3):
         handle.feed(a_message(n, an_update(KEY, n)))
-    await asyncio.sleep(0.002)  # before anybody looks
+    await asyncio.sleep(0.002)  # before the receiver looks
     assert await taken(receiver, 3) == [0, 1, 2]
     assert receiver.overtaken == 1
 
 
 @pytest.mark.parametrize("before", [0, 3])
-async def test_what_is_found_in_the_queue_waits_for_what_is_on_its_way(before: int) -> None:
+async def test_messages_found_in_the_queue_are_held_back_for_one_that_another_thread_is_handing_over(before: int) -> None:
     handle = FakeReader(*[a_message(n, an_update(KEY, n)) for n in range(before)])
     receiver = Receiver(handle)
     assert len(receiver.take()) == before
@@ -72,18 +72,18 @@ async def test_what_is_found_in_the_queue_waits_for_what_is_on_its_way(before: i
     assert receiver.left_behind == 0
 
 
-async def test_what_is_found_in_the_queue_behind_a_gap_is_handed_on_when_nothing_else_comes() -> None:
+async def test_a_message_in_the_queue_after_a_gap_is_taken_if_no_other_comes() -> None:
     handle = FakeReader(a_message(0, an_update(KEY)))
     receiver = Receiver(handle)
     assert len(receiver.take()) == 1
     handle.misses = 1
     handle.feed(a_message(7, an_update(KEY)))
-    assert await receiver.wait(0.1), "what is held back will come"
+    assert await receiver.wait(0.1), "the message that is held back must be announced"
     assert await taken(receiver, 1) == [7]
     assert receiver.left_behind == 1
 
 
-async def test_a_batch_never_ends_between_the_two() -> None:
+async def test_a_batch_never_ends_between_an_overtaken_message_and_the_one_that_overtook_it() -> None:
     handle = FakeReader()
     receiver = Receiver(handle)
     entries: list[int] = []
@@ -93,7 +93,7 @@ async def test_a_batch_never_ends_between_the_two() -> None:
         handle.feed(a_message(n, an_update(KEY, n)))
         handle.feed(a_message(n + 1, an_update(KEY, n)))
         async with asyncio.timeout(20):
-            while not receiver.has_some:  # noqa: ASYNC110 - nobody may look meanwhile
+            while not receiver.has_some:  # noqa: ASYNC110 - the receiver must not look meanwhile
                 await asyncio.sleep(0)
         while batch := receiver.take():
             entries += [place.entry for place, _ in batch]
@@ -101,7 +101,7 @@ async def test_a_batch_never_ends_between_the_two() -> None:
     assert receiver.overtaken > 100
 
 
-async def test_what_a_restored_connection_brings_again_overtakes_nothing() -> None:
+async def test_messages_repeated_after_a_reconnection_do_not_count_as_overtaken() -> None:
     handle = FakeReader(*[a_message(n, an_update(KEY, n)) for n in (0, 1, 2, 1, 2, 3)])
     receiver = Receiver(handle)
     assert [place.entry for place, _ in receiver.take()] == [0, 1, 2, 3]
@@ -109,7 +109,7 @@ async def test_what_a_restored_connection_brings_again_overtakes_nothing() -> No
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_every_message_is_taken_once_and_in_order_however_many_are_missed(seed: int) -> None:
+async def test_every_message_is_taken_once_and_in_order_however_many_the_library_leaves_behind(seed: int) -> None:
     chance = random.Random(seed)
     handle = FakeReader()
     receiver = Receiver(handle)
@@ -131,4 +131,4 @@ async def test_every_message_is_taken_once_and_in_order_however_many_are_missed(
             if chance.random() < 0.5:
                 await asyncio.sleep(chance.choice([0, 0, 0.001, 0.008]))
     assert entries == list(range(300))
-    assert receiver.overtaken + receiver.left_behind > 0, "some were missed"
+    assert receiver.overtaken + receiver.left_behind > 0, "the test needs messages that are left behind or overtaken"

@@ -1,4 +1,4 @@
-"""A log that is deleted and created anew while somebody has to do with it: nothing of one is taken for the other's."""
+"""A log that is deleted and recreated while it is opened or followed: entries of one log are never taken for the other's."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LAYOUT = Layout(NAMESPACE, LOCAL, 0)
 
 
 class Broker(FakeAdmin):
-    """Has one log, and another one in its place when a question was answered, or when a reader is there."""
+    """A broker with one log, which it replaces after it answered a certain request, or after a reader was created."""
 
     def __init__(self, *, upon: str = "", partitions: int = 0) -> None:
-        """``upon``: behind an answer to this question there is another log."""
+        """``upon``: the request after whose first answer the log is replaced, or "reader"."""
         super().__init__({f"{TOPIC}/partitions": {"partitions": partitions}})
         self.readers: list[FakeReader] = []
         self._ledgers: dict[str, int] = {}
@@ -51,7 +51,7 @@ class Broker(FakeAdmin):
         return answer
 
     def make(self, topic: str, ledger: int, created: str) -> None:
-        """Makes a topic, with an entry for each day."""
+        """Creates a topic that has as many entries as its ledger's number says."""
         stats = {
             "lastConfirmedEntry": f"{ledger}:{ledger - 1}",
             "ledgers": [{"ledgerId": ledger, "entries": 0}],
@@ -62,7 +62,7 @@ class Broker(FakeAdmin):
         self._ledgers[topic] = ledger
 
     def message(self, topic: str, entry: int) -> FakeMessage:
-        """What stands in a topic."""
+        """Returns a message of a topic."""
         return a_message(entry, an_update(a_key(NAMESPACE), entry, event_id=f"{entry}"), ledger=self._ledgers[topic])
 
     async def create_reader(self, name: str, *_args: Any, **_options: Any) -> FakeReader:
@@ -75,7 +75,7 @@ class Broker(FakeAdmin):
 
 
 class Listening:
-    """What is read."""
+    """A listener that records entries and losses."""
 
     undecoded = None
 
@@ -87,7 +87,7 @@ class Listening:
         self.entries += events
 
     def caught_up(self) -> None:
-        """All was read."""
+        """Ignores the report."""
 
     def lost(self, error: LogError) -> None:
         self.losses.append(error)
@@ -101,11 +101,11 @@ def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Listeni
 
 
 def a_place() -> Start:
-    """Where somebody had read all of Monday's log."""
+    """Returns the end of monday's log as a ``Start``."""
     return Start(f"{IDENTITY}monday", (position_of(MessageId(7, 6)),), ("6",), in_place=False)
 
 
-async def test_a_log_that_is_there_is_gone_on_with() -> None:
+async def test_reading_resumes_in_a_log_that_was_not_replaced() -> None:
     log, _ = reading(Broker())
     assert await log.start(a_place())
     assert log.identity == f"{IDENTITY}monday"
@@ -114,12 +114,12 @@ async def test_a_log_that_is_there_is_gone_on_with() -> None:
 
 @pytest.mark.parametrize("upon", [CREATION, f"{TOPIC}/internalStats", "reader"])
 @pytest.mark.parametrize("start", [None, a_place()])
-async def test_what_was_replaced_while_it_was_opened_is_not_gone_on_with_as_another(upon: str, start: Start | None) -> None:
+async def test_opening_a_log_that_is_replaced_meanwhile_fails_and_reads_nothing_of_either(upon: str, start: Start | None) -> None:
     broker = Broker(upon=upon)
     log, listening = reading(broker)
     with pytest.raises(LogError) as refused:
         await log.start(start)
-    assert refused.value.reason == Reason.LOG_LOST, "it is opened anew at once"
+    assert refused.value.reason == Reason.LOG_LOST, "the reason has to be one after which the log is reopened at once"
     assert listening.entries == []
     assert all(reader.closed for reader in broker.readers)
     again, _ = reading(broker)
@@ -128,7 +128,7 @@ async def test_what_was_replaced_while_it_was_opened_is_not_gone_on_with_as_anot
     await again.close()
 
 
-async def test_a_log_that_is_gone_when_its_readers_are_connected_is_not_followed_under_no_name() -> None:
+async def test_opening_a_log_without_a_known_creation_fails() -> None:
     broker = Broker()
     del broker.answers[CREATION]
     log, _ = reading(broker)
@@ -138,7 +138,7 @@ async def test_a_log_that_is_gone_when_its_readers_are_connected_is_not_followed
 
 
 @pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
-async def test_who_does_not_say_whether_it_is_the_same_has_not_said_that_it_is(reason: Reason) -> None:
+async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
     topics = Topics(cast("Admin", broker), LOCAL)
     assert await replaced(topics, LAYOUT, "monday") is None
@@ -148,7 +148,7 @@ async def test_who_does_not_say_whether_it_is_the_same_has_not_said_that_it_is(r
         await replaced(topics, LAYOUT, "monday")
 
 
-async def test_of_one_partition_that_is_replaced_by_itself_nothing_is_read_as_the_former_ones() -> None:
+async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_former_log() -> None:
     layout = Layout(NAMESPACE, LOCAL, 3)
     broker = Broker(partitions=3)
     log, listening = reading(broker, layout)
@@ -165,7 +165,9 @@ async def test_of_one_partition_that_is_replaced_by_itself_nothing_is_read_as_th
         broker.readers[number].feed(broker.message(topic, 0))
     await eventually(lambda: bool(listening.losses))
     assert [loss.reason for loss in listening.losses] == [Reason.LOG_REPLACED]
-    assert [placed.partition for placed in listening.entries[3 * 7 :]] == [0, 2], "theirs is a new ledger of the same log"
+    assert [placed.partition for placed in listening.entries[3 * 7 :]] == [0, 2], (
+        "in the other partitions, the entry is in a new ledger of the same log"
+    )
     trouble = await again.trouble()
     assert trouble is not None
     assert trouble.reason == Reason.LOG_REPLACED
@@ -177,9 +179,9 @@ async def test_of_one_partition_that_is_replaced_by_itself_nothing_is_read_as_th
 
 
 @pytest.mark.parametrize("compacted", [True, False])
-async def test_a_log_that_came_into_being_and_was_compacted_before_it_was_found_is_opened_anew(compacted: bool) -> None:
+async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_and_can_be_opened_again(compacted: bool) -> None:
     broker = Broker()
-    log, listening = reading(broker)  # at its opening there was none
+    log, listening = reading(broker)  # it did not exist at the opening
     if compacted:
         broker.answers[f"{TOPIC}/internalStats"] |= {
             "compactedLedger": {"ledgerId": 8},

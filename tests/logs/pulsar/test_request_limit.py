@@ -1,7 +1,4 @@
-"""Requests to the admin API are limited: as many are in flight as have a connection, and those that wait cost nothing.
-
-They wait in their order.
-"""
+"""Requests to the admin API are limited to one per connection. Others wait in order, and waiting costs no processor time."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from topicpolicies_server.logs.pulsar.admin.request_limit import NoPlaceError, R
 
 
 class Broker:
-    """Answers as soon as a test lets it, and counts how many it is asked at a time."""
+    """A broker that answers when the test lets it, and counts concurrent requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -38,7 +35,7 @@ class Broker:
                 self._open += 1
                 self.most = max(self.most, self._open)
                 await self.answering.wait()
-                await asyncio.sleep(0.001)  # others come meanwhile
+                await asyncio.sleep(0.001)  # meanwhile other requests arrive
                 self._open -= 1
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         finally:
@@ -58,13 +55,13 @@ async def asking(broker: Broker) -> AsyncIterator[Admin]:
 
 
 async def _all(admin: Admin, count: int) -> float:
-    """Asks so many questions at once; the processor time that one took."""
+    """Sends ``count`` requests at once; returns the processor time per request."""
     began = time.process_time()
     await asyncio.gather(*(admin.get("a", str(number), seconds=60.0) for number in range(count)))
     return (time.process_time() - began) / count
 
 
-async def test_of_very_many_questions_at_once_so_many_are_asked_at_a_time_and_none_takes_longer() -> None:
+async def test_the_number_of_concurrent_requests_is_limited_and_waiting_ones_cost_little() -> None:
     broker = Broker()
     broker.answering.set()
     async with asking(broker) as admin:
@@ -74,10 +71,10 @@ async def test_of_very_many_questions_at_once_so_many_are_asked_at_a_time_and_no
         many = await _all(admin, 3_000)
     assert broker.most == _CONNECTIONS
     assert len(broker.asked) == 3_000
-    assert many < 3 * few, "the library's own line takes some thirty times as long"
+    assert many < 3 * few, "with the library's own queue it is some thirty times as long"
 
 
-async def test_who_has_no_place_in_time_is_told_so_and_leaves_the_line() -> None:
+async def test_a_request_without_a_connection_in_time_fails_and_a_cancelled_one_leaves_the_queue() -> None:
     broker = Broker()
     async with asking(broker) as admin:
         hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(_CONNECTIONS)]
@@ -96,7 +93,7 @@ async def test_who_has_no_place_in_time_is_told_so_and_leaves_the_line() -> None
     assert broker.asked[_CONNECTIONS:] == ["last"]
 
 
-async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None:
+async def test_waiting_requests_fail_when_the_client_is_closed() -> None:
     broker = Broker()
     async with asking(broker) as admin:
         tasks = [asyncio.create_task(admin.get("a", str(number))) for number in range(3 * _CONNECTIONS)]
@@ -109,7 +106,7 @@ async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None
     assert len(broker.asked) == _CONNECTIONS
 
 
-async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
+async def test_a_free_place_is_taken_at_once_whatever_the_time_limit() -> None:
     limiter = RequestLimiter(1)
     async with limiter.place(-1.0):
         with pytest.raises(NoPlaceError):
@@ -119,7 +116,7 @@ async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
         pass
 
 
-async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+async def test_places_are_given_in_the_order_of_requests() -> None:
     limiter, had = RequestLimiter(2), list[int]()
 
     async def wait(number: int) -> None:
@@ -135,7 +132,7 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
 
 
 async def _let_go(count: int, *, last_first: bool) -> float:
-    """So many that wait go away: the processor time that it takes."""
+    """Cancels ``count`` waiting tasks; returns the processor time."""
     limiter, over = RequestLimiter(1), asyncio.Event()
 
     async def wait() -> None:
@@ -154,14 +151,14 @@ async def _let_go(count: int, *, last_first: bool) -> float:
     return took
 
 
-async def test_who_goes_away_is_let_go_as_fast_from_the_end_of_a_long_line_as_from_its_front() -> None:
+async def test_cancelling_waiting_requests_is_as_fast_from_the_end_of_a_long_queue_as_from_its_front() -> None:
     front = min([await _let_go(20_000, last_first=False) for _ in range(2)])
     end = min([await _let_go(20_000, last_first=True) for _ in range(2)])
-    assert end < 2.5 * front, "five times as long where all in front of each are looked at"
+    assert end < 2.5 * front, "it is five times as long if each cancellation searches the queue"
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(seed: int) -> None:
+async def test_no_place_is_lost_or_taken_twice_whichever_requests_time_out_or_are_cancelled(seed: int) -> None:
     chance, limiter = random.Random(seed), RequestLimiter(3)
     had = most = 0
 

@@ -1,4 +1,4 @@
-"""A log of a broker that asks for tokens and offers TLS."""
+"""The log of a broker that requires tokens and offers TLS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .test_oauth2 import Web
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("security")]
 BRIEF_SECONDS, AFTERWARDS_SECONDS = 7.0, 3.0
-"""For how long a token holds, and how long it is gone on with after that: the broker looks each second."""
+"""How long a token is valid, and how long the test continues afterwards: the broker checks each second."""
 
 
 @dataclass
@@ -38,14 +38,14 @@ class Secured:
     directory: Path
 
     def log(self, *, role: str | None = SUPERUSER, tls: TlsOptions | None = None) -> PulsarLog:
-        """A log of this broker, through TLS."""
+        """Returns the change logs of this broker over TLS."""
         file = self.directory / "token"
         if role is not None:
             file.write_text(f"{self.broker.token(role)}\n")
         return self.log_of(None if role is None else token_from_file(file), tls)
 
     def log_of(self, identity: Identity | None, tls: TlsOptions | None = None) -> PulsarLog:
-        """The same, with any identity."""
+        """The same with any identity."""
         return PulsarLog(
             self.broker.service_url_tls,
             self.broker.admin_url_tls,
@@ -55,15 +55,15 @@ class Secured:
         )
 
     def token_until(self, moment: float) -> str:
-        """A superuser's token that expires then."""
-        assert self.broker.security.tokens is not None, "it asks for tokens"
+        """Returns a superuser's token that expires at ``moment``."""
+        assert self.broker.security.tokens is not None, "the broker requires tokens"
         return jwt.encode({"sub": SUPERUSER, "exp": int(moment)}, self.broker.security.tokens.secret, "HS256")
 
 
 @pytest.fixture(scope="module")
 def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Authority]]:
     authority = Authority(tmp_path_factory.mktemp("authority"))
-    settings = {"authenticationRefreshCheckSeconds": "1"}  # a minute otherwise, until an expired token is asked for anew
+    settings = {"authenticationRefreshCheckSeconds": "1"}  # by default, the broker requests a new token within a minute after expiry
     broker = OwnBroker(security=Security(tokens=TokenKey(), authority=authority), settings=settings, heap_mb=600)
     try:
         broker.start()
@@ -82,7 +82,9 @@ async def namespace_of(secured: Secured) -> str:
         return await asyncio.to_thread(admin.create_namespace)
 
 
-async def test_a_log_is_written_and_read_with_token_and_tls(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_log_is_written_and_read_with_a_token_and_tls_and_the_token_is_not_logged(
+    secured: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
     namespace = await namespace_of(secured)
     log = secured.log()
     recorder = Recorder()
@@ -103,7 +105,7 @@ async def test_a_rotated_token_is_used_from_then_on(secured: Secured) -> None:
     opened = await log.open(namespace, recorder)
     good = token.read_text()
     token.write_text("not a token")
-    recorder.append(opened, an_update(a_key(namespace)))  # the log does not exist yet, so brokers and admin API have to be asked
+    recorder.append(opened, an_update(a_key(namespace)))  # the log does not exist yet, so this needs the brokers and the admin API
     await recorder.until(lambda: bool(recorder.failures))
     ((_, error),) = recorder.failures
     assert not error.outcome_unknown
@@ -114,7 +116,7 @@ async def test_a_rotated_token_is_used_from_then_on(secured: Secured) -> None:
     await log.close()
 
 
-async def test_a_token_is_rotated_under_load_without_a_failed_write_or_question(secured: Secured) -> None:
+async def test_a_token_is_rotated_under_load_without_a_failed_append_or_request(secured: Secured) -> None:
     namespace, token = await namespace_of(secured), secured.directory / "token"
     log = secured.log()
     expires_at = int(time.time() + BRIEF_SECONDS)
@@ -124,7 +126,7 @@ async def test_a_token_is_rotated_under_load_without_a_failed_write_or_question(
     opened, appended, asked = await log.open(namespace, recorder), 0, 0
     recorder.append(opened, an_update(a_key(namespace)))
     await recorder.until_settled(1)
-    assert "public" in await admin.get("tenants") and time.time() < expires_at, "the brief token was in use"
+    assert "public" in await admin.get("tenants") and time.time() < expires_at, "the short-lived token must be in use"
     await asyncio.to_thread(token.write_text, secured.token_until(expires_at + 3_600))
     while (left := expires_at + AFTERWARDS_SECONDS - time.time()) > 0 or not asked:
         appended += 1
@@ -134,7 +136,7 @@ async def test_a_token_is_rotated_under_load_without_a_failed_write_or_question(
             asked += left < AFTERWARDS_SECONDS
         await asyncio.sleep(0.02)
     await recorder.until_settled(appended + 1)
-    assert asked and len(recorder.places) == appended + 1, "also those of when the brief one had expired"
+    assert asked and len(recorder.places) == appended + 1, "events appended after the short-lived token expired must be stored too"
     assert recorder.failures == [] and recorder.losses == [] and recorder.complaints == []
     await admin.close()
     await log.close()
@@ -152,7 +154,7 @@ async def test_a_log_is_written_and_read_with_tokens_of_an_issuer_that_the_broke
         recorder.append(opened, an_update(a_key(namespace)))
         await recorder.until_settled(1)
         assert len(recorder.places) == 1 and recorder.failures == [] and recorder.complaints == []
-        assert len(web.forms) >= 2, "the admin API was shown one, and so was the broker"
+        assert len(web.forms) >= 2, "both the admin API and the broker need a token"
         assert all(form["client_id"] == ["sidecar"] and form["audience"] == ["pulsar"] for form in web.forms)
         web.token = lambda _: TokenKey().token(SUPERUSER)
         refused = secured.log_of(OAuth2(issuer=web.url, credentials=credentials))
@@ -165,7 +167,7 @@ async def test_a_log_is_written_and_read_with_tokens_of_an_issuer_that_the_broke
         web.close()
 
 
-async def test_a_tenants_administrator_may_do_all_that_a_log_does(secured: Secured) -> None:
+async def test_a_tenants_administrator_has_all_permissions_that_a_log_needs(secured: Secured) -> None:
     with secured.broker.admin() as admin:
         await asyncio.to_thread(admin.call, "PUT", "tenants/acme", {"adminRoles": ["sidecar"], "allowedClusters": ["standalone"]})
         await asyncio.to_thread(admin.call, "PUT", "namespaces/acme/orders", {"replication_clusters": ["standalone"]})
@@ -182,7 +184,7 @@ async def test_a_tenants_administrator_may_do_all_that_a_log_does(secured: Secur
 
 
 @pytest.mark.parametrize("role", ["nobody in particular", None])
-async def test_who_may_not_enter_is_told_so(secured: Secured, role: str | None) -> None:
+async def test_a_role_without_permissions_and_a_client_without_a_token_are_refused(secured: Secured, role: str | None) -> None:
     namespace = await namespace_of(secured)
     log = secured.log(role=role)
     with pytest.raises(LogError) as refused:
@@ -191,7 +193,7 @@ async def test_who_may_not_enter_is_told_so(secured: Secured, role: str | None) 
     await log.close()
 
 
-async def test_a_broker_of_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
+async def test_a_broker_with_a_certificate_of_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
     namespace = await namespace_of(secured)
     stranger = Authority(tmp_path / "stranger")
     log = secured.log(tls=TlsOptions(trust_certs=stranger.trust))
@@ -201,7 +203,7 @@ async def test_a_broker_of_another_authority_is_not_trusted(secured: Secured, tm
     await log.close()
 
 
-async def test_a_trust_file_that_is_gone_is_told_as_an_error_of_the_log(tmp_path: Path) -> None:
+async def test_a_missing_trust_file_is_reported_as_a_log_error(tmp_path: Path) -> None:
     log = PulsarLog("pulsar+ssl://127.0.0.1:1", "https://127.0.0.1:1", tls=TlsOptions(trust_certs=tmp_path / "gone.pem"))
     with pytest.raises(LogError, match="No such file") as refused:
         await log.open("public/default", Recorder())
@@ -210,13 +212,13 @@ async def test_a_trust_file_that_is_gone_is_told_as_an_error_of_the_log(tmp_path
 
 
 @pytest.mark.parametrize("wrong", ["authority", "name"])
-async def test_the_binary_protocol_checks_the_authority_and_the_host_name_too(secured: Secured, tmp_path: Path, wrong: str) -> None:
+async def test_the_binary_protocol_also_checks_the_authority_and_the_host_name(secured: Secured, tmp_path: Path, wrong: str) -> None:
     namespace = await namespace_of(secured)
     token = str(secured.broker.token())
     url, trust = secured.broker.service_url_tls, secured.authority.trust
     unchecked = TlsOptions(trust_certs=trust, check_hostname=False)
     if wrong == "name":
-        url = url.replace("127.0.0.1", "127.1")  # the same address, and no name in the certificate
+        url = url.replace("127.0.0.1", "127.1")  # the same address under a name that the certificate does not contain
     else:
         trust = Authority(tmp_path / "stranger").trust
     client = PulsarClient(url, token=lambda: token, tls=TlsOptions(trust_certs=trust))

@@ -1,4 +1,4 @@
-"""What compaction erased for readers and still stands in the ledgers: it is read as it was, all of it or nothing."""
+"""Entries that compaction erased for readers and that still stand in the ledgers are read as they were, all of them or none."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LEDGERS = [{"ledgerId": 3, "entries": 10}, {"ledgerId": 5, "entries": 4}, {"ledg
 
 
 def topics(ledgers: Any = LEDGERS, markers: Sequence[int] = ()) -> Topics:
-    """The broker's answers; all entries of ledger 7 can be looked at, and some of them are markers."""
+    """Returns the broker's answers. All entries of ledger 7 can be examined; those in ``markers`` are markers."""
     path = f"persistent/a/b/{TOPIC}"
     headers = {f"{path}/ledger/7/entry/{entry}": {"X-Pulsar-marker-type": "10"} if entry in markers else {} for entry in range(10)}
     return Topics(cast("Admin", FakeAdmin({f"{path}/internalStats": {"ledgers": ledgers}, **headers})), TOPIC)
 
 
 class Client:
-    """Hands out one reader."""
+    """A client that hands out one reader."""
 
     def __init__(self, handle: FakeReader) -> None:
         self.handle = handle
@@ -52,7 +52,7 @@ class Client:
 
 
 def replaced(message: FakeMessage, batch_index: int) -> FakeMessage:
-    """The same as one of a batch."""
+    """Returns the message as one of a batch."""
     ident = message.message_id()._replace(batch=batch_index)
     return FakeMessage(ident, message.partition_key(), message.data(), message.properties(), 0, message.producer_name())
 
@@ -81,42 +81,42 @@ def a_recall(client: Client, ledgers: Any = LEDGERS, most: int = 100, markers: S
         (MessageId(2, 8), 4, EntryRange(MessageId(2, 9), MessageId(2, 9), 0)),
     ],
 )
-async def test_the_newest_entries_up_to_the_end_of_compaction_are_asked_for(horizon: MessageId, most: int, stretch: EntryRange) -> None:
+async def test_the_newest_entries_up_to_the_horizon_are_chosen(horizon: MessageId, most: int, stretch: EntryRange) -> None:
     assert await topics().uncompacted("a/b", TOPIC, horizon, most) == stretch
 
 
-async def test_they_are_read_from_their_first_on_and_no_further_than_to_that_end() -> None:
+async def test_erased_entries_are_read_from_the_first_chosen_one_up_to_the_horizon() -> None:
     entries, client = await recalled(FakeReader(*updates(2, 3, 4, 5)), MessageId(7, 4), most=3)
     assert client.first == MessageId(7, 2)
     assert places(entries) == [(7, 2), (7, 3), (7, 4)]
 
 
-async def test_with_a_hole_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_recalled_if_an_entry_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     entries, _ = await recalled(FakeReader(*updates(2, 4, 5)), MessageId(7, 4), most=3)
     assert entries == [] and "of 3 entries that were compacted away only 2 can be recalled" in caplog.text
 
 
-async def test_what_does_not_come_holds_nobody_up() -> None:
+async def test_nothing_is_recalled_if_entries_do_not_arrive() -> None:
     async with asyncio.timeout(20):
         entries, _ = await recalled(FakeReader(*updates(2, 3)), MessageId(7, 4), most=3)
     assert entries == []
 
 
-async def test_entries_that_come_twice_hide_no_hole() -> None:
-    handle = FakeReader(*updates(*range(70)), *updates(*range(34, 70)))  # as after a connection that was restored, and lost again
+async def test_repeated_entries_do_not_hide_a_missing_one() -> None:
+    handle = FakeReader(*updates(*range(70)), *updates(*range(34, 70)))  # as after a connection that was restored and lost again
     entries, _ = await recalled(handle, MessageId(7, 99), most=100)
     assert entries == []
 
 
-async def test_and_they_are_had_once() -> None:
+async def test_repeated_entries_are_recalled_once() -> None:
     handle = FakeReader(*updates(*range(100)), *updates(*range(60, 200)))
     entries, _ = await recalled(handle, MessageId(7, 199), most=200)
     assert places(entries) == [(7, entry) for entry in range(200)]
 
 
 @pytest.mark.parametrize("whole", [True, False])
-async def test_of_a_batch_it_can_not_be_told_whether_it_is_whole_so_there_is_nothing(whole: bool) -> None:
+async def test_nothing_is_recalled_if_an_entry_is_a_batch_whose_completeness_is_not_known(whole: bool) -> None:
     first, second, third = updates(2, 3, 4)
     batch = [replaced(second, index) for index in (range(2) if whole else (0,))]
     entries, _ = await recalled(FakeReader(first, *batch, third), MessageId(7, 4), most=3)
@@ -124,14 +124,14 @@ async def test_of_a_batch_it_can_not_be_told_whether_it_is_whole_so_there_is_not
 
 
 @pytest.mark.parametrize("ledgers", [[None], [{"entries": 3}], [{"ledgerId": 7, "entries": "3"}, {"ledgerId": "5"}], 7, ["7"]])
-async def test_what_brokers_answer_that_nobody_understands_fails_nothing(ledgers: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_recalled_if_the_brokers_statistics_can_not_be_interpreted(ledgers: Any, caplog: pytest.LogCaptureFixture) -> None:
     entries, client = await recalled(FakeReader(*updates(2, 3, 4)), MessageId(7, 4), ledgers)
     assert entries == [] and client.first is None
     assert "can't be recalled" in caplog.text
 
 
 class Mute(FakeReader):
-    """A reader that never closes."""
+    """A reader whose close never completes."""
 
     closing = False
 
@@ -139,14 +139,14 @@ class Mute(FakeReader):
         self.closing = True
 
 
-async def test_a_reader_that_never_closes_holds_nobody_up() -> None:
+async def test_a_reader_that_never_closes_does_not_delay_the_result() -> None:
     handle = Mute(*updates(2, 3, 4))
     async with asyncio.timeout(20):
         entries, _ = await recalled(handle, MessageId(7, 4), most=3)
     assert handle.closing and places(entries) == [(7, 2), (7, 3), (7, 4)]
 
 
-async def test_what_comes_too_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_erased_entries_ends_in_time_although_entries_keep_arriving_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall_module, "_LONGEST_SECONDS", 0.3)
     handle = Mute()
     numbers = iter(range(1_000))
@@ -161,16 +161,16 @@ async def test_what_comes_too_slowly_holds_nobody_up(monkeypatch: pytest.MonkeyP
         entries, _ = await recalled(handle, MessageId(7, 999), most=1_000)
     feeding.cancel()
     assert entries == [] and handle.closing
-    assert next(numbers) > 5, "the case: something came all the time"
+    assert next(numbers) > 5, "the test needs entries that keep arriving"
 
 
-async def test_nothing_is_asked_for_where_nothing_is_wanted_or_left() -> None:
+async def test_no_reader_is_opened_if_recalling_is_off_or_nothing_is_left() -> None:
     for most, horizon in ((0, MessageId(7, 4)), (10, MessageId(2, 4))):
         entries, client = await recalled(FakeReader(*updates(2)), horizon, most=most)
         assert entries == [] and client.first is None
 
 
-async def test_what_was_recalled_is_handed_over_at_its_place_and_once() -> None:
+async def test_recalled_entries_are_delivered_once_and_at_their_places() -> None:
     handle = FakeReader(*updates(1, 6, 8, 9))  # 6 and 8 are what compaction left of 4 to 8
     opening = Compaction(11, MessageId(7, 8))
     recalled = [(MessageId(7, entry), message) for entry, message in zip(range(4, 9), updates(4, 5, 6, 7, 8), strict=True)]
@@ -180,7 +180,7 @@ async def test_what_was_recalled_is_handed_over_at_its_place_and_once() -> None:
     await reading.stop()
 
 
-async def test_what_was_recalled_is_handed_over_although_compaction_left_nothing_after_it() -> None:
+async def test_recalled_entries_are_delivered_although_compaction_left_nothing_after_them() -> None:
     recalled = [(MessageId(7, entry), message) for entry, message in zip(range(3), updates(0, 1, 2), strict=True)]
     reading = Reading(FakeReader(), MessageId(7, 2), opening=Compaction(11, MessageId(7, 2)), recalled=recalled)
     await reading.until(lambda: bool(reading.caught_up_after))
@@ -197,13 +197,13 @@ async def test_what_was_recalled_is_handed_over_although_compaction_left_nothing
         (MessageId(2, 5), MessageId(3, 1), None),
     ],
 )
-async def test_what_stands_between_two_entries_is_told_unless_it_was_trimmed(
+async def test_the_range_between_two_entries_is_known_unless_it_was_trimmed(
     after: MessageId, before: MessageId, stretch: EntryRange | None
 ) -> None:
     assert await topics().between("a/b", TOPIC, after, before) == stretch
 
 
-async def test_what_stands_between_two_entries_is_read_or_not_known() -> None:
+async def test_entries_between_two_places_are_returned_or_reported_as_unavailable() -> None:
     recall = a_recall(Client(FakeReader(*updates(2, 3, 4, 5))))
     between = await recall.between(MessageId(7, 1), MessageId(7, 4))
     assert between is not None and places(between) == [(7, 2), (7, 3)]
@@ -212,12 +212,12 @@ async def test_what_stands_between_two_entries_is_read_or_not_known() -> None:
     assert await a_recall(Client(FakeReader()), most=0).between(MessageId(7, 1), MessageId(7, 4)) is None
 
 
-async def test_of_what_a_broker_is_slow_to_send_that_is_had_which_came() -> None:
+async def test_entries_that_arrived_before_the_broker_stalled_are_returned() -> None:
     between = await a_recall(Client(FakeReader(*updates(2, 3)))).between(MessageId(7, 1), MessageId(7, 9))
     assert between is not None and places(between) == [(7, 2), (7, 3)]
 
 
-async def test_where_nothing_comes_nothing_is_known() -> None:
+async def test_reading_between_two_places_fails_if_nothing_arrives() -> None:
     with pytest.raises(LogError, match="from 7:2 on are not sent at the moment"):
         await a_recall(Client(FakeReader())).between(MessageId(7, 1), MessageId(7, 4))
 
@@ -233,7 +233,7 @@ async def test_where_nothing_comes_nothing_is_known() -> None:
         ((5,), (2, 4), None),
     ],
 )
-async def test_markers_of_the_brokers_make_no_hole_and_messages_do(
+async def test_brokers_markers_are_not_missing_entries_and_messages_are(
     come: tuple[int, ...], markers: tuple[int, ...], had: list[int] | None
 ) -> None:
     recall = a_recall(Client(FakeReader(*updates(*come))), markers=markers)
@@ -241,14 +241,14 @@ async def test_markers_of_the_brokers_make_no_hole_and_messages_do(
     assert (None if between is None else places(between)) == (None if had is None else [(7, entry) for entry in had])
 
 
-async def test_what_follows_in_the_next_ledger_makes_no_hole() -> None:
+async def test_the_first_entries_of_the_next_ledger_follow_without_a_missing_entry() -> None:
     messages = [*updates(0, 1)]
     recall = a_recall(Client(FakeReader(*messages)), [{"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}])
     between = await recall.between(MessageId(5, 3), MessageId(7, 2))
     assert between is not None and places(between) == [(7, 0), (7, 1)]
 
 
-async def test_before_a_batch_the_entries_end() -> None:
+async def test_entries_before_a_batch_are_returned_without_it() -> None:
     first, second, third = updates(2, 3, 4)
     recall = a_recall(Client(FakeReader(first, replaced(second, 0), replaced(second, 1), third)))
     between = await recall.between(MessageId(7, 1), MessageId(7, 5))
@@ -257,7 +257,7 @@ async def test_before_a_batch_the_entries_end() -> None:
 
 
 async def compacted_meanwhile(*, known: bool) -> Reading:
-    """A reader to which a compaction gives 0 and 7 of eight entries, though the last one before the opening was 0."""
+    """Returns a reading of eight entries of which a compaction since the opening left 0 and 7; at the opening, 0 was the horizon."""
 
     async def between(after: MessageId, before: MessageId) -> list[Received] | None:
         asked.append((after.entry, before.entry))
@@ -268,17 +268,17 @@ async def compacted_meanwhile(*, known: bool) -> Reading:
     reading.compactions = [Compaction(12, MessageId(7, 7))]
     with contextlib.suppress(LogError):
         await reading.until(lambda: bool(reading.caught_up_after))
-    assert asked == ([(0, 8)] if known else [(0, 8), (0, 7)]), "all that the compaction went over, at once, or else what is in the gap"
+    assert asked == ([(0, 8)] if known else [(0, 8), (0, 7)]), "first everything up to the horizon, then what is in the gap"
     return reading
 
 
-async def test_a_compaction_while_the_beginning_is_read_takes_nothing_away_that_still_stands_in_the_ledgers() -> None:
+async def test_entries_erased_by_a_compaction_during_the_initial_replay_are_read_from_the_ledgers() -> None:
     reading = await compacted_meanwhile(known=True)
     assert reading.ids == [str(entry) for entry in range(8)] and reading.caught_up_after == [8]
     await reading.stop()
 
 
-async def test_but_has_it_opened_anew_where_it_does_not() -> None:
+async def test_a_compaction_during_the_initial_replay_loses_the_log_if_ledgers_were_trimmed() -> None:
     reading = await compacted_meanwhile(known=False)
     assert reading.caught_up_after == []
     with pytest.raises(LogError, match="was compacted while it was read"):
@@ -286,7 +286,7 @@ async def test_but_has_it_opened_anew_where_it_does_not() -> None:
 
 
 @pytest.mark.parametrize("failures", [3, 1_000])
-async def test_what_can_not_be_had_at_the_moment_is_asked_for_again_before_the_log_is_opened_anew(
+async def test_entries_that_are_temporarily_unavailable_are_requested_again_before_the_log_is_lost(
     monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     async def between(after: MessageId, before: MessageId) -> list[Received] | None:
@@ -308,7 +308,7 @@ async def test_what_can_not_be_had_at_the_moment_is_asked_for_again_before_the_l
     await reading.stop()
 
 
-async def test_the_last_entries_that_compaction_took_away_are_read_too() -> None:
+async def test_erased_entries_at_the_end_of_the_log_are_read_too() -> None:
     async def between(after: MessageId, before: MessageId) -> list[Received] | None:
         return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)]
 
@@ -319,7 +319,7 @@ async def test_the_last_entries_that_compaction_took_away_are_read_too() -> None
     await reading.stop()
 
 
-async def test_a_compaction_while_the_beginning_is_read_has_it_end_no_earlier_than_the_compaction() -> None:
+async def test_a_compaction_during_the_initial_replay_moves_the_end_of_the_replay_to_its_horizon() -> None:
     async def between(after: MessageId, before: MessageId) -> list[Received] | None:
         asked.append((after.entry, before.entry))
         return None
@@ -333,14 +333,14 @@ async def test_a_compaction_while_the_beginning_is_read_has_it_end_no_earlier_th
     assert asked == [(0, 4)] and reading.continuity.complete_after == position_of(MessageId(7, 3))
     handle.feed(updates(2)[0])
     await reading.until(lambda: len(reading.entries) == 3)
-    assert reading.caught_up_after == [], "whoever follows takes everything up to there for read when it has caught up"
+    assert reading.caught_up_after == [], "a sink takes everything up to the horizon for read once the log has caught up"
     handle.feed(updates(3)[0])
     await reading.until(lambda: reading.caught_up_after == [4])
     await reading.stop()
 
 
 class Standing(Client):
-    """Hands out readers of what stands in the ledgers, each from its first message on."""
+    """A client that hands out readers of the ledgers, each beginning at its first message."""
 
     readers = 0
 
@@ -351,7 +351,7 @@ class Standing(Client):
         return FakeReader(*updates(*range(first.entry, 1_000)))
 
 
-async def test_what_a_compaction_erased_while_the_beginning_was_read_is_had_however_much_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_number_of_entries_erased_during_the_initial_replay_is_read_with_few_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall_module, "_AT_ONCE", 300)
     client = Standing(FakeReader())
     handle = FakeReader(*updates(*range(0, 999, 2), 999))
@@ -360,12 +360,12 @@ async def test_what_a_compaction_erased_while_the_beginning_was_read_is_had_howe
     reading.compactions = [Compaction(12, MessageId(7, 999))]
     await reading.until(lambda: bool(reading.caught_up_after), 20)
     assert reading.ids == [str(entry) for entry in range(1_000)]
-    assert client.readers == 4, "not one for each gap"
+    assert client.readers == 4, "one reader for each gap would be too many"
     assert reading.continuity.complete_after == position_of(MessageId(7, 999))
     await reading.stop()
 
 
-async def test_what_was_read_beside_the_reader_is_not_waited_for_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_is_reopened_behind_entries_that_were_read_from_the_ledgers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "_WORTH_A_READER", 500)
     behind = FakeReader(*updates(999, 1_000, 1_001))
     first = FakeReader(*updates(*range(0, 1_000, 2)))
@@ -374,7 +374,7 @@ async def test_what_was_read_beside_the_reader_is_not_waited_for_once_more(monke
     reading.compactions = [Compaction(12, MessageId(7, 999))]
     await reading.until(lambda: bool(reading.caught_up_after), 20)
     assert reading.ids == [str(entry) for entry in range(1_002)]
-    assert reading.resumed == [MessageId(7, 999)] and first.queue, "the rest of what it would give is known"
+    assert reading.resumed == [MessageId(7, 999)] and first.queue, "the former reader's remaining messages are already known"
     await reading.stop()
 
 
@@ -388,23 +388,25 @@ async def test_what_was_read_beside_the_reader_is_not_waited_for_once_more(monke
         (9, EntryRange(MessageId(3, 8), MessageId(7, 1), 8)),
     ],
 )
-async def test_the_first_of_what_stands_between_two_entries_is_told(most: int, stretch: EntryRange) -> None:
+async def test_the_first_entries_of_a_range_are_chosen_up_to_a_limit(most: int, stretch: EntryRange) -> None:
     assert await topics().between("a/b", TOPIC, MessageId(3, 7), MessageId(7, 2), most) == stretch
 
 
 @pytest.mark.stages_compaction
 @pytest.mark.broker
-async def test_on_a_broker_a_newcomer_reads_what_was_compacted_away_as_it_was(following: Following, namespace: str) -> None:
+async def test_on_a_broker_a_new_reader_reads_compacted_entries_as_they_were(following: Following, namespace: str) -> None:
     await compare(following, namespace)
 
 
 @pytest.mark.broker
-async def test_and_so_on_each_of_three_partitions(following: Following, partitioned_namespace: str) -> None:
+async def test_on_a_broker_a_new_reader_reads_compacted_entries_of_three_partitions_as_they_were(
+    following: Following, partitioned_namespace: str
+) -> None:
     await compare(following, partitioned_namespace)
 
 
 async def compare(following: Following, namespace: str) -> None:
-    """Writes, compacts, and reads with and without recalling."""
+    """Writes, compacts, and reads with and without recalling erased entries."""
     log, recorder = await following.open(namespace)
     for number in range(60):
         recorder.append(log, an_update(a_key(namespace, number % 4), number, event_id=f"{number}"))
@@ -417,6 +419,6 @@ async def compare(following: Following, namespace: str) -> None:
     assert sorted(whole.ids(), key=int) == [str(number) for number in range(61)]
     for limits, fewest in ((dataclasses.replace(QUICK, recalled=0), 5), (dataclasses.replace(QUICK, recalled=7), 8)):
         _, compacted = await following.open(namespace, following.start(limits=limits))
-        assert fewest <= len(compacted.entries) < 40, "the case: something was compacted away"
+        assert fewest <= len(compacted.entries) < 40, "the test needs entries that were compacted away"
         positions = {placed.position for placed in whole.entries}
         assert {placed.position for placed in compacted.entries} <= positions

@@ -1,8 +1,8 @@
-"""An entry that the client library can't decrypt or decode takes no log down: it is counted, and reading goes on behind it.
+"""An entry that the client library can't decrypt or decode does not lose the log: it is counted, and reading continues after it.
 
-A message in chunks is not among them: the broker of the tests did not acknowledge one of 6 MiB in the 30 s after which pulsar-client's
-producer (``chunking_enabled``) gives up, and its smallest chunk is what the broker says is the most. What a reader makes of a message that
-is not handed over is shown beside a reader that is none of the library's (``test_reader``).
+Chunked messages are not tested here: the tests' broker did not acknowledge one of 6 MiB within the 30 s after which pulsar-client's
+producer (``chunking_enabled``) gives up, and the smallest chunk size is the broker's maximum message size. How a reader treats a message
+that is not handed over is tested with a fake reader (``test_reader``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 
 def write_encrypted(service_url: str, namespace: str, keys: Path) -> None:
-    """Writes an event that nobody can read who has not the key."""
+    """Writes an event that can't be read without the key."""
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     (keys / "private.pem").write_bytes(private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
@@ -45,7 +45,7 @@ def write_encrypted(service_url: str, namespace: str, keys: Path) -> None:
         client.close()
 
 
-async def test_an_entry_that_is_encrypted_is_counted_and_passed(following: Following, namespace: str, tmp_path: Path) -> None:
+async def test_an_encrypted_entry_is_counted_and_reading_continues_after_it(following: Following, namespace: str, tmp_path: Path) -> None:
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), 1, event_id="before"))
     await recorder.until_settled(1)

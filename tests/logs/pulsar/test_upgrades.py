@@ -1,4 +1,4 @@
-"""Brokers that are upgraded while logs are open: what is asked again, how often, and what becomes of the logs."""
+"""Brokers that are upgraded while logs are open: when facts are requested again, how often, and which logs are lost."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Cluster(FakeAdmin):
         return self.asked.count("brokers/version")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Has nothing to close."""
 
 
 @asynccontextmanager
 async def opened(monkeypatch: pytest.MonkeyPatch, limits: PulsarLimits) -> AsyncIterator[tuple[Cluster, PulsarLog, Recorder]]:
-    """Logs of a cluster that has been told of one namespace."""
+    """Opens the change logs of a cluster with one namespace."""
     cluster = Cluster()
     monkeypatch.setattr(log_module, "Admin", lambda *_args, **_kwargs: cluster)
     logs = PulsarLog(f"pulsar://127.0.0.1:{free_port()}", "http://127.0.0.1:1", limits=limits)
@@ -56,7 +56,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch, limits: PulsarLimits) -> Async
         await logs.close()
 
 
-async def test_global_writes_that_were_refused_are_taken_after_the_brokers_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_global_event_that_was_refused_is_accepted_after_the_brokers_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     delete = a_tombstone(a_key(NAMESPACE, scope=Scope.GLOBAL))
     async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=600)) as (cluster, logs, recorder):
         log = await logs.open(NAMESPACE, recorder)
@@ -69,18 +69,18 @@ async def test_global_writes_that_were_refused_are_taken_after_the_brokers_upgra
         assert recorder.losses[0].reason == Reason.LOG_LOST
         second = Recorder()
         again = await logs.open(NAMESPACE, second)
-        second.append(again, delete)  # it waits for a producer
+        second.append(again, delete)  # the event now waits for a producer
         await asyncio.sleep(0.1)
         assert second.losses == []
 
 
-async def test_a_log_of_brokers_that_were_upgraded_is_opened_anew_although_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_logs_are_lost_after_an_upgrade_of_their_brokers_although_nothing_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
         await logs.open(NAMESPACE, recorder)
         known = cluster.questions
         await eventually(lambda: cluster.questions > known + 1)
         assert recorder.losses == []
-        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
         failed = cluster.questions
         await eventually(lambda: cluster.questions > failed + 1)
         assert recorder.losses == []
@@ -89,17 +89,17 @@ async def test_a_log_of_brokers_that_were_upgraded_is_opened_anew_although_nothi
         assert recorder.losses[0].reason == Reason.LOG_LOST
 
 
-async def test_brokers_that_are_upgraded_while_a_log_is_opened_leave_none_that_was_opened_for_the_former(
+async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
         await logs.open(NAMESPACE, recorder)
-        slow, asked, go_on = cluster.get, asyncio.Event(), asyncio.Event()
+        slow, asked, release = cluster.get, asyncio.Event(), asyncio.Event()
 
         async def held_up(*path: str, seconds: float = 0) -> Any:
             if path == ("namespaces", "public", "other"):
                 asked.set()
-                await go_on.wait()
+                await release.wait()
                 return {}
             return await slow(*path, seconds=seconds)
 
@@ -108,7 +108,7 @@ async def test_brokers_that_are_upgraded_while_a_log_is_opened_leave_none_that_w
         await asked.wait()
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses)
-        go_on.set()
+        release.set()
         with pytest.raises(LogError) as lost:
             await opening
         assert lost.value.reason == Reason.LOG_LOST
@@ -116,12 +116,12 @@ async def test_brokers_that_are_upgraded_while_a_log_is_opened_leave_none_that_w
         assert again.facts.dialect is Dialect.PREFIXED
 
 
-async def test_a_log_that_is_opened_while_a_failed_one_closes_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=60, close_seconds=0.1, facts_seconds=600)) as (_, logs, recorder):
-        closing, go_on = asyncio.Event(), asyncio.Event()
+        closing, release = asyncio.Event(), asyncio.Event()
 
         class Slow(PulsarNamespaceLog):
-            """One that fails to start, and whose close takes its time."""
+            """A log that fails to start and takes its time to close."""
 
             async def start(self, start: Start | None = None, *, exists: bool) -> None:
                 if not closing.is_set():
@@ -131,13 +131,13 @@ async def test_a_log_that_is_opened_while_a_failed_one_closes_stays_open(monkeyp
             async def close(self) -> None:
                 await super().close()
                 closing.set()
-                await go_on.wait()
+                await release.wait()
 
         monkeypatch.setattr(log_module, "PulsarNamespaceLog", Slow)
         failing = asyncio.create_task(logs.open(NAMESPACE, Recorder()))
         await closing.wait()
         await logs.open(NAMESPACE, recorder)
-        go_on.set()
+        release.set()
         with pytest.raises(LogError, match="a failure"):
             await failing
         with pytest.raises(LogError) as refused:
@@ -145,27 +145,27 @@ async def test_a_log_that_is_opened_while_a_failed_one_closes_stays_open(monkeyp
         assert refused.value.reason == Reason.LOG_OPEN
 
 
-async def test_a_sink_that_fails_keeps_no_other_log_from_being_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sink_that_raises_does_not_prevent_other_logs_from_being_lost_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
         cluster.answers["namespaces/public/other"] = {}
         failing = Recorder()
 
         def fails(report: str) -> None:
             if report == "lost":
-                raise ValueError("nobody thought of this")
+                raise ValueError("an unforeseen error")
 
         failing.then = fails
-        told: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context.get("exception")))
+        raised: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context.get("exception")))
         await logs.open("public/other", failing)
         await logs.open(NAMESPACE, recorder)
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses and failing.losses)
-        assert [type(error) for error in told] == [ValueError]
+        assert [type(error) for error in raised] == [ValueError]
 
 
 class Clock:
-    """The time, as a test says."""
+    """A clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
@@ -173,14 +173,14 @@ class Clock:
 
 
 class Asked:
-    """Upgrades, how often the cluster was asked, and what was told."""
+    """An ``Upgrades``, how often it requested the facts, and which changes it reported."""
 
     def __init__(self) -> None:
         self.questions = 0
-        self.told: list[PulsarFacts] = []
+        self.reported: list[PulsarFacts] = []
         self.facts = PulsarFacts("east", Dialect.SHARED_KEY, 0)
         self.error: LogError | None = None
-        self.upgrades = Upgrades(self._learn, self.told.append, every_seconds=60, soonest_seconds=5)
+        self.upgrades = Upgrades(self._learn, self.reported.append, every_seconds=60, soonest_seconds=5)
 
     async def _learn(self) -> PulsarFacts:
         self.questions += 1
@@ -189,7 +189,7 @@ class Asked:
         return self.facts
 
     async def round(self) -> None:
-        """What health checks do each second."""
+        """Does what health checks do each second."""
         if self.upgrades.due(time.monotonic()):
             await self.upgrades.check()
 
@@ -204,20 +204,20 @@ async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) 
     return asked.questions - before
 
 
-async def test_questions_are_few_however_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_facts_are_requested_at_a_limited_rate_however_often_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
-    assert not asked.upgrades.due(clock.now), "nothing is asked before a log is opened"
+    assert not asked.upgrades.due(clock.now), "nothing is requested before a log is opened"
     assert await asked.upgrades.facts() == await asked.upgrades.facts() == asked.facts
     assert asked.questions == 1
     assert await asked_in(clock, asked, 120, refusing=False) == 2
     assert await asked_in(clock, asked, 120, refusing=True) == 24
-    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there")
+    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
     assert await asked_in(clock, asked, 120, refusing=True) == 24
-    assert asked.told == []
+    assert asked.reported == []
     assert await asked.upgrades.facts() == asked.facts
 
 
-async def test_brokers_that_take_turns_in_what_they_say_have_logs_opened_anew_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_that_alternate_between_versions_cause_at_most_one_report_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
     await asked.upgrades.facts()
     for second in range(600):
@@ -225,16 +225,16 @@ async def test_brokers_that_take_turns_in_what_they_say_have_logs_opened_anew_on
         asked.upgrades.invalidate()
         asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second % 2])
         await asked.round()
-    assert 1 < len(asked.told) <= 11
+    assert 1 < len(asked.reported) <= 11
 
 
-async def test_what_matters_only_to_logs_to_come_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_fact_that_only_new_logs_need_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
     await asked.upgrades.facts()
     asked.facts = asked.facts._replace(default_partitions=8)
     await asked_in(clock, asked, 61, refusing=False)
-    assert asked.told == []
+    assert asked.reported == []
     assert (await asked.upgrades.facts()).default_partitions == 8
     asked.facts = asked.facts._replace(in_place=True)
     await asked_in(clock, asked, 61, refusing=False)
-    assert asked.told == [asked.facts]
+    assert asked.reported == [asked.facts]

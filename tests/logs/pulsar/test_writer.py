@@ -1,4 +1,4 @@
-"""Writing a partition: the order of appends, and what is certain about each outcome."""
+"""Writing a partition: the order of appends, and when outcomes are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMESPACE = "public/default"
 
 
 class Writing:
-    """A writer, the producers that it opened, and what it told."""
+    """A writer, the producers that it opened, and what it reported."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Writing:
         codec: Codec | None = None,
         connections: BrokerConnections | None = None,
     ) -> None:
-        """``openings``: what comes of opening a producer, in turn: an error, or one that writes a schema of this version (0 at the end)."""
+        """``openings``: the results of opening a producer, in turn: an error, or the version of the producer's schema; 0 afterwards."""
         self.openings = list(openings)
         self.opened: list[FakeProducer] = []
         self.attempts = 0
@@ -69,7 +69,7 @@ class Writing:
         await eventually(holds)
 
     async def until_sent(self, *names: str, by: int = 0) -> FakeProducer:
-        """The producer with this number, once it has sent these."""
+        """Returns the producer number ``by`` once it has sent exactly these events."""
         keys = [a_key(NAMESPACE, name).topic for name in names]
         await self.until(lambda: len(self.opened) > by and self.opened[by].keys == keys)
         return self.opened[by]
@@ -85,7 +85,7 @@ async def test_events_are_sent_in_the_order_of_their_appends_before_and_after_th
     writing.append(*(f"{n}" for n in range(500)))
     await asyncio.sleep(0.02)
     writing.gate.set()
-    for _ in range(1_000):  # turns of the loop
+    for _ in range(1_000):  # turns of the event loop
         if writing.opened and writing.opened[0].sent:
             break
         await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_events_are_sent_in_the_order_of_their_appends_before_and_after_th
     assert writing.attempts == 1
 
 
-async def test_an_opening_that_takes_longer_than_events_may_wait_is_not_begun_again_for_each_of_them() -> None:
+async def test_a_slow_opening_is_not_begun_again_when_events_time_out() -> None:
     writing = Writing(patience=0.05)
     writing.gate.clear()
     appended = 0
@@ -124,7 +124,7 @@ async def test_an_opening_that_takes_longer_than_events_may_wait_is_not_begun_ag
     assert [name for name, _ in writing.outcomes] == [f"{n}" for n in range(appended)]
 
 
-async def test_an_opening_that_nobody_waits_for_any_more_serves_the_next_event() -> None:
+async def test_an_opening_that_completes_after_its_events_timed_out_serves_the_next_event() -> None:
     writing = Writing(patience=0.05)
     writing.gate.clear()
     writing.append("late")
@@ -138,7 +138,7 @@ async def test_an_opening_that_nobody_waits_for_any_more_serves_the_next_event()
     assert writing.attempts == 1
 
 
-async def test_nothing_is_told_from_within_append() -> None:
+async def test_append_does_not_report_an_outcome_before_it_returns() -> None:
     writing = Writing()
     writing.append("first")
     producer = await writing.until_sent("first")
@@ -152,7 +152,7 @@ async def test_nothing_is_told_from_within_append() -> None:
     ("result", "reason"),
     [(Result.ProducerQueueIsFull, "LOG_BUSY"), (Result.MessageTooBig, "EVENT_TOO_LARGE"), (Result.AlreadyClosed, "LOG_REFUSED")],
 )
-async def test_what_the_library_refuses_to_send_is_certain(result: Any, reason: str) -> None:
+async def test_an_event_that_the_library_refuses_to_send_fails_with_a_known_outcome(result: Any, reason: str) -> None:
     writing = Writing()
     writing.append("first")
     producer = await writing.until_sent("first")
@@ -164,7 +164,7 @@ async def test_what_the_library_refuses_to_send_is_certain(result: Any, reason: 
 
 
 @pytest.mark.parametrize(("result", "reason"), [(Result.Timeout, "LOG_UNREACHABLE"), (Result.ProducerFenced, "LOG_FENCED")])
-async def test_what_fails_after_it_was_sent_is_not_certain(result: Any, reason: str) -> None:
+async def test_an_event_that_fails_after_it_was_sent_has_an_unknown_outcome(result: Any, reason: str) -> None:
     writing = Writing()
     writing.append("first", "second")
     producer = await writing.until_sent("first", "second")
@@ -187,7 +187,7 @@ async def test_a_fenced_producer_is_replaced_for_the_next_event() -> None:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_after_a_timeout_a_producer_is_replaced_if_it_has_no_connection(connected: bool) -> None:
+async def test_a_producer_is_replaced_after_a_timeout_only_if_it_has_no_connection(connected: bool) -> None:
     writing = Writing()
     writing.append("first")
     producer = await writing.until_sent("first")
@@ -199,8 +199,8 @@ async def test_after_a_timeout_a_producer_is_replaced_if_it_has_no_connection(co
     await (writing.until_sent("first", "second") if connected else writing.until_sent("second", by=1))
 
 
-async def test_passing_faults_are_waited_out() -> None:
-    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "nobody there"), 0)
+async def test_temporary_errors_of_an_opening_are_retried() -> None:
+    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"), 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
     await writing.until(lambda: writing.outcomes)
@@ -208,7 +208,7 @@ async def test_passing_faults_are_waited_out() -> None:
     assert writing.attempts == 3
 
 
-async def test_without_a_producer_in_time_the_failure_is_certain() -> None:
+async def test_an_event_without_a_producer_in_time_fails_with_a_known_outcome() -> None:
     writing = Writing(*[PulsarClientError(Result.ConnectError)] * 50, patience=0.3)
     writing.append("first", "second")
     await writing.until(lambda: len(writing.outcomes) == 2)
@@ -216,7 +216,7 @@ async def test_without_a_producer_in_time_the_failure_is_certain() -> None:
     assert writing.attempts > 1
 
 
-async def test_a_producer_that_takes_too_long_to_open_is_not_waited_for() -> None:
+async def test_an_event_whose_producer_takes_too_long_to_open_fails_with_a_known_outcome() -> None:
     writing = Writing(patience=0.2)
     writing.gate.clear()
     writing.append("first")
@@ -234,7 +234,7 @@ async def test_a_producer_that_takes_too_long_to_open_is_not_waited_for() -> Non
         (LogError(Reason.NAMESPACE_NOT_FOUND, "gone"), "NAMESPACE_NOT_FOUND"),
     ],
 )
-async def test_a_refused_producer_fails_what_waits_at_once_and_certainly(error: Exception, reason: str) -> None:
+async def test_a_refused_producer_fails_waiting_events_at_once_with_a_known_outcome(error: Exception, reason: str) -> None:
     writing = Writing(error)
     writing.append("first", "second")
     await writing.until(lambda: len(writing.outcomes) == 2)
@@ -243,7 +243,7 @@ async def test_a_refused_producer_fails_what_waits_at_once_and_certainly(error: 
     await writing.until_sent("third")
 
 
-async def test_a_newer_schema_takes_over_only_when_the_older_producer_has_its_acknowledgements() -> None:
+async def test_a_producer_with_a_newer_schema_is_opened_only_after_the_older_one_has_its_acknowledgements() -> None:
     writing = Writing(0, 1)
     writing.append("first", "second")
     old = await writing.until_sent("first", "second")
@@ -266,7 +266,7 @@ async def test_a_newer_schema_takes_over_only_when_the_older_producer_has_its_ac
     assert [name for name, _ in writing.outcomes] == ["first", "second", "third", "fourth"]
 
 
-async def test_a_newer_schema_takes_over_at_once_where_nothing_is_in_flight() -> None:
+async def test_a_producer_with_an_older_schema_is_closed_at_once_if_nothing_is_in_flight() -> None:
     writing = Writing(0, 1)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
@@ -277,19 +277,19 @@ async def test_a_newer_schema_takes_over_at_once_where_nothing_is_in_flight() ->
     await writing.until_sent("second", by=1)
 
 
-async def test_an_event_that_cannot_be_expressed_is_refused_by_append_itself() -> None:
+async def test_an_event_that_the_dialect_can_not_express_is_refused_by_append() -> None:
     writing = Writing(codec=Codec(dialect=Dialect.UNKNOWN))
     everywhere = an_update(a_key(NAMESPACE, 0, Scope.GLOBAL))
     with pytest.raises(LogError, match="can't write a GLOBAL document"):
-        writing.writer.append(everywhere)  # while there is no producer
+        writing.writer.append(everywhere)  # without a producer
     writing.append("first")
     await writing.until_sent("first")
     with pytest.raises(LogError, match="can't write a GLOBAL document"):
-        writing.writer.append(everywhere)  # and with one
+        writing.writer.append(everywhere)  # with a producer
     assert writing.writer.outstanding == 1
 
 
-async def test_a_producer_rests_only_when_nothing_is_in_flight() -> None:
+async def test_an_idle_producer_is_closed_only_if_nothing_is_in_flight() -> None:
     writing = Writing()
     writing.append("first")
     producer = await writing.until_sent("first")
@@ -305,7 +305,7 @@ async def test_a_producer_rests_only_when_nothing_is_in_flight() -> None:
     await writing.until_sent("second", by=1)
 
 
-async def test_stopping_tells_what_was_sent_and_what_was_not_and_then_nothing_more() -> None:
+async def test_stopping_returns_which_events_were_sent_and_which_were_not_and_reports_nothing_afterwards() -> None:
     writing = Writing(0, 1)
     writing.append("sent")
     producer = await writing.until_sent("sent")
@@ -321,7 +321,7 @@ async def test_stopping_tells_what_was_sent_and_what_was_not_and_then_nothing_mo
     assert len(writing.opened) == 1
 
 
-async def test_what_waits_for_a_producer_fails_as_not_sent_when_the_brokers_are_known_to_be_out_of_reach() -> None:
+async def test_events_that_wait_for_a_producer_fail_as_not_sent_once_the_brokers_are_known_to_be_unreachable() -> None:
     connections = BrokerConnections()
     writing = Writing(connections=connections)
     writing.gate.clear()
@@ -333,16 +333,14 @@ async def test_what_waits_for_a_producer_fails_as_not_sent_when_the_brokers_are_
     writing.append("three")
     await writing.until_sent("three")
     connections.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
-    assert len(writing.outcomes) == 2, "what was sent may be in the log"
+    assert len(writing.outcomes) == 2, "an event that was sent may be in the log"
 
 
-UNFORESEEN = (ValueError("nobody foresaw this"), asyncio.CancelledError("nobody asked for this"))
+UNFORESEEN = (ValueError("an unforeseen error"), asyncio.CancelledError("an unrequested cancellation"))
 
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
-async def test_an_opening_that_fails_in_a_way_that_nobody_foresaw_is_tried_again(
-    error: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_opening_with_an_unforeseen_error_is_retried(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     writing = Writing(error, error, 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
@@ -353,7 +351,7 @@ async def test_an_opening_that_fails_in_a_way_that_nobody_foresaw_is_tried_again
 
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
-async def test_what_waits_for_an_opening_that_nobody_foresaw_fails_has_its_outcome_in_time(error: BaseException) -> None:
+async def test_events_fail_in_time_although_openings_keep_failing_with_an_unforeseen_error(error: BaseException) -> None:
     writing = Writing(*[error] * 50, patience=0.3)
     writing.append("first")
     await writing.until(lambda: writing.outcomes)
@@ -361,13 +359,15 @@ async def test_what_waits_for_an_opening_that_nobody_foresaw_fails_has_its_outco
 
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
-async def test_events_go_on_waiting_where_telling_of_an_outcome_fails(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_while_reporting_an_outcome_does_not_affect_waiting_events(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writing = Writing(PulsarClientError(Result.TopicNotFound), 0)
-    told = writing.append_failed
+    append_failed = writing.append_failed
 
     def fail(event: Event, why: LogError) -> None:
         monkeypatch.undo()
-        told(event, why)
+        append_failed(event, why)
         raise error
 
     monkeypatch.setattr(writing, "append_failed", fail)
@@ -377,9 +377,9 @@ async def test_events_go_on_waiting_where_telling_of_an_outcome_fails(error: Bas
     assert writing.outcomes == [("first", "LOG_REFUSED certain"), ("second", "stored")]
 
 
-async def test_an_event_that_can_not_be_sent_though_it_could_be_rehearsed_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_whose_sending_raises_does_not_delay_later_events(monkeypatch: pytest.MonkeyPatch) -> None:
     writing = Writing()
-    send, left = FakeProducer.send_async, [ValueError("nobody foresaw this")]
+    send, left = FakeProducer.send_async, [ValueError("an unforeseen error")]
 
     def fail_once(producer: FakeProducer, message: Any, callback: Callable[[Any, Any], None]) -> None:
         if left:
