@@ -105,7 +105,6 @@ class Read:
         self.borders: list[str | None] = []
         """``complete_after`` at the time when each entry was delivered."""
         self.given = NOWHERE
-        self.most = 0
 
     def take(self) -> bool:
         """Takes the next entry; returns whether there was one."""
