@@ -1,4 +1,4 @@
-"""What is read from the lines of guards: a healing that takes another one back is seen."""
+"""Healings are read from the lines of guards, and one that takes an earlier one back is noticed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .healings import Healing, healings, taken_back
 
 
 def told(caplog: pytest.LogCaptureFixture, *numbers: tuple[dict[str, int], dict[str, int]]) -> list[str]:
-    """The lines of healings, as the guard writes them, each of a document before and after."""
+    """Returns the lines that a guard logs of healings, each given as the document before and after."""
     cause = Placed(0, "0007", Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)), 1_700_000_000_123, "standalone-0-23")
     with caplog.at_level(logging.INFO):
         for before, after in numbers:
