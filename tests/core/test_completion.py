@@ -75,7 +75,7 @@ def test_the_table_agrees_with_the_comments_in_the_proto_file(descriptor: Descri
 
 
 @given(policies())
-def test_a_complete_document_is_left_as_it_is(document: TopicPolicies) -> None:
+def test_a_complete_document_is_not_modified(document: TopicPolicies) -> None:
     before = document.SerializeToString(deterministic=True)
     assert complete(document, ((),)) == []
     assert document.SerializeToString(deterministic=True) == before
@@ -92,7 +92,7 @@ def test_completing_twice_is_completing_once(document: TopicPolicies, texts: lis
 # Defaults and incomplete objects
 
 
-def test_leaves_that_are_left_out_take_pulsars_defaults() -> None:
+def test_omitted_leaves_get_pulsars_defaults() -> None:
     document = TopicPolicies()
     document.dispatch_rate.dispatch_throttling_rate_in_msg = 10
     document.subscribe_rate.SetInParent()

@@ -210,7 +210,7 @@ def test_an_update_that_seemed_to_have_no_effect_is_written_if_the_update_before
     assert bench.result(same).outcome is Outcome.APPLIED
 
 
-def test_an_update_written_after_such_a_failure_is_computed_on_the_updates_that_came_meanwhile(bench: Bench) -> None:
+def test_after_a_failure_an_update_that_seemed_to_have_no_effect_is_computed_on_all_later_updates(bench: Bench) -> None:
     bench.set(1)
     same, later = bench.set(1), bench.set(5, field="max_consumer_per_topic")
     bench.fail(bench.wanted.popleft(), outcome_unknown=False)

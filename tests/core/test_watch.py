@@ -128,7 +128,7 @@ def test_changes_made_while_a_snapshot_is_taken_follow_it(bench: Bench, mode: Mo
 # What watchers are owed
 
 
-def test_a_latest_watcher_gets_each_key_once_with_its_newest_state_however_slow_it_is() -> None:
+def test_a_watcher_of_the_latest_state_gets_each_key_once_however_slow_it_is() -> None:
     bench = Bench(ring=2)
     watcher = bench.watch()
     drained(watcher)
@@ -138,14 +138,14 @@ def test_a_latest_watcher_gets_each_key_once_with_its_newest_state_however_slow_
     assert versions(drained(watcher).changes) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
 
 
-def test_an_every_watcher_gets_every_change_in_order(bench: Bench) -> None:
+def test_a_watcher_of_every_change_gets_all_changes_in_order(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     bench.change(A, A, B, A)
     assert versions(drained(watcher).changes) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
 
 
-def test_an_every_watcher_that_is_owed_more_than_the_ring_holds_has_lagged_and_keeps_its_token() -> None:
+def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_holds() -> None:
     bench = Bench(ring=3)
     watcher = bench.watch(mode=Mode.EVERY)
     bench.change(A)
@@ -160,7 +160,7 @@ def test_an_every_watcher_that_is_owed_more_than_the_ring_holds_has_lagged_and_k
         watcher.take(1)
 
 
-def test_a_latest_watcher_does_not_get_a_change_that_was_superseded_before_it_took_it(bench: Bench) -> None:
+def test_a_watcher_of_the_latest_state_does_not_get_a_superseded_change(bench: Bench) -> None:
     watcher = bench.watch()
     drained(watcher)
     bench.change(A, B)
@@ -282,7 +282,7 @@ def test_a_token_that_does_not_fit_the_log_is_out_of_range(bench: Bench, token: 
         bench.watch(token=token)
 
 
-def test_an_every_watch_cannot_resume_from_a_token_that_is_older_than_the_ring() -> None:
+def test_a_watch_of_every_change_cannot_resume_from_a_token_that_is_older_than_the_ring() -> None:
     bench = Bench(ring=2)
     bench.change(A, B, C)
     with pytest.raises(OutOfRange):
@@ -291,7 +291,7 @@ def test_an_every_watch_cannot_resume_from_a_token_that_is_older_than_the_ring()
     assert len(drained(bench.watch(token=Token(LOG, ("",)))).changes) == 3
 
 
-def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_behind_it() -> None:
+def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_after_it() -> None:
     bench = Bench(sole_writer=False)
     bench.change(A)
     watcher = bench.watch(token=Token(LOG, ("0003",)))
@@ -321,7 +321,7 @@ def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None
 # The log was opened again
 
 
-def test_a_latest_watcher_gets_only_the_changed_heads_of_a_new_view() -> None:
+def test_a_watcher_of_the_latest_state_gets_only_the_changed_heads_of_a_new_view() -> None:
     bench = Bench(ring=2)
     bench.change(A, B)
     watcher = bench.watch()
@@ -334,7 +334,7 @@ def test_a_latest_watcher_gets_only_the_changed_heads_of_a_new_view() -> None:
     assert watcher.token == Token(LOG, ("0008",))
 
 
-def test_an_every_watcher_has_lagged_after_a_new_view_because_changes_may_be_missing(bench: Bench) -> None:
+def test_a_watcher_of_every_change_has_lagged_after_a_new_view_because_changes_may_be_missing(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     newer = View(bench.context)
@@ -344,7 +344,7 @@ def test_an_every_watcher_has_lagged_after_a_new_view_because_changes_may_be_mis
         watcher.take(1)
 
 
-def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resumes_behind_it() -> None:
+def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resumes_after_it() -> None:
     bench = Bench(sole_writer=False)
     bench.change(A)
     newer = View(bench.context)
@@ -453,7 +453,7 @@ class Counting(Ring):
             yield change
 
 
-def test_an_every_watcher_that_keeps_up_takes_its_changes_without_searching_the_ring() -> None:
+def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> None:
     bench = Bench()
     ring = bench.hub.ring = Counting(1_000, ("",))
     watcher = bench.watch(mode=Mode.EVERY)
@@ -492,7 +492,7 @@ def test_a_watcher_of_many_topics_looks_up_no_unchanged_topic() -> None:
     assert Looked.looked_up == 0
 
 
-def test_a_latest_watch_that_resumes_looks_only_at_the_newest_heads() -> None:
+def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads() -> None:
     bench = Bench()
     for number in range(500):
         bench.change(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL))
@@ -547,7 +547,7 @@ def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotte
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_latest_watchers_continue_when_the_log_gets_more_partitions_and_every_watchers_have_lagged(mode: Mode) -> None:
+def test_when_a_log_gets_more_partitions_only_watchers_of_every_change_have_lagged(mode: Mode) -> None:
     bench = Bench(partitions=1)
     bench.change(A)
     watcher = bench.watch(mode=mode)

@@ -411,7 +411,7 @@ def test_an_event_soon_after_the_first_one_of_an_old_key_is_inferred_correctly()
 
 
 @pytest.mark.parametrize("wait", [100, 999])
-def test_the_document_that_brokers_showed_before_a_first_event_is_not_taken_for_none(wait: int) -> None:
+def test_the_document_that_brokers_showed_before_a_first_event_is_not_assumed_to_be_none(wait: int) -> None:
     """Otherwise a removal looks like an old document from before anything was set, and is undone."""
     full = Script(FoldContext(in_place=True))
     full.broker({TTL: b"1", SIZE: b"1"})
