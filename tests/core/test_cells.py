@@ -97,7 +97,7 @@ class Pair:
         for hub in self.hubs:
             hub.moved(Token(LOG, tuple(self.positions)))
 
-    def open_anew(self) -> None:
+    def reopen(self) -> None:
         """Replaces both views by views of the events that a compaction left."""
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
         views = self.make()
@@ -181,7 +181,7 @@ def one_history(kind: str, seed: int) -> int:
     )
     pair = Pair(context, chance.choice([("", ""), ("0003", "0003"), (None, None)]))
     now = thawed = 0
-    for step in chance.choices(["take", "look", "settle", "watch", "anew", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
+    for step in chance.choices(["take", "look", "settle", "watch", "reopen", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
         if step == "take":
             key = chance.choice(KEYS)
             row, now = len(pair.log) + 1, now + chance.choice([1, 20, 700, 2_500])
@@ -196,8 +196,8 @@ def one_history(kind: str, seed: int) -> int:
         elif step == "watch":
             places = [f"{chance.randint(0, len(pair.log)):04d}" for _ in range(PARTITIONS)]
             pair.watch(Token(LOG, tuple(places)), chance.choice([Mode.LATEST, Mode.EVERY]))
-        elif step == "anew":
-            pair.open_anew()
+        elif step == "reopen":
+            pair.reopen()
         else:
             for view in pair.views:
                 view.loaded()

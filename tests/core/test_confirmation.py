@@ -13,7 +13,7 @@ from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Sta
 from topicpolicies_server.core.reasons import Reason
 
 CONSUMERS = "max_consumer_per_topic"
-UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "Nobody tells where the log ends.")
+UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "The end of the log is unknown.")
 
 
 @pytest.fixture
@@ -259,16 +259,16 @@ def test_a_repeat_of_a_request_withdrawn_during_its_confirmation_gets_its_own_co
     assert bench.sequencer.withdraw(first), "its caller got the answer that nothing was done"
     bench.elsewhere(2)
     bench.elsewhere(1)
-    told: list[Result | PolicyError] = []
-    repeat = bench.request(1, request_id="same", on_answer=lambda _, answer: told.append(answer))
+    answers: list[Result | PolicyError] = []
+    repeat = bench.request(1, request_id="same", on_answer=lambda _, answer: answers.append(answer))
     bench.submit(repeat)
     assert bench.unconfirmed == [first, repeat]
     bench.confirm(first)
     bench.elsewhere(2)
-    assert not told
+    assert not answers
     bench.confirm(repeat)
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and answer.outcome is Outcome.APPLIED
     assert bench.document() == TopicPolicies(max_producer_per_topic=1)
 

@@ -22,7 +22,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, Replaced, Selection, Token, Watcher, WatchHub
 
 from .test_view import A, B, C, update
-from .test_watch import ALL, Bench, Counting, drained, versions
+from .test_watch import ALL, Bench, CountingRing, drained, versions
 
 LOG = "a log"
 KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abc" for scope in Scope]
@@ -30,7 +30,7 @@ PARTITIONS = 2
 SELECTIONS = [Selection(None), Selection(None, frozenset({Scope.GLOBAL})), Selection(frozenset({KEYS[0].topic}))]
 
 
-class Alone(WatchHub):
+class HubWithoutFeeds(WatchHub):
     """A hub without feeds: each watcher keeps the changes that it is owed."""
 
     def enter(self, watcher: Watcher) -> Feed | None:
@@ -91,7 +91,7 @@ class World:
     def subscribe(self, selection: int, mode: Mode, *, resumes: bool) -> None:
         self.watched.append(Watched(self.hub, SELECTIONS[selection], mode, self.token if resumes else None))
 
-    def put_right(self, number: int) -> None:
+    def correct(self, number: int) -> None:
         """Publishes a correction of a document under the same version."""
         head = self.view.head(KEYS[number])
         if head is None or head.placed is None:
@@ -104,7 +104,7 @@ class World:
         self.hub.publish(change)
         self.hub.moved(self.token)
 
-    def open_anew(self, *, same_log: bool) -> None:
+    def reopen(self, *, same_log: bool) -> None:
         """Opens the log again, after a compaction that left the newest event of each key and no deletions."""
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
         view = View(FoldContext(window_ms=2), absences=self.absences)
@@ -127,8 +127,8 @@ STEPS = st.lists(
     | st.tuples(st.just("drain"), st.integers(0, 7))
     | st.tuples(st.just("drain all"))
     | st.tuples(st.just("leave"), st.integers(0, 7))
-    | st.tuples(st.just("put right"), KEY)
-    | st.tuples(st.just("anew"), st.sampled_from([True, True, True, False])),
+    | st.tuples(st.just("correct"), KEY)
+    | st.tuples(st.just("reopen"), st.sampled_from([True, True, True, False])),
     max_size=40,
 )
 
@@ -140,10 +140,10 @@ def step_of(world: World, step: tuple[Any, ...]) -> list[object]:
         world.write(rest[0])
     elif name == "watch" and world.hub.token.log == LOG:
         world.subscribe(rest[0], rest[1], resumes=rest[2])
-    elif name == "put right":
-        world.put_right(rest[0])
-    elif name == "anew" and world.hub.token.log == LOG:
-        world.open_anew(same_log=rest[0])
+    elif name == "correct":
+        world.correct(rest[0])
+    elif name == "reopen" and world.hub.token.log == LOG:
+        world.reopen(same_log=rest[0])
     elif name == "drain all":
         return [each for number in range(len(world.watched)) for each in step_of(world, ("drain", number))]
     elif name in ("take", "drain", "leave") and rest[0] < len(world.watched):
@@ -164,7 +164,7 @@ def step_of(world: World, step: tuple[Any, ...]) -> list[object]:
 @settings(max_examples=400, deadline=None)
 @given(STEPS, st.sampled_from([2, 8, 1_000]))
 def test_a_watcher_in_a_feed_gets_exactly_what_it_gets_without_one(steps: list[tuple[object, ...]], ring: int) -> None:
-    shared, alone = World(WatchHub, ring, 1_000), World(Alone, ring, 1_000)
+    shared, alone = World(WatchHub, ring, 1_000), World(HubWithoutFeeds, ring, 1_000)
     for step in [("watch", 0, Mode.LATEST, False), ("watch", 0, Mode.EVERY, False), ("drain all",), *steps]:
         assert step_of(shared, step) == step_of(alone, step)
         for mine, theirs in zip(shared.watched, alone.watched, strict=True):
@@ -173,21 +173,21 @@ def test_a_watcher_in_a_feed_gets_exactly_what_it_gets_without_one(steps: list[t
     assert step_of(shared, ("drain all",)) == step_of(alone, ("drain all",))
 
 
-class Looked(View):
+class CountingView(View):
     """A view that counts lookups of heads."""
 
     looked_up = 0
 
     def head(self, key: PolicyKey) -> Any:
-        Looked.looked_up += 1
+        CountingView.looked_up += 1
         return super().head(key)
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
 def test_changes_that_many_watchers_are_owed_are_kept_and_built_once(mode: Mode) -> None:
     bench = Bench(ring=100)
-    bench.view = bench.hub.view = Looked(bench.context)
-    ring = bench.hub.ring = Counting(100, ("",))
+    bench.view = bench.hub.view = CountingView(bench.context)
+    ring = bench.hub.ring = CountingRing(100, ("",))
     watchers = [bench.watch(mode=mode) for _ in range(50)]
     for watcher in watchers:
         drained(watcher)
@@ -195,9 +195,9 @@ def test_changes_that_many_watchers_are_owed_are_kept_and_built_once(mode: Mode)
     assert len(bench.wakings) == 50
     (feed,) = bench.hub._feeds.values()
     assert feed.kept == 4
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     runs = {id(watcher.take(100).run) for watcher in watchers}
-    assert len(runs) == 1 and Looked.looked_up <= 4 and ring.looked_at == 0
+    assert len(runs) == 1 and CountingView.looked_up <= 4 and ring.looked_at == 0
     assert feed.kept == 0, "no watcher is owed anything any more"
 
 

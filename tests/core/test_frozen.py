@@ -43,8 +43,8 @@ def requests(draw: st.DrawFn) -> tuple[Remembered, ...]:
     found = [Remembered(*each) for each in draw(st.lists(st.tuples(ids, digests, POSITIONS, POSITIONS), max_size=16))]
     if draw(st.booleans()):  # each was applied to the version that the one before made
         found[1:] = [each._replace(previous=before.version) for before, each in itertools.pairwise(found)]
-        untold: bool = draw(st.booleans())
-        if found and untold:  # a compaction left only the newest event
+        compacted: bool = draw(st.booleans())
+        if found and compacted:  # a compaction left only the newest event
             found[-1] = found[-1]._replace(previous="")
     return tuple(found)
 

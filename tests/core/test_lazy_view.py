@@ -120,7 +120,7 @@ def event_of(step: Step, number: int) -> Event | None:
     return Event(key, Action.DELETE if kind is StampKind.TOMBSTONE else Action.UPDATE, None if gone else document, stamp)
 
 
-def told(head: Head | None) -> Any:
+def shown(head: Head | None) -> Any:
     return None if head is None else (head.key, head.document, head.version, head.previous, head.placed, head.partition)
 
 
@@ -135,7 +135,7 @@ def inside(state: KeyState | None) -> Any:
 
 
 def same(lazy: LazyView, eager: View, key: PolicyKey) -> None:
-    assert told(lazy.head(key)) == told(eager.head(key))
+    assert shown(lazy.head(key)) == shown(eager.head(key))
     assert inside(lazy.state(key)) == inside(eager.state(key))
     assert lazy.version(key) == eager.version(key)
     state = eager.state(key)
@@ -188,7 +188,7 @@ def test_a_lazy_view_gives_the_same_answers_at_any_time_as_one_that_folds_at_onc
     assert len(lazy) == len(eager)
     assert sorted((head.key, head.version) for head in lazy.heads()) == sorted((head.key, head.version) for head in eager.heads())
     scopes = frozenset(Scope)
-    assert [told(head) for head in lazy.page(scopes, None, 10)[0]] == [told(head) for head in eager.page(scopes, None, 10)[0]]
+    assert [shown(head) for head in lazy.page(scopes, None, 10)[0]] == [shown(head) for head in eager.page(scopes, None, 10)[0]]
 
 
 def filled(count: int = 5) -> tuple[LazyView, list[Entry]]:
@@ -292,7 +292,7 @@ def test_a_topic_with_many_entries_is_folded_in_parts_in_order_and_completely_on
     assert view.fold_kept(40) and view.unfolded == 1
     for entry in entries:
         eager.take(entry.placed)
-    assert told(view.head(KEYS[0])) == told(eager.head(KEYS[0]))
+    assert shown(view.head(KEYS[0])) == shown(eager.head(KEYS[0]))
     assert inside(view.state(KEYS[0])) == inside(eager.state(KEYS[0]))
     assert not view.unfolded and {entry.times for entry in entries} == {1}
 
@@ -326,9 +326,9 @@ def test_a_partly_folded_topic_keeps_the_bases_of_its_rest_while_later_events_of
         assert placed.event is not None
         lazy.keep(Entry(placed, placed.event.key.topic))
     assert lazy.fold_some(hot.topic, 2) == 2
-    assert told(lazy.head(other)) == told(eager.head(other))
+    assert shown(lazy.head(other)) == shown(eager.head(other))
     head = lazy.head(hot)
-    assert told(head) == told(eager.head(hot))
+    assert shown(head) == shown(eager.head(hot))
     assert head is not None and head.document == {"ttl": b"1", "rate": b"2", "size": b"3"}, "the broker did not clear the rate"
     assert not lazy.unfolded
     later = Placed(0, position(30), Event(other, Action.UPDATE, {"x": b"30"}), 20 * W)
@@ -378,5 +378,5 @@ def test_the_heads_do_not_depend_on_the_order_of_folding_nor_on_the_pace_of_the_
     for step in steps:
         lazy.fold_some(KEYS[step.folded].topic, step.folds)
     for key in KEYS:
-        assert told(lazy.head(key)) == told(eager.head(key))
+        assert shown(lazy.head(key)) == shown(eager.head(key))
         assert lazy.restatement(key, "repair") == eager.restatement(key, "repair")

@@ -78,7 +78,7 @@ def test_with_one_wrong_clock_no_recent_cell_becomes_idle_and_every_other_one_do
         real += chance.choice((1_500, 4_000, 60_000, 3 * DAY)) if chance.random() < 0.1 else chance.randrange(200)
         producer = chance.choice(["a", "b", "c", "wrong", "wrong"])
         now = time.after(real + off[producer], producer)
-        idle = [at for at, told in touched if told < now - WINDOWS * W]
+        idle = [at for at, claimed in touched if claimed < now - WINDOWS * W]
         assert all(real - at >= 2 * W for at in idle)
         if producer != "wrong":
             touched.append((real, real + off[producer]))
@@ -86,4 +86,4 @@ def test_with_one_wrong_clock_no_recent_cell_becomes_idle_and_every_other_one_do
     for _ in range(200):
         real += 100
         now = time.after(real + off["a"], "a")
-    assert all(told < now - WINDOWS * W for _, told in touched)
+    assert all(claimed < now - WINDOWS * W for _, claimed in touched)

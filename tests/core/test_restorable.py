@@ -33,7 +33,7 @@ def changed(changes: Sequence[tuple[int, bool, bool]], warm: int) -> View:
     return view
 
 
-def gone_on(view: View, a_page: int) -> View:
+def restored(view: View, a_page: int) -> View:
     """Returns another view, restored from the cells of this one in pages."""
     found = sorted((cell for name in view.names() if (cell := view.key_cell(name)) is not None), key=lambda cell: cell.name)
     other = View(CONTEXT, ("",))
@@ -70,9 +70,9 @@ def test_a_restored_view_has_the_same_keys_in_the_same_orders(
         patched.setattr(restorable, "_SPARSE", 1_000 if dense else 0)
         patched.setattr(restorable, "_RUN", 16 << run)
         view = changed(changes, warm)
-        other = gone_on(view, a_page)
+        other = restored(view, a_page)
         assert all_of(other) == all_of(view)
-        assert all_of(gone_on(other, a_page + 1)) == all_of(view), "also restored a second time"
+        assert all_of(restored(other, a_page + 1)) == all_of(view), "also restored a second time"
 
 
 def test_keys_whose_heads_have_the_same_number_are_all_restored() -> None:

@@ -383,12 +383,12 @@ def test_an_update_that_other_writers_overtake_too_often_fails_with_contention(b
 def test_a_repeat_of_a_request_in_flight_gets_that_requests_answer(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
     repeat = bench.request(1, request_id="same")
-    told: list[Result | PolicyError] = []
-    repeat.on_answer = lambda _, answer: told.append(answer)
+    answers: list[Result | PolicyError] = []
+    repeat.on_answer = lambda _, answer: answers.append(answer)
     bench.submit(repeat)
-    assert len(bench.wanted) == 1 and not told
+    assert len(bench.wanted) == 1 and not answers
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and answer.replayed and answer.version == "0001"
     assert first.repeats == []
 
@@ -438,14 +438,14 @@ def test_a_request_whose_caller_gave_up_is_appended_once_more_for_its_repeat(ben
     first = bench.set(1, request_id="same")
     event = bench.wanted.popleft()
     assert not bench.sequencer.withdraw(first)
-    told: list[Result | PolicyError] = []
+    answers: list[Result | PolicyError] = []
     repeat = bench.request(1, request_id="same")
-    repeat.on_answer = lambda _, answer: told.append(answer)
+    repeat.on_answer = lambda _, answer: answers.append(answer)
     bench.submit(repeat)
     bench.fail(event, outcome_unknown=True)
     assert [again.stamp for again in bench.wanted] == [event.stamp], "its repeat waits for it"
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and (answer.outcome, answer.version) == (Outcome.APPLIED, "0001")
 
 
@@ -510,14 +510,14 @@ def test_a_waiting_request_that_another_sidecar_has_applied_gets_that_answer() -
 
 
 def test_after_a_reopening_events_found_in_the_log_are_answered_and_the_others_appended_in_order(bench: Bench) -> None:
-    told, first, second = bench.set(1), bench.set(2), bench.set(3)
+    found, first, second = bench.set(1), bench.set(2), bench.set(3)
     events = list(bench.wanted)
     bench.wanted.clear()
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
     assert events[0].stamp is not None
     bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)}))
-    assert bench.result(told).version == "0001"
+    assert bench.result(found).version == "0001"
     assert list(bench.wanted) == events[1:]
     bench.log.append(events[0])
     bench.land_all()

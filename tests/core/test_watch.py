@@ -232,11 +232,11 @@ def test_a_watchers_token_never_goes_back(bench: Bench) -> None:
     bench.change(A)
     drained(watcher)
     bench.take(Placed(0, "0010", None, 10))  # an entry that changes no head
-    told = watcher.token
-    assert told == Token(LOG, ("0010",))
+    before = watcher.token
+    assert before == Token(LOG, ("0010",))
     next(bench.rows)
     bench.take(update(A, 11, 1))
-    assert watcher.token == told  # the change is still owed, so the token does not advance
+    assert watcher.token == before  # the change is still owed, so the token does not advance
     drained(watcher)
     assert watcher.token == Token(LOG, ("0011",))
 
@@ -442,7 +442,7 @@ def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench:
     assert standing(watcher) == Token(LOG, ("0002",))
 
 
-class Counting(Ring):
+class CountingRing(Ring):
     """A ring that counts the changes that are looked at."""
 
     looked_at = 0
@@ -455,7 +455,7 @@ class Counting(Ring):
 
 def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> None:
     bench = Bench()
-    ring = bench.hub.ring = Counting(1_000, ("",))
+    ring = bench.hub.ring = CountingRing(1_000, ("",))
     watcher = bench.watch(mode=Mode.EVERY)
     for _ in range(400):
         bench.change(A, B)
@@ -465,38 +465,38 @@ def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> N
     assert ring.looked_at == 0
 
 
-class Looked(View):
+class CountingView(View):
     """A view that counts lookups of heads."""
 
     looked_up = 0
 
     def head(self, key: PolicyKey) -> Head | None:
-        Looked.looked_up += 1
+        CountingView.looked_up += 1
         return super().head(key)
 
     def traces(self) -> Iterator[Trace]:
         for trace in super().traces():
-            Looked.looked_up += 1
+            CountingView.looked_up += 1
             yield trace
 
 
 def test_a_watcher_of_many_topics_looks_up_no_unchanged_topic() -> None:
     bench = Bench()
-    bench.view = bench.hub.view = Looked(bench.context)
+    bench.view = bench.hub.view = CountingView(bench.context)
     topics = frozenset(f"persistent://acme/orders/{number}" for number in range(1_000)) | {A.topic}
     watcher = bench.watch(Selection(topics, frozenset({Scope.LOCAL})))
     drained(watcher)
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     bench.change(A)
     assert versions(drained(watcher).changes) == [("a", "0001")]
-    assert Looked.looked_up == 0
+    assert CountingView.looked_up == 0
 
 
 def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads() -> None:
     bench = Bench()
     for number in range(500):
         bench.change(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL))
-    bench.view = newer = Looked(bench.context)
+    bench.view = newer = CountingView(bench.context)
     newer.supersede(bench.view)
     for row in range(1, 500):
         newer.take(update(PolicyKey(f"persistent://acme/orders/{row}", Scope.LOCAL), row, 1))
@@ -505,9 +505,9 @@ def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads
     token = bench.hub.token
     bench.rows = itertools.count(500)
     bench.change(A, B)
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     assert versions(drained(bench.watch(token=token)).changes) == [("a", "0500"), ("b", "0501")]
-    assert Looked.looked_up <= 3
+    assert CountingView.looked_up <= 3
     assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).changes) == [("b", "0501")]
 
 

@@ -57,7 +57,7 @@ class World:
         self.positions[partition] = placed.position
         self.hub.moved(self.token)
 
-    def open_anew(self, numbers: list[int]) -> None:
+    def reopen(self, numbers: list[int]) -> None:
         """Opens the log again: these keys were changed meanwhile, and a compaction left the newest event of each key and no deletions."""
         stood = list(self.positions)
         for number in numbers:
@@ -88,7 +88,7 @@ STEPS = st.lists(
     st.tuples(st.just("write"), st.integers(0, 5), st.booleans(), st.sampled_from([False, False, False, True]))
     | st.tuples(st.just("take"), st.integers(1, 4))
     | st.tuples(st.just("token"))
-    | st.tuples(st.just("anew"), st.lists(st.integers(0, 5), max_size=3)),
+    | st.tuples(st.just("reopen"), st.lists(st.integers(0, 5), max_size=3)),
     max_size=40,
 )
 
@@ -102,7 +102,7 @@ class Reader:
         self.known: dict[PolicyKey, Head] = {}
         self.taken: list[Head] = []
         self.lagged = 0
-        self.told = Token(LOG, ("",) * PARTITIONS)
+        self.newest_token = Token(LOG, ("",) * PARTITIONS)
 
     def take(self, most: int) -> bool:
         """Takes changes, or subscribes again after having lagged. Returns whether there is more to take."""
@@ -114,14 +114,14 @@ class Reader:
                 self.world.hub.subscribe(self.watcher.selection, Mode.LATEST, self.watcher.token, lambda: None)
             self.watcher = self.world.hub.subscribe(self.watcher.selection, Mode.LATEST, None, lambda: None)
             self.known.clear()
-            self.told = Token(LOG, ("",) * PARTITIONS)
+            self.newest_token = Token(LOG, ("",) * PARTITIONS)
             self.lagged += 1
             return True
-        self.believe(batch.changes)
+        self.note(batch.changes)
         self.taken += batch.changes
         return batch.more
 
-    def believe(self, changes: list[Head]) -> None:
+    def note(self, changes: list[Head]) -> None:
         for change in changes:
             assert change.key not in self.known or change.version >= self.known[change.key].version, "versions only grow"
             self.known[change.key] = change
@@ -129,9 +129,9 @@ class Reader:
     def look_at_token(self) -> None:
         token = self.watcher.token
         if token is not None:
-            assert token.reaches(self.told), "a token never goes back"
+            assert token.reaches(self.newest_token), "a token never goes back"
             assert self.world.hub.token.reaches(token), "a token covers no more than the view has seen"
-            self.told = token
+            self.newest_token = token
 
     def check(self, selection: Selection) -> None:
         """Checks that the reader, which has taken everything, knows exactly the selected documents."""
@@ -163,14 +163,14 @@ def test_a_watch_that_resumes_from_a_token_gets_what_its_watcher_would_have_got(
 
     @settings(max_examples=200, deadline=None)
     @given(STEPS, st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))
-    def whatever_happens(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
+    def check(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
         ring = 1 if mode is Mode.LATEST and most_dirty == 1 else 1_000  # far behind in its feed too
-        _go_on(steps, mode, selection, absences, before, ring)
+        _check_resuming(steps, mode, selection, absences, before, ring)
 
-    whatever_happens()
+    check()
 
 
-def _go_on(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, absences: int, before: int, ring: int) -> None:
+def _check_resuming(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, absences: int, before: int, ring: int) -> None:
     world = World(ring, absences)
     for number in range(before):
         world.write(number % 6, deletes=False, unseen=False)
@@ -182,9 +182,9 @@ def _go_on(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, ab
         elif step[0] == "take":
             assert isinstance(step[1], int)
             reader.take(step[1])
-        elif step[0] == "anew" and mode is Mode.LATEST:
+        elif step[0] == "reopen" and mode is Mode.LATEST:
             assert isinstance(step[1], list)
-            world.open_anew(step[1])
+            world.reopen(step[1])
         reader.look_at_token()
     again = resumed(world, selection, mode, reader.watcher.token)
     before_the_rest, lagged = len(reader.taken), reader.lagged

@@ -37,7 +37,7 @@ class Guarding:
         """Returns when so many namespaces are guarded and loaded."""
         async with asyncio.timeout(_SECONDS):
             while True:
-                assert self.process.poll() is None, self.told()
+                assert self.process.poll() is None, self.lines()
                 with contextlib.suppress(httpx.TransportError):
                     metrics = await self.metrics()
                     if metrics["guarded_namespaces"] >= namespaces and metrics.get("loads loaded", 0) >= namespaces:
@@ -54,13 +54,13 @@ class Guarding:
             before: dict[str, float] | None = None
             while True:
                 metrics = await self.metrics()
-                told = {name: value for name, value in metrics.items() if name.startswith(("events", "repairs"))}
-                if told == before and metrics["repairs_due"] == 0 and not wrong():
+                read = {name: value for name, value in metrics.items() if name.startswith(("events", "repairs"))}
+                if read == before and metrics["repairs_due"] == 0 and not wrong():
                     return
-                before = told
+                before = read
                 await asyncio.sleep(_QUIET_SECONDS)
 
-    def told(self, word: str = "") -> list[str]:
+    def lines(self, word: str = "") -> list[str]:
         """Returns the lines that it logged, or those with a word."""
         return [line for line in self._output.read_text().splitlines() if word in line]
 
@@ -71,8 +71,8 @@ def launch(broker: Broker, output: Path, *arguments: str) -> Guarding:
     command = [sys.executable, "-m", "topicpolicies_server", "guard", *arguments]
     command += ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--metrics-listen", metrics_at]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
-    with output.open("wb") as told:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return Guarding(process, metrics_at, output)
 
 

@@ -31,19 +31,19 @@ def healings(lines: Iterable[str]) -> list[Healing]:
     """Returns the healings in the lines of a guard, setting by setting; healings of the version alone change none."""
     found = []
     for line in lines:
-        told = _LINE.search(line)
-        if told is not None:
-            topic, _, difference = told.groups()
+        match = _LINE.search(line)
+        if match is not None:
+            topic, _, difference = match.groups()
             for setting, before, after in _SETTING.findall(difference):
                 found.append(Healing(topic, setting, _number(before), _number(after)))
     return found
 
 
-def taken_back(told: Iterable[Healing]) -> list[Healing]:
+def taken_back(logged: Iterable[Healing]) -> list[Healing]:
     """Returns the healings, in the order of their lines, that set less than an earlier one of the same setting."""
     highest: dict[tuple[str, str], int] = {}
     found = []
-    for healing in told:
+    for healing in logged:
         key = (healing.topic, healing.setting)
         if healing.after < highest.get(key, 0):
             found.append(healing)

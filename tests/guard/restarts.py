@@ -68,7 +68,7 @@ class Lives:
             guard.process.send_signal(number)
             status = await asyncio.to_thread(guard.process.wait, 30)
             assert status == (0 if number is signal.SIGTERM else -number), (
-                f"{number.name} ended a guard with {status}: {guard.told()[-20:]}"
+                f"{number.name} ended a guard with {status}: {guard.lines()[-20:]}"
             )
 
     async def repairs_due(self) -> float:
@@ -76,7 +76,7 @@ class Lives:
         assert self.guard is not None, "a guard runs"
         return (await self.guard.metrics())["repairs_due"]
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Returns the lines of all guards, in their order."""
         return [line for output in self._outputs for line in output.read_text().splitlines()]
 
@@ -105,7 +105,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
         wrong = await asyncio.to_thread(wrongly_shown, broker.admin, acknowledged, 3.0)
         outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
         outcome.lost["the broker"] = [f"{cell}: {number}, not {acknowledged.newest[cell]}" for cell, number in wrong.items()]
-        outcome.undone = [str(each) for each in taken_back(healings(lives.told()))]
+        outcome.undone = [str(each) for each in taken_back(healings(lives.lines()))]
         run.tell_story(cell.topic for cell in wrong)
     return outcome
 

@@ -26,7 +26,7 @@ class Finder:
 
     def __init__(self, brokers: FakeBrokers, *patterns: str, per_second: float = PER_SECOND) -> None:
         self.found: set[str] = set()
-        self.told: list[tuple[float, frozenset[str], frozenset[str]]] = []
+        self.yielded: list[tuple[float, frozenset[str], frozenset[str]]] = []
         self.failures: list[BaseException] = []
         self._changed = asyncio.Event()
         self.discovery = Discovery(brokers, patterns, refresh_seconds=SOON, per_second=per_second, chance=random.Random(1))
@@ -35,12 +35,12 @@ class Finder:
     async def _follow(self) -> None:
         while True:
             try:
-                async with contextlib.aclosing(self.discovery.changes()) as told:
-                    async for changes in told:
+                async with contextlib.aclosing(self.discovery.changes()) as iterator:
+                    async for changes in iterator:
                         assert changes.found.isdisjoint(self.found) and changes.gone <= self.found
                         self.found = (self.found | changes.found) - changes.gone
                         self._changed.set()
-                        self.told.append((asyncio.get_running_loop().time(), changes.found, changes.gone))
+                        self.yielded.append((asyncio.get_running_loop().time(), changes.found, changes.gone))
             except RuntimeError as error:
                 self.failures.append(error)
 
@@ -238,7 +238,7 @@ def test_a_namespace_that_moves_to_another_broker_or_is_unloaded_is_kept() -> No
         await asyncio.sleep(200)
         brokers.load("acme/orders", broker="second:8080")
         await asyncio.sleep(200)
-        assert finder.found == {"acme/orders"} and len(finder.told) == 1
+        assert finder.found == {"acme/orders"} and len(finder.yielded) == 1
 
     simulate(scenario)
 
@@ -250,7 +250,7 @@ def test_a_namespace_that_an_outdated_list_lacks_is_found_again_soon() -> None:
         brokers.answers["namespaces", "acme"] = ["acme/other"]  # from a cache that does not have the namespace yet
         finder = Finder(brokers, "acme/*")
         await asyncio.sleep(100)
-        assert any(gone for _, _, gone in finder.told), "the list was believed"
+        assert any(gone for _, _, gone in finder.yielded), "the list was believed"
         brokers.answers.clear()
         assert await finder.until(lambda found: "acme/orders" in found) <= 3 * SOON
 
@@ -296,8 +296,8 @@ def test_while_brokers_do_not_answer_namespaces_are_kept_and_requests_are_rare(p
             assert await finder.until(lambda found: "acme/new" in found) <= 20.0
 
     simulate(scenario)
-    told = [record for record in caplog.records if "namespaces to guard can't be listed, so the present 1 stay" in record.getMessage()]
-    assert 9 <= len(told) <= 11, "once a minute"
+    logged = [record for record in caplog.records if "namespaces to guard can't be listed, so the present 1 stay" in record.getMessage()]
+    assert 9 <= len(logged) <= 11, "once a minute"
 
 
 @pytest.mark.parametrize("answer", [{}, "oops", [1], [["acme/orders"]], 7, True, None])
@@ -311,7 +311,7 @@ def test_malformed_answers_release_no_namespace(answer: object, caplog: pytest.L
         paths += [("namespaces", "acme")] if answer is not None else []  # None means that there is no such tenant
         brokers.answers.update(dict.fromkeys(paths, answer))
         await asyncio.sleep(200)
-        assert finder.found == {"acme/orders"} and len(finder.told) == 1
+        assert finder.found == {"acme/orders"} and len(finder.yielded) == 1
         assert {path for _, path in brokers.asked} >= set(paths)
 
     simulate(scenario)
@@ -328,7 +328,7 @@ def test_a_malformed_answer_does_not_make_a_namespace_count_as_one_with_a_log(an
         finder = Finder(brokers, pattern)
         await asyncio.sleep(30)
         assert path in {asked for _, asked in brokers.asked}
-        assert not finder.told
+        assert not finder.yielded
         del brokers.answers[path]
         brokers.load("acme/orders")
         assert await finder.until(lambda found: "acme/orders" in found) <= 10.0
@@ -403,7 +403,7 @@ def test_neither_an_unexpected_error_nor_a_cancellation_loses_a_question() -> No
         brokers = cluster(3)
         finder = Finder(brokers, "*/*")
         await asyncio.sleep(20)
-        brokers.errors[()] = RuntimeError("nobody thought of it")
+        brokers.errors[()] = RuntimeError("unexpected")
         await asyncio.sleep(60)
         assert len(finder.failures) > 3
         brokers.errors.clear()

@@ -47,7 +47,7 @@ def test_after_an_unexpected_error_of_the_discovery_namespaces_are_kept_and_it_i
         guard = Guard(bench.registry, told)
         guard.start()
         await asyncio.sleep(1)
-        told.fail(ValueError("nobody thought of it"))
+        told.fail(ValueError("unexpected"))
         told.fail(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer."))
         told.tell("acme/b")
         await asyncio.sleep(9)
@@ -64,7 +64,7 @@ def test_a_namespace_that_could_not_be_loaded_for_an_unexpected_reason_is_tried_
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bench: Bench) -> None:
-        get, refusals = bench.registry.get, [ValueError("nobody thought of it")] * 3
+        get, refusals = bench.registry.get, [ValueError("unexpected")] * 3
 
         def failing(name: str) -> Namespace:
             if name == "acme/b" and refusals:
@@ -97,9 +97,9 @@ def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(c
         await guard.stop()
 
     simulate(scenario, sole_writer=False, max_loaded_namespaces=3, namespace_idle_seconds=2.0)
-    said = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
-    assert said[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
-    assert 5 <= len(said) <= 7, "at the beginning, and once a minute"
+    logged = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
+    assert logged[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
+    assert 5 <= len(logged) <= 7, "at the beginning, and once a minute"
 
 
 @pytest.mark.parametrize(("scope", "written"), [(Scope.LOCAL, True), (Scope.GLOBAL, False)])

@@ -62,9 +62,9 @@ class Ending:
 async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
     """Runs a storm under a guard that is paused for half a minute; then a second one starts, while the first one runs or after its end."""
     place = await asyncio.to_thread(Place, old, topics=TOPICS, partitions=0, prefix="late")
-    first_told, second_told = (home / f"{number}-{'beside' if stays else 'after'}.log" for number in ("first", "second"))
+    first_log, second_log = (home / f"{number}-{'beside' if stays else 'after'}.log" for number in ("first", "second"))
     late: list[LateRepair] = []
-    async with place.log() as log, guarding(old, first_told, place.namespace, *RECALLS_NOTHING) as first:
+    async with place.log() as log, guarding(old, first_log, place.namespace, *RECALLS_NOTHING) as first:
         await first.loaded(1)
         first.process.send_signal(signal.SIGUSR1)
 
@@ -80,11 +80,11 @@ async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
             if not stays:
                 first.process.terminate()
                 await asyncio.to_thread(first.process.wait, 30)
-            async with guarding(old, second_told, place.namespace, *RECALLS_NOTHING) as second:
+            async with guarding(old, second_log, place.namespace, *RECALLS_NOTHING) as second:
                 await second.loaded(1)
                 await asyncio.sleep(WATCHED_SECONDS)
 
         # Abreast, because on busy processors the threads drift apart, and hardly two of them change a topic at the same time.
         ended = await storm(old.admin, place.topics, 1, until_the_second_guard_has_looked, log, abreast=True)
-        healed, by_the_second = (healings(told.read_text().splitlines()) for told in (first_told, second_told))
+        healed, by_the_second = (healings(path.read_text().splitlines()) for path in (first_log, second_log))
     return Ending(ended, late, len(healed), taken_back([*healed, *by_the_second]))

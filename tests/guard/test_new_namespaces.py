@@ -47,7 +47,7 @@ async def test_no_overlapping_change_in_a_new_namespace_is_lost_after_some_secon
                 wrong = await asyncio.to_thread(wrongly_shown, old.admin, acknowledged, HEALED_SECONDS)
                 healed.append(time.monotonic() - ended)
                 assert not acknowledged.errors, acknowledged.errors
-                assert not wrong, f"{len(wrong)} of {acknowledged.total} changes are lost {healed[-1]:.1f} s later: {guard.told()}"
+                assert not wrong, f"{len(wrong)} of {acknowledged.total} changes are lost {healed[-1]:.1f} s later: {guard.lines()}"
                 await guard.loaded(number)
             changes += acknowledged.total
         metrics = await guard.metrics()

@@ -49,7 +49,7 @@ async def test_an_old_broker_loses_changes_without_a_guard_and_none_with_one(old
         assert sum(under.lost) == 0, "\n\n".join(under.stories)
         assert metrics["repairs published"] == log.counts["repairs"] > 0
         assert metrics["conflicts broker"] > 0
-        healed = guard.told(" healed ")
+        healed = guard.lines(" healed ")
         assert len(healed) == metrics["repairs published"]
         assert all((" -> " in line or VERSION_ALONE in line) and "because of" in line for line in healed), "\n".join(healed)
         assert sum(" -> " in line for line in healed) > 0, "changes that were undone were healed"
@@ -104,8 +104,8 @@ async def test_a_guard_with_report_only_logs_what_it_would_heal_and_writes_nothi
         await guard.at_rest()
         metrics = await guard.metrics()
         assert log.counts["stale"] > 0 and log.counts["repairs"] == 0
-        assert metrics["repairs withheld"] == len(guard.told(" would heal ")) > 0 and "repairs published" not in metrics
-        assert guard.told(" healed ") == []
+        assert metrics["repairs withheld"] == len(guard.lines(" would heal ")) > 0 and "repairs published" not in metrics
+        assert guard.lines(" healed ") == []
 
 
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
@@ -118,7 +118,7 @@ async def test_a_guard_of_a_healthy_broker_publishes_nothing(broker: Broker, par
         result = await storm(broker.admin, place.topics, 3, guard.at_rest, log)
         metrics = await guard.metrics()
         assert result.lost == [0, 0, 0] and result.changes == 3 * len(THREADS) * TOPICS
-        print(f"4.2.4, {partitions} partitions: the log: {dict(log.counts)}", *sorted(metrics.items()), *guard.told(), sep="\n")
+        print(f"4.2.4, {partitions} partitions: the log: {dict(log.counts)}", *sorted(metrics.items()), *guard.lines(), sep="\n")
         assert metrics["events applied broker"] >= result.changes, metrics
         assert metrics["repairs_due"] == log.counts["repairs"] == 0 and "repairs published" not in metrics
-        assert log.counts["stale"] == 0 and guard.told(" healed ") == []
+        assert log.counts["stale"] == 0 and guard.lines(" healed ") == []

@@ -114,11 +114,11 @@ class Twice:
         before = quick.document
         folded = fold(quick, placed, ALONE, self.sequencer.computed_on(event))
         assert folded == fold(full, placed, ALONE)
-        assert told(quick) == told(full)
+        assert fields_of(quick) == fields_of(full)
         self.perform(self.sequencer.folded(event, folded, before))
 
 
-def told(state: KeyState) -> dict[str, Any]:
+def fields_of(state: KeyState) -> dict[str, Any]:
     """Returns all fields of a state."""
     return {name: getattr(state, name) for name in KeyState.__slots__}
 

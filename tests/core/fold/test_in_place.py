@@ -106,7 +106,7 @@ def test_a_revert_after_a_second_is_not_taken_for_an_old_document(values: int) -
 def test_a_revert_while_documents_overlap_may_be_lost_but_is_flagged() -> None:
     lost, counts = storm(values=2, rests=(200,))
     assert 0 < lost < counts["ambiguous"] + counts["unexplained"]
-    assert counts["rounds that lost and told a doubt"] >= 0.9 * counts["rounds that lost"] > 0
+    assert counts["rounds that lost and were flagged"] >= 0.9 * counts["rounds that lost"] > 0
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,12 @@ def test_sidecars_that_remember_different_requests_agree_after_few_repairs(begin
             assert repairs <= bound, "repairs do not loop"
         newest = sidecars[0].log[-1].event
         assert newest is not None and newest.stamp is not None
-        told = {each.request_id for each in newest.stamp.remembered}
-        assert beginnings[0] or told <= {each.request_id for each in APPLIED}, (
+        remembered = {each.request_id for each in newest.stamp.remembered}
+        assert beginnings[0] or remembered <= {each.request_id for each in APPLIED}, (
             "a sidecar that has seen everything does not take over a request that never arrived"
         )
         for each in sidecars:
-            assert {request.request_id for request in each.state.remembered} == told, (
+            assert {request.request_id for request in each.state.remembered} == remembered, (
                 "in the end all remember the requests of the newest event"
             )
             assert (each.document, each.version) == ({TTL: b"1"}, HEAD)

@@ -32,14 +32,14 @@ def test_the_table_of_joining_shows_how_a_guess_is_corrected_by_a_repair() -> No
     y: Script | None = None
     rows = [("place", "event", "X, who has seen all of it", "Y, who joins after 4")]
 
-    def told(script: Script | None) -> str:
+    def described(script: Script | None) -> str:
         if script is None:
             return ""
         since = f", since {int(script.state.since)}" if script.state.since else ""
         return f"{shown(script.document)}{since}{', a repair is due' if script.due() else ''}"
 
     def note(event: str) -> None:
-        rows.append((str(len(x.log)), event, told(x), told(y)))
+        rows.append((str(len(x.log)), event, described(x), described(y)))
 
     for document in ({TTL: b"1"}, {TTL: b"1", RATE: b"2"}, {TTL: b"1", SIZE: b"3"}, {SIZE: b"3"}, {SIZE: b"3", MOST: b"5"}):
         event = Event(KEY, Action.UPDATE, document)

@@ -31,7 +31,7 @@ CANNOT_BE_PROMISED = {
     "undone, unexplained",
     "undone, several settings in one write",
     "undone, a forgotten request was repeated",
-    "undone, nobody knew better",
+    "undone, no sidecar knew better",
 }
 
 
@@ -123,7 +123,7 @@ def test_a_repair_is_believed_by_all_sidecars_that_start_however_late_it_is(name
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
     assert_hostile(counts, *moves)
     assert counts["joined between a late repair and a compaction"] >= 10 or WORLDS[name].sidecars[0].recalls
-    assert counts["undone, unexplained"] == counts["undone, nobody knew better"] == 0
+    assert counts["undone, unexplained"] == counts["undone, no sidecar knew better"] == 0
     assert counts["wrong answers of guesses"] <= counts["answered by guesses"] / 100
 
 

@@ -82,7 +82,7 @@ class InPlace:
             doubts, lost = self._doubts, len(self.lost)
             self._clock.run()
             self._look(number)
-            self.counts["rounds that lost and told a doubt"] += len(self.lost) > lost and self._doubts > doubts
+            self.counts["rounds that lost and were flagged"] += len(self.lost) > lost and self._doubts > doubts
             self._clock.run(self._clock.now + self._chance.choice(self._rests))
         return self
 

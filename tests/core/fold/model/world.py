@@ -217,7 +217,7 @@ class World:
             if folded.changed:
                 torn = entry.event.key in self.torn
                 self._require(torn or not self.kind.survivor, "a restatement changes no head", entry)
-                self.counts["undone, a forgotten request was repeated" if torn else "undone, nobody knew better"] += 1
+                self.counts["undone, a forgotten request was repeated" if torn else "undone, no sidecar knew better"] += 1
                 self.truth[entry.event.key] = self.heads[entry.event.key].document
             return
         again = stamp.event_id in self.judged or stamp.request_id in self.applied
@@ -243,10 +243,10 @@ class World:
         alone = KeyState()
         rules.fold(alone, entry.placed, self.context._replace(joining=True))
         same = alone.document == state.document and alone.version == state.version
-        self._require(same, "who knows nothing but the newest event knows the head, or a repair is due", entry)
+        self._require(same, "a reader of the newest event alone knows the head, or a repair is due", entry)
         known = {request.request_id for request in alone.remembered}
         lacking = [request for request in state.remembered if request.request_id not in known]
-        self._require(not lacking, "who knows nothing but the newest event knows what was applied, or a repair is due", entry, f"{lacking}")
+        self._require(not lacking, "a reader of the newest event alone knows what was applied, or a repair is due", entry, f"{lacking}")
 
     def _check_truth(self, entry: Entry, before: KeyState, folded: Folded) -> None:
         key = entry.event.key
@@ -343,7 +343,7 @@ class World:
         if not good:
             last = self.log.entries[-1]
             excused = request.key in self.torn or request.guessed or not self.kind.survivor
-            self._require(excused, "answers tell what happened", last, f"{request}")
+            self._require(excused, "answers report what happened", last, f"{request}")
             self.counts["wrong answers of guesses" if request.guessed else "wrong answers"] += 1
 
     def _require(self, holds: bool, promise: str, entry: Entry, detail: str = "") -> None:
