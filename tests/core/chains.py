@@ -24,7 +24,7 @@ FIELD = "max_producer_per_topic"
 
 
 class Bench:
-    """A sequencer, what it wants appended, what it has settled, and a log."""
+    """A sequencer with a log, the events that it wants appended, and its answers."""
 
     def __init__(self, *, depth: int = 64, queue: int = 100, shared: bool = False) -> None:
         self.states: dict[PolicyKey, KeyState] = {}
@@ -32,7 +32,7 @@ class Bench:
         self.answers: dict[str, Result | PolicyError] = {}
         self.log: list[Event] = []
         self.unconfirmed: list[Request] = []
-        """Those that are to be confirmed."""
+        """The requests that wait for a confirmation."""
         self.shared = shared
         ids, self._requests = itertools.count(), itertools.count()
         self.recent = RecentRequests()
@@ -48,7 +48,7 @@ class Bench:
     def request(
         self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
     ) -> Request:
-        """A request that sets a field; without a value it clears it."""
+        """Returns a request that sets a field, or clears it if there is no value."""
         policies = TopicPolicies() if value is None else TopicPolicies(**{field: value})  # type: ignore[arg-type]
         change = compile_change(policies, [field], {})
         return Request(key, change, request_id or f"request-{next(self._requests)}", f"{field}={value}", **rest)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ class Bench:
                 effect.request.on_answer(effect.request, effect.answer)
 
     def land(self, event: Event | None = None) -> Folded:
-        """The next event (or this one) gets its place in the log and is folded."""
+        """Appends the next wanted event (or the given one) to the log, and folds it."""
         event = event or self.wanted.popleft()
         self.log.append(event)
         state = self.states.setdefault(event.key, KeyState())
@@ -104,17 +104,17 @@ class Bench:
         return answer
 
     def open(self, request: Request) -> bool:
-        """Whether it has no answer yet."""
+        """Returns whether a request has no answer yet."""
         return request.request_id not in self.answers
 
     def confirm(self, *requests: Request) -> None:
-        """The view has come to where the log ended when these requests (by default all that ask for it) were there."""
+        """Confirms requests, by default all that wait for it: the view has read up to the end that the log had when they arrived."""
         chosen = requests or tuple(self.unconfirmed)
         self.unconfirmed = [request for request in self.unconfirmed if request not in chosen]
         self.perform(self.sequencer.confirmed(chosen))
 
     def elsewhere(self, value: int | None, *, field: str = FIELD, request_id: str = "", digest: str = "") -> None:
-        """Another sidecar's update lands, which sets a field."""
+        """Appends another sidecar's update, which sets a field, and folds it."""
         state = self.states.get(KEY)
         theirs = self.request(value, field=field)
         assert theirs.change is not None

@@ -21,13 +21,13 @@ EXTRAS = bytes([0xFA, 0xFF, 0xFF, 0xFF, 0x0F])
 assert EXTRAS_FIELD == 536_870_911
 
 KEYS = ("a", "b", "my-sub", "x.y", "`", "``", "a/b", "ü", "*", "a b")
-"""Few keys, so that random documents and masks meet; each means something to the syntax, or might."""
+"""Few keys, so that random documents and masks overlap; most have characters that the syntax of paths treats specially."""
 _CONFIGURATION_KEYS = ("k", "k.l")
 _PLAIN = ("max_producer_per_topic", "schema_compatibility_strategy", *GROUPS)
 _FIELDS = [field for field in TopicPolicies.DESCRIPTOR.fields if field.message_type or field.is_repeated or field.name in _PLAIN]
-"""The fields that are drawn: of the many plain ones only some, so that random documents and masks meet."""
+"""The fields that are drawn: of the many plain ones only some, so that random documents and masks overlap."""
 
-# Strategies that are made once: to make one anew in each draw takes as long as to draw from it.
+# Made once: making a strategy takes as long as drawing from it.
 _ONE_OF_TWO, _ONE_OF_THREE, _ONE_OF_FOUR = st.booleans(), st.integers(0, 2), st.integers(0, 3)
 _DIGITS = st.integers(0, 9)
 _SOME_FIELDS = st.lists(st.sampled_from(_FIELDS), unique=True, max_size=8)
@@ -71,7 +71,7 @@ def _some_keys(field: FieldDescriptor) -> st.SearchStrategy[list[str]]:
 
 @st.composite
 def _objects(draw: st.DrawFn, descriptor: Descriptor, *, complete: bool, extras: bool) -> Message:
-    """An object inside a document: complete, as documents have it, or with any leaves, as callers send it."""
+    """Draws an object inside a document: complete, as in a stored document, or with any leaves, as a caller may send it."""
     message: Message = GetMessageClass(descriptor)()
     kind = KINDS[descriptor]
     always = {*kind.required, *kind.defaults} if complete else set()
@@ -93,13 +93,13 @@ def _objects(draw: st.DrawFn, descriptor: Descriptor, *, complete: bool, extras:
 
 
 objects = functools.cache(_objects)
-"""An object inside a document, of one kind."""
+"""Returns the strategy for objects of one type inside a document."""
 
 
 @functools.cache
 @st.composite
 def policies(draw: st.DrawFn, *, complete: bool = True, extras: bool = False) -> TopicPolicies:
-    """A document as a message: with complete objects, or as callers send it."""
+    """Draws a document as a message: with complete objects, or as a caller may send it."""
     message = TopicPolicies()
     for field in draw(_SOME_FIELDS):
         shape = fields(TopicPolicies.DESCRIPTOR)[field.name]
@@ -122,7 +122,7 @@ def policies(draw: st.DrawFn, *, complete: bool = True, extras: bool = False) ->
 @functools.cache
 @st.composite
 def documents(draw: st.DrawFn, *, extras: bool = False) -> dict[str, bytes]:
-    """A document as settings; with ``extras`` also what only a newer broker knows."""
+    """Draws a document as settings; with ``extras`` also settings and leaves that only a newer broker knows."""
     settings = split(draw(policies(extras=extras)))
     if extras and draw(_ONE_OF_TWO):
         settings["?newerPolicy"] = b'{"a":1}'
@@ -131,7 +131,7 @@ def documents(draw: st.DrawFn, *, extras: bool = False) -> dict[str, bytes]:
 
 @functools.cache
 def heads(*, extras: bool = False) -> st.SearchStrategy[Settings | None]:
-    """A document, or none."""
+    """Returns the strategy for a document or None."""
     return st.none() | documents(extras=extras)
 
 
@@ -154,7 +154,7 @@ _paths = functools.cache(_path)
 
 @functools.cache
 def masks(*, wildcard: bool = True) -> st.SearchStrategy[list[str]]:
-    """Valid masks as texts, with overlaps; rarely ``*``."""
+    """Returns the strategy for valid masks as texts, with overlaps; rarely ``*``."""
     objects_only = st.sampled_from([name for name, field in fields(TopicPolicies.DESCRIPTOR).items() if field.form is Form.OBJECT])
     paths = st.lists(_paths(TopicPolicies.DESCRIPTOR), min_size=1, max_size=6).map(lambda found: [format_path(path) for path in found])
     leaves = objects_only.map(_all_leaves)

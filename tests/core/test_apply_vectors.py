@@ -1,4 +1,4 @@
-"""The examples of what an update does to a document, which all clients run against a server, are what the core does."""
+"""The core gives the results of the examples of updates that all clients run against a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def policies(form: dict[str, Any] | None) -> TopicPolicies | None:
 
 
 def updated(before: Settings | None, example: dict[str, Any]) -> tuple[Settings | None, set[str]]:
-    """The document after an update, and the reasons why it is refused."""
+    """Returns the document after an update, and the reasons of its violations."""
     operations = {path: ListOperation.Value(name) for path, name in example.get("listOperations", {}).items()}
     try:
         change = compile_change(policies(example["policies"]), example.get("mask", []), operations)
@@ -35,7 +35,7 @@ def updated(before: Settings | None, example: dict[str, Any]) -> tuple[Settings 
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["name"])
-def test_an_update_does_what_the_examples_say(example: dict[str, Any]) -> None:
+def test_an_update_has_the_result_of_its_example(example: dict[str, Any]) -> None:
     document = policies(example["document"])
     after, reasons = updated(None if document is None else split(document), example)
     if "reason" in example:

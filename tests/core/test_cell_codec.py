@@ -1,4 +1,4 @@
-"""Any policy key as bytes, settled or not: read again it is exactly as it was, and other bytes raise one kind of error."""
+"""Serialized cells, settled or not: they are read back exactly, and other bytes raise one type of error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from topicpolicies_server.core.reading.heads import Cell
 
 @st.composite
 def events(draw: st.DrawFn) -> Placed:
-    """Any event of the key, with all that its writer can say."""
+    """Draws any event of the key, with all fields of a stamp."""
     stamp = None
     if draw(st.booleans()):
         operands = draw(st.dictionaries(NAMES, st.tuples(st.sampled_from(ListChange), st.binary(max_size=6)), max_size=2))
@@ -42,7 +42,7 @@ def events(draw: st.DrawFn) -> Placed:
 
 @st.composite
 def cells(draw: st.DrawFn) -> Cell:
-    """Any cell, however odd."""
+    """Draws any cell, also unlikely ones."""
     cell = Cell(KEY, name_of(KEY), draw(st.integers(0, 9)), draw(states()))
     cell.head = draw(heads(cell.state))
     cell.touched_at = draw(TIMES)
@@ -62,16 +62,16 @@ def all_of(cell: Cell) -> object:
 
 @settings(max_examples=60, deadline=None)
 @given(cells())
-def test_what_is_read_is_what_was_written(cell: Cell) -> None:
+def test_a_cell_that_is_read_equals_the_cell_that_was_written(cell: Cell) -> None:
     data = to_bytes(cell)
     assert all_of(from_bytes(KEY, data)) == all_of(cell)
-    assert to_bytes(from_bytes(KEY, data)) == data, "the same is the same bytes"
+    assert to_bytes(from_bytes(KEY, data)) == data, "equal cells have equal bytes"
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cells(), st.data())
-def test_damaged_bytes_raise_one_kind_of_error(cell: Cell, data: st.DataObject) -> None:
+def test_damaged_bytes_raise_no_error_but_unreadable(cell: Cell, data: st.DataObject) -> None:
     damaged = bytearray(to_bytes(cell))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(damaged) - 1))
@@ -83,7 +83,7 @@ def test_damaged_bytes_raise_one_kind_of_error(cell: Cell, data: st.DataObject) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60) | st.text('[]{}0123456789,:nul"', max_size=40).map(str.encode))
-def test_bytes_that_are_no_cell_raise_the_same(data: bytes) -> None:
+def test_bytes_that_were_never_a_cell_raise_no_error_but_unreadable(data: bytes) -> None:
     with contextlib.suppress(Unreadable):
         from_bytes(KEY, data)
     with contextlib.suppress(Unreadable):
@@ -91,7 +91,7 @@ def test_bytes_that_are_no_cell_raise_the_same(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["sidecars", "mixed", "joining late", "joining", "foreign"])
-def test_nobody_can_tell_that_keys_were_written_and_read_between_their_events(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_writing_and_reading_a_key_between_its_events_changes_no_result(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     counts: Counter[str] = Counter()
 
     def read_again(state: KeyState, placed: Placed) -> KeyState:
@@ -106,7 +106,7 @@ def test_nobody_can_tell_that_keys_were_written_and_read_between_their_events(mo
     assert counts.total() > 100 and (counts["with a trail"] > 20 or "join" not in name), counts
 
 
-def test_a_request_that_many_events_tell_of_stands_there_once() -> None:
+def test_a_request_that_many_events_remember_is_written_once() -> None:
     requests = tuple(Remembered(f"the request {number}", "d" * 16, str(number), "") for number in range(16))
     cell = Cell(KEY, name_of(KEY), 0, KeyState())
     cell.state.remembered = requests

@@ -1,4 +1,4 @@
-"""Two views of one log, of which one freezes whatever it can: nobody can tell which is which."""
+"""Two views of one log, of which one freezes every cell that it can, give the same results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = ("max_producer_per_topic", "message_ttl_in_seconds", "subscription_po
 
 
 def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Event:
-    """What anybody may write: base, request and etag are of events that there may have been."""
+    """Returns any event that a writer may append: base, request and etag are those of earlier events that may exist."""
     written: Settings = {name: bytes([chance.randint(1, 3)]) for name in chance.sample(SETTINGS, chance.randint(0, 3))}
     kind = chance.choice([*StampKind] if sole else [*StampKind, "broker", "gone", "none", "insert"])
     if not isinstance(kind, StampKind):
@@ -61,7 +61,7 @@ def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Eve
 
 
 class Pair:
-    """The same done to two views, and what comes of it compared."""
+    """Two views: does the same with both, and compares the results."""
 
     def __init__(self, context: FoldContext, complete: tuple[str | None, ...]) -> None:
         self.context, self.complete = context, complete
@@ -97,8 +97,8 @@ class Pair:
         for hub in self.hubs:
             hub.moved(Token(LOG, tuple(self.positions)))
 
-    def open_anew(self) -> None:
-        """Both are replaced by views of what a compaction left."""
+    def reopen(self) -> None:
+        """Replaces both views by views of the events that a compaction left."""
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
         views = self.make()
         for view in views:
@@ -131,7 +131,7 @@ class Pair:
         for view, hub in zip(self.views, self.hubs, strict=True):
             for change in {change.key: change for change in hub.ring}.values():
                 forgotten = view.head(change.key) is None
-                assert forgotten or change.before is None or view.head(change.key) is change, "with what was before it"
+                assert forgotten or change.before is None or view.head(change.key) is change, "the ring has the same head object"
 
     def watch(self, token: Token, mode: Mode) -> None:
         def watched(_: View, hub: WatchHub) -> object:
@@ -147,10 +147,10 @@ class Pair:
 
 
 def plain(thing: object) -> Any:
-    """Heads and states by what they have; of a head's event what is shown of it."""
+    """Returns heads and states as comparable values; of a head's event only the fields that callers see."""
     if isinstance(thing, Head):
         found = seen_in(thing)
-        del found["before"]  # as long as the ring has it (``look``)
+        del found["before"]  # kept only as long as the ring has the head; ``look`` checks it
         placed = thing.placed
         if placed is not None and placed.event is not None and placed.event.stamp is not None:
             stamp = placed.event.stamp
@@ -166,14 +166,14 @@ def plain(thing: object) -> Any:
 
 @pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
 @pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.slow)])
-def test_nobody_can_tell_that_cells_are_frozen(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
-    monkeypatch.setattr(RecentCells, "rest", lambda *_: None)  # where some have left the line, the turn of others comes sooner
+def test_frozen_cells_give_the_same_results_as_live_ones(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
+    monkeypatch.setattr(RecentCells, "rest", lambda *_: None)  # keeps the order in which cells become idle equal in both
     thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))
-    assert thawed > 300, "many were frozen as their next event came"
+    assert thawed > 300, "many cells were frozen when their next event arrived"
 
 
 def one_history(kind: str, seed: int) -> int:
-    """A random one. Returns of how many events the cell was frozen."""
+    """Runs one random history. Returns for how many events the cell was frozen."""
     chance = random.Random(f"{kind} {seed}")
     joined_at = None if kind in ("sole", "shared") else 50
     context = FoldContext(
@@ -181,7 +181,7 @@ def one_history(kind: str, seed: int) -> int:
     )
     pair = Pair(context, chance.choice([("", ""), ("0003", "0003"), (None, None)]))
     now = thawed = 0
-    for step in chance.choices(["take", "look", "settle", "watch", "anew", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
+    for step in chance.choices(["take", "look", "settle", "watch", "reopen", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
         if step == "take":
             key = chance.choice(KEYS)
             row, now = len(pair.log) + 1, now + chance.choice([1, 20, 700, 2_500])
@@ -196,8 +196,8 @@ def one_history(kind: str, seed: int) -> int:
         elif step == "watch":
             places = [f"{chance.randint(0, len(pair.log)):04d}" for _ in range(PARTITIONS)]
             pair.watch(Token(LOG, tuple(places)), chance.choice([Mode.LATEST, Mode.EVERY]))
-        elif step == "anew":
-            pair.open_anew()
+        elif step == "reopen":
+            pair.reopen()
         else:
             for view in pair.views:
                 view.loaded()
@@ -211,11 +211,11 @@ def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None
         view.take(update(key, row, row % 100)._replace(published_at=row))
 
 
-def test_no_more_cells_stay_live_than_was_said_and_what_is_not_settled() -> None:
+def test_few_more_cells_stay_live_than_the_limit_also_after_all_heads_were_read() -> None:
     view = View(FoldContext(sole_writer=True), warm=10)
     many(view, 500)
     assert view.live <= 20
-    assert len(view) == 500 and len(list(view.heads())) == 500 and view.live <= 20, "whoever looks at all of them thaws none for good"
+    assert len(view) == 500 and len(list(view.heads())) == 500 and view.live <= 20, "an iteration over all heads leaves frozen cells frozen"
 
 
 def test_a_hot_key_stays_live() -> None:
@@ -228,7 +228,7 @@ def test_a_hot_key_stays_live() -> None:
     assert view.state(A) is hot
 
 
-def test_keys_that_change_in_turn_stay_live_up_to_some_times_as_many(
+def test_keys_that_change_in_turn_stay_live_up_to_a_multiple_of_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     thawed: list[str] = []
@@ -253,7 +253,7 @@ def test_keys_that_change_in_turn_stay_live_up_to_some_times_as_many(
     assert view.live <= 20, "the room was taken back"
 
 
-def test_keys_that_change_in_turn_stay_live_however_many_calls_a_sweep_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_change_in_turn_stay_live_however_many_calls_of_settle_a_sweep_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     thawed: list[str] = []
     thaw = Cells._thawed
 
@@ -279,7 +279,7 @@ def test_keys_that_change_in_turn_stay_live_however_many_calls_a_sweep_takes(mon
     assert view.live <= 20, "the room was taken back"
 
 
-def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:
+def test_unused_cells_are_frozen_by_settle_without_further_events() -> None:
     view = View(FoldContext(sole_writer=True))
     many(view, 200)
     assert view.live == 200 < WARM
@@ -290,7 +290,7 @@ def test_what_nobody_has_to_do_with_is_settled_without_further_events() -> None:
     assert head is None and view.live == 0
 
 
-def test_a_head_that_the_ring_has_is_the_same_after_thawing_and_has_what_was_before() -> None:
+def test_a_head_that_the_ring_keeps_is_the_same_object_after_thawing_with_its_predecessor() -> None:
     view = view_of(update(A, 1, 1))
     _, change = view.take(update(A, 2, 2))
     assert change is not None
@@ -307,7 +307,7 @@ def test_a_head_that_the_ring_has_is_the_same_after_thawing_and_has_what_was_bef
     assert head is not None and head.before is None and head.version == "0002"
 
 
-def test_a_snapshot_is_of_one_moment_whatever_is_frozen_and_changed_meanwhile() -> None:
+def test_a_snapshot_stays_the_same_while_cells_are_frozen_and_changed() -> None:
     view = View(FoldContext(sole_writer=True), warm=3)
     many(view, 50)
     snapshot = view.documents(ALL)
@@ -320,7 +320,7 @@ def test_a_snapshot_is_of_one_moment_whatever_is_frozen_and_changed_meanwhile() 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_of_frozen_keys_those_are_forgotten_that_are_deleted_and_idle(seed: int) -> None:
+def test_only_deleted_and_idle_keys_are_forgotten_also_of_frozen_ones(seed: int) -> None:
     chance = random.Random(seed)
     view = View(FoldContext(W, sole_writer=chance.random() < 0.5), absences=3, warm=chance.choice([0, 5]))
     there: dict[PolicyKey, int] = {}
@@ -338,13 +338,13 @@ def test_of_frozen_keys_those_are_forgotten_that_are_deleted_and_idle(seed: int)
             there[key] = row
             deleted_at.pop(key, None)
         for gone, at in deleted_at.items():
-            assert view.head(gone) is not None or at < now - 3 * W, "events may still come that were computed from what was there"
+            assert view.head(gone) is not None or at < now - 3 * W, "events may still arrive that were computed from the deleted document"
     assert {head.key: head.version for head in view.documents(ALL)} == {key: f"{row:04d}" for key, row in there.items()}
     assert {head.key for head in view.page(ALL, None, 100)[0]} == there.keys()
-    assert view.forgotten, "the case"
+    assert view.forgotten, "some deletions were forgotten"
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_a_name_tells_its_key(scope: Scope) -> None:
+def test_a_key_can_be_recovered_from_its_name(scope: Scope) -> None:
     key = PolicyKey("persistent://acme/orders/a", scope)
     assert key_of(name_of(key)) == key

@@ -1,4 +1,4 @@
-"""Compiled changes: what is refused, and what they make of a document."""
+"""Compiled changes: which updates are refused, and the documents after the others."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def subscription(name: str, rate: pb.DispatchRate | None = None) -> TopicPolicie
 
 
 def with_extras(policies: TopicPolicies, data: bytes = b"{}") -> TopicPolicies:
-    """The document, with a newer broker's leaf in its retention."""
+    """Returns the document, with a newer broker's leaf added to its retention."""
     policies.retention_policies.MergeFromString(EXTRAS + bytes([len(data)]) + data)
     return policies
 
 
-# What is refused
+# Refusals
 
 
-def test_without_anything_masked_or_set_there_is_nothing_to_do() -> None:
+def test_an_update_without_a_mask_and_without_values_is_refused() -> None:
     assert pairs(refused(None).violations) == [("update_mask", "EMPTY_MASK")]
     nothing = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
     nothing.subscription_policies["s"].SetInParent()
@@ -73,7 +73,7 @@ def test_without_anything_masked_or_set_there_is_nothing_to_do() -> None:
     assert refused(nothing).reason == "EMPTY_MASK"
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_errors_of_an_update_are_reported_at_once() -> None:
     policies = TopicPolicies(schema_compatibility_strategy=50)  # type: ignore[arg-type]
     policies.retention_policies.retention_size_in_mb = 1
     policies.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
@@ -98,11 +98,11 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     assert all(violation.description in error.message for violation in error.violations)
 
 
-def test_an_error_of_one_kind_has_that_reason() -> None:
+def test_an_error_whose_violations_share_one_reason_has_that_reason() -> None:
     assert refused(None, "no_such_field", "neither_this").reason == "UNKNOWN_PATH"
 
 
-def test_what_is_not_masked_is_not_judged() -> None:
+def test_values_outside_the_mask_are_not_validated() -> None:
     policies = TopicPolicies(max_producer_per_topic=1, schema_compatibility_strategy=50)  # type: ignore[arg-type]
     policies.retention_policies.retention_size_in_mb = 1
     policies.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")
@@ -110,7 +110,7 @@ def test_what_is_not_masked_is_not_judged() -> None:
     assert change.apply(None) == split(TopicPolicies(max_producer_per_topic=1))
 
 
-def test_an_implied_mask_is_bounded_too() -> None:
+def test_an_implied_mask_of_too_many_paths_is_refused() -> None:
     policies = TopicPolicies()
     for index in range(MAX_PATHS + 1):
         policies.subscription_policies[f"s{index}"].dispatch_rate.rate_period_in_second = 1
@@ -130,13 +130,13 @@ def test_an_implied_mask_is_bounded_too() -> None:
         ({"subscription_types_enabled": SUBTRACT}, "NO_ELEMENTS"),
     ],
 )
-def test_bad_list_operations_are_refused(lists: dict[str, int], reason: str) -> None:
+def test_invalid_list_operations_are_refused(lists: dict[str, int], reason: str) -> None:
     policies = TopicPolicies(replication_clusters=["a"], shadow_topics=["t"])
     error = refused(policies, "replication_clusters", "subscription_types_enabled", lists=lists)
     assert pairs(error.violations) == [(f"list_operations.{next(iter(lists))}", reason)]
 
 
-def test_a_wildcard_replaces_lists_and_does_nothing_else_with_them() -> None:
+def test_with_a_wildcard_lists_are_replaced_and_other_list_operations_are_refused() -> None:
     policies = TopicPolicies(replication_clusters=["a"])
     assert refused(policies, "*", lists={"replication_clusters": UNION}).reason == "NOT_IN_MASK"
     assert compiled(policies, "*", lists={"replication_clusters": REPLACE}).apply(None) == split(policies)
@@ -156,10 +156,10 @@ def test_a_bad_request_never_raises_anything_but_a_policy_error(paths: list[str]
     assert violations or all(path == () or path[0] in documents.FIELDS for path in named)
 
 
-# What a change says of itself
+# Properties of a compiled change
 
 
-def test_whole_settings_are_not_read() -> None:
+def test_a_change_of_whole_settings_reads_none_of_them() -> None:
     change = compiled(retention(1, 1), "retention_policies", "max_producer_per_topic")
     assert change.paths == ("max_producer_per_topic", "retention_policies")
     assert change.settings == {"retention_policies", "max_producer_per_topic"}
@@ -167,7 +167,7 @@ def test_whole_settings_are_not_read() -> None:
     assert change.reads(split(retention(5, 5))) == {}
 
 
-def test_some_leaves_of_a_setting_read_it() -> None:
+def test_a_change_of_some_leaves_of_a_setting_reads_the_setting() -> None:
     head = split(retention(5, 5))
     change = compiled(retention(1), "retention_policies.retention_time_in_minutes")
     assert change.settings == change.partial == {"retention_policies"}
@@ -175,7 +175,7 @@ def test_some_leaves_of_a_setting_read_it() -> None:
     assert change.reads(None) == {"retention_policies": ""}
 
 
-def test_all_leaves_of_a_setting_are_the_whole_of_it() -> None:
+def test_a_change_of_all_leaves_of_a_setting_replaces_the_whole_setting() -> None:
     paths = ("retention_policies.retention_size_in_mb", "retention_policies.retention_time_in_minutes")
     change = compiled(retention(1, 2), *paths)
     assert change.paths == paths
@@ -199,7 +199,7 @@ def test_delayed_delivery_is_one_setting_of_three_fields() -> None:
     assert compiled(None, *three).apply(head) == {}
 
 
-def test_without_a_mask_what_is_set_is_masked_leaf_by_leaf() -> None:
+def test_without_a_mask_every_leaf_that_is_set_is_masked() -> None:
     policies = retention(1)
     policies.max_producer_per_topic = 0
     policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second = 3
@@ -223,7 +223,7 @@ def test_the_same_mask_in_another_spelling_has_the_same_canonical_paths() -> Non
 # Applying
 
 
-def test_half_an_object_is_refused_where_the_document_does_not_complete_it() -> None:
+def test_an_incomplete_object_is_refused_unless_the_document_completes_it() -> None:
     change = compiled(retention(1), "retention_policies.retention_time_in_minutes", "entry_filters.entry_filter_names")
     assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
     with pytest.raises(PolicyError) as caught:
@@ -232,7 +232,7 @@ def test_half_an_object_is_refused_where_the_document_does_not_complete_it() -> 
     assert pairs(caught.value.violations) == [("policies.retention_policies", "HALF_OBJECT")]
 
 
-def test_clearing_a_leaf_that_must_be_given_is_refused_and_clearing_all_removes_the_object() -> None:
+def test_clearing_a_required_leaf_is_refused_and_clearing_all_leaves_removes_the_object() -> None:
     head = split(retention(5, 6))
     with pytest.raises(PolicyError) as caught:
         compiled(None, "retention_policies.retention_time_in_minutes").apply(head)
@@ -254,7 +254,7 @@ def test_a_leaf_of_an_absent_subscription_creates_a_complete_entry() -> None:
     assert change.apply(None) == split(subscription("s", pb.DispatchRate(**RATE)))
 
 
-def test_an_entry_that_is_cleared_or_says_nothing_goes_and_the_others_stay() -> None:
+def test_an_entry_that_is_cleared_or_set_to_an_empty_one_is_removed_and_the_others_stay() -> None:
     rate = pb.DispatchRate(**RATE)
     head = split(subscription("s", rate)) | split(subscription("t", rate))
     for change in (
@@ -288,14 +288,14 @@ def test_a_wildcard_replaces_the_document() -> None:
     assert compiled(None, "*").apply(head) == {}
 
 
-def test_what_is_sent_may_change_after_compiling() -> None:
+def test_a_compiled_change_is_not_affected_by_later_changes_of_the_message() -> None:
     policies = retention(1, 1)
     change = compiled(policies, "retention_policies.retention_time_in_minutes")
     policies.retention_policies.retention_time_in_minutes = 99
     assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
 
 
-# What a newer broker wrote
+# Settings and leaves of a newer broker
 
 
 def test_settings_of_a_newer_broker_are_not_touched() -> None:
@@ -314,21 +314,21 @@ def test_settings_of_a_newer_broker_are_not_touched() -> None:
         ["retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb"],
     ],
 )
-def test_leaves_of_a_newer_broker_stay_and_are_read(paths: list[str]) -> None:
+def test_leaves_of_a_newer_broker_stay_and_their_setting_is_read(paths: list[str]) -> None:
     head = split(with_extras(retention(5, 6)))
     change = compiled(with_extras(retention(1, 6), b"[]"), *paths)
     assert change.apply(head) == split(with_extras(retention(1, 6)))
     assert change.reads(head) == {"retention_policies": documents.digest(head["retention_policies"])}
 
 
-def test_leaves_of_a_newer_broker_go_with_their_object() -> None:
+def test_leaves_of_a_newer_broker_are_removed_with_their_object() -> None:
     head = split(with_extras(retention(5, 6)))
     assert compiled(None, "*").apply(head) == {}
     assert compiled(None, "retention_policies").apply(head) == {}
     assert compiled(None, "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb").apply(head) == {}
 
 
-def test_another_policy_of_a_subscription_that_a_newer_broker_knows_stays_when_the_rate_is_cleared() -> None:
+def test_a_newer_brokers_policy_of_a_subscription_stays_when_the_rate_is_cleared() -> None:
     newer = subscription("s")
     newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
     both = subscription("s", pb.DispatchRate(**RATE))
@@ -340,7 +340,7 @@ def test_another_policy_of_a_subscription_that_a_newer_broker_knows_stays_when_t
 
 
 @pytest.mark.parametrize("paths", [["*"], ["subscription_policies", "offload_policies"], ["subscription_policies.s", "offload_policies"]])
-def test_an_object_that_is_given_empty_and_says_nothing_goes_with_all_it_has(paths: list[str]) -> None:
+def test_an_object_set_to_an_empty_one_is_removed_with_its_leaves_of_a_newer_broker(paths: list[str]) -> None:
     newer = TopicPolicies()
     newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
     newer.offload_policies.MergeFromString(EXTRAS + b"\x02{}")
@@ -351,7 +351,7 @@ def test_an_object_that_is_given_empty_and_says_nothing_goes_with_all_it_has(pat
     assert compiled(empty, *paths).apply(head) == compiled(None, *paths).apply(head) == {}
 
 
-def test_leaves_of_a_newer_broker_in_a_replaced_maps_entry_stay() -> None:
+def test_leaves_of_a_newer_broker_in_an_entry_of_a_replaced_map_stay() -> None:
     rate = pb.DispatchRate(**RATE)
     newer = subscription("s", rate)
     newer.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
@@ -362,7 +362,7 @@ def test_leaves_of_a_newer_broker_in_a_replaced_maps_entry_stay() -> None:
 
 
 @pytest.mark.parametrize("number", [4_294_967_290, 549_755_813_120, 549_755_813_247])
-def test_a_number_with_the_bytes_of_a_newer_brokers_leaf_is_replaced_as_any_other(number: int) -> None:
+def test_a_number_with_the_bytes_of_a_newer_brokers_leaf_is_replaced_like_any_other(number: int) -> None:
     head = split(TopicPolicies(compaction_threshold=number))
     assert _EXTRAS_TAG in head["compaction_threshold"]
     for wanted in (
@@ -402,7 +402,7 @@ def test_a_list_that_becomes_empty_is_unset() -> None:
 
 
 @pytest.mark.parametrize("number", [REPLACE, UNSPECIFIED])
-def test_replacing_a_list_is_no_operand(number: int) -> None:
+def test_replacing_a_list_is_not_recorded_as_a_list_operation(number: int) -> None:
     change = compiled(TopicPolicies(replication_clusters=["b"]), "replication_clusters", lists={"replication_clusters": number})
     assert not change.operands
     assert join(change.apply(split(TopicPolicies(replication_clusters=["a"])))).replication_clusters == ["b"]
@@ -412,7 +412,7 @@ ELEMENTS = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), unique=True)
 
 
 @given(ELEMENTS, ELEMENTS.filter(bool))
-def test_union_and_subtraction_are_those_of_sets_in_order(before: list[str], given_elements: list[str]) -> None:
+def test_union_and_subtraction_are_set_operations_that_keep_the_order(before: list[str], given_elements: list[str]) -> None:
     def after(operation: int, elements: list[str]) -> list[str]:
         change = compiled(TopicPolicies(shadow_topics=given_elements), lists={"shadow_topics": operation})
         once = change.apply(split(TopicPolicies(shadow_topics=elements)))
@@ -424,10 +424,10 @@ def test_union_and_subtraction_are_those_of_sets_in_order(before: list[str], giv
     assert after(SUBTRACT, after(UNION, before)) == after(SUBTRACT, before)
 
 
-# Which settings a mask takes
+# Which settings a mask touches
 
 
-def test_a_masks_settings_are_told_from_its_paths_alone() -> None:
+def test_the_settings_of_a_mask_are_found_from_its_paths_alone() -> None:
     paths = (
         "delayed_delivery_enabled",
         "delayed_delivery_tick_time_millis",
@@ -443,11 +443,11 @@ def test_a_masks_settings_are_told_from_its_paths_alone() -> None:
     ]
 
 
-def test_paths_of_a_newer_sidecar_are_followed_as_far_as_they_can_be() -> None:
+def test_unknown_paths_of_a_newer_sidecar_are_resolved_as_far_as_possible() -> None:
     paths = ("newer_policy.leaf", "max_producer_per_topic.newer", "``` malformed", "subscription_policies..x")
     assert touched_by(paths, None, None) == ["?newerPolicy", "max_producer_per_topic"]
 
 
-def test_an_entry_beside_its_whole_map_is_taken_once() -> None:
+def test_an_entry_that_is_masked_together_with_its_whole_map_is_touched_once() -> None:
     document = split(subscription("s", pb.DispatchRate(**RATE)))
     assert touched_by(("subscription_policies", "subscription_policies.s"), document, document) == ["subscription_policies/s"]

@@ -1,4 +1,4 @@
-"""What holds of every change on every document."""
+"""Properties of random changes applied to random documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIST_OPERATIONS = st.dictionaries(
 )
 
 RULE_REASONS = {rule.reason for rule in RULES}
-"""Violations of rules are told along, where something else is wrong."""
+"""The reasons of rules, whose violations are reported together with other errors."""
 
 
 SOURCES = policies(complete=False, extras=True) | policies(extras=True)
@@ -30,7 +30,7 @@ MASKS: st.SearchStrategy[list[str]] = masks() | st.just([])
 
 @st.composite
 def changes(draw: st.DrawFn, *, lists: bool = True) -> Change:
-    """Valid updates."""
+    """Draws valid updates, compiled."""
     source = draw(SOURCES)
     paths = draw(MASKS)
     wanted = draw(LIST_OPERATIONS) if lists else {}
@@ -43,7 +43,7 @@ def changes(draw: st.DrawFn, *, lists: bool = True) -> Change:
 
 
 def outcome(change: Change, head: Settings | None) -> Settings | str:
-    """The document after, or the reason why there is none."""
+    """Returns the document after a change, or the reason of its refusal."""
     try:
         return change.apply(head)
     except PolicyError as error:
@@ -70,7 +70,7 @@ def test_applying_twice_is_applying_once(change: Change, head: Settings | None) 
 
 
 @given(changes(), heads(extras=True))
-def test_only_what_is_masked_is_touched(change: Change, head: Settings | None) -> None:
+def test_only_masked_settings_are_touched(change: Change, head: Settings | None) -> None:
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
@@ -84,7 +84,7 @@ def test_only_what_is_masked_is_touched(change: Change, head: Settings | None) -
 
 
 @given(changes(), heads(extras=True))
-def test_a_refused_change_leaves_the_document_alone(change: Change, head: Settings | None) -> None:
+def test_applying_a_change_modifies_no_input_and_always_has_the_same_result(change: Change, head: Settings | None) -> None:
     before = None if head is None else dict(head)
     first = outcome(change, head)
     assert head == before
@@ -93,7 +93,7 @@ def test_a_refused_change_leaves_the_document_alone(change: Change, head: Settin
 
 
 @given(policies(complete=False, extras=True), MASKS)
-def test_compiling_leaves_the_request_alone(source: TopicPolicies, paths: list[str]) -> None:
+def test_compiling_does_not_modify_the_request(source: TopicPolicies, paths: list[str]) -> None:
     before, asked = source.SerializeToString(deterministic=True), list(paths)
     try:
         compile_change(source, paths, {})
@@ -105,7 +105,9 @@ def test_compiling_leaves_the_request_alone(source: TopicPolicies, paths: list[s
 
 @given(SOURCES, masks(), heads(extras=True))
 @settings(max_examples=300)
-def test_settings_and_messages_agree(source: TopicPolicies, paths: list[str], head: Settings | None) -> None:
+def test_a_change_of_settings_has_the_result_of_its_mask_applied_to_the_message(
+    source: TopicPolicies, paths: list[str], head: Settings | None
+) -> None:
     mask, _ = field_masks.read(paths, TopicPolicies.DESCRIPTOR, keys=completion.MAP_KEYS)
     given_values = TopicPolicies()
     field_masks.apply(mask, given_values, source)
@@ -132,7 +134,7 @@ def test_settings_and_messages_agree(source: TopicPolicies, paths: list[str], he
 
 
 @given(changes(), heads(extras=True))
-def test_the_fold_takes_from_the_document_what_the_change_did(change: Change, head: Settings | None) -> None:
+def test_the_fold_takes_over_from_the_document_exactly_what_the_change_did(change: Change, head: Settings | None) -> None:
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
@@ -140,7 +142,7 @@ def test_the_fold_takes_from_the_document_what_the_change_did(change: Change, he
 
 
 @given(changes(lists=False), heads(extras=True), heads(extras=True))
-def test_a_change_computed_elsewhere_is_the_same_change_if_what_it_read_is_the_same(
+def test_a_change_computed_on_another_base_has_the_same_effect_if_the_settings_it_read_are_equal(
     change: Change, base: Settings | None, head: Settings | None
 ) -> None:
     computed, expected = outcome(change, base), outcome(change, head)
@@ -154,7 +156,7 @@ def test_a_change_computed_elsewhere_is_the_same_change_if_what_it_read_is_the_s
 
 
 @given(changes())
-def test_a_change_is_named_by_its_canonical_paths(change: Change) -> None:
+def test_a_change_compiled_from_its_canonical_paths_is_the_same_change(change: Change) -> None:
     paths = [parse_path(text) for text in change.paths]
     assert paths == sorted(set(paths))
     assert not any(one != other and one == other[: len(one)] for one in paths for other in paths)

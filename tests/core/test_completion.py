@@ -1,4 +1,4 @@
-"""Completing the objects that a change touches, and refusing values that cannot stand."""
+"""Completing the objects that a change touches, and refusing invalid values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_quota(**leaves: Any) -> TopicPolicies:
 
 
 def documented() -> dict[tuple[str, str], str]:
-    """What the comments in policies.proto say about leaves that are left out, by message and leaf."""
+    """Returns the comments in policies.proto on fields, by message and field."""
     found: dict[tuple[str, str], str] = {}
     message, comment = "", ""
     for line in PROTO.read_text().splitlines():
@@ -53,7 +53,7 @@ def documented() -> dict[tuple[str, str], str]:
 
 
 def nested() -> list[Descriptor]:
-    """All types of objects inside a document."""
+    """Returns all message types of objects inside a document."""
     return [message for message in pb.DESCRIPTOR.message_types_by_name.values() if message.name not in ("TopicPolicies", "PolicyDocument")]
 
 
@@ -62,7 +62,7 @@ def test_the_table_has_every_type_of_object() -> None:
 
 
 @pytest.mark.parametrize("descriptor", nested(), ids=lambda descriptor: descriptor.name)
-def test_the_table_says_what_the_proto_comments_say(descriptor: Descriptor) -> None:
+def test_the_table_agrees_with_the_comments_in_the_proto_file(descriptor: Descriptor) -> None:
     kind = KINDS[descriptor]
     for name, field in fields(descriptor).items():
         comment = documented()[descriptor.name, name]
@@ -75,7 +75,7 @@ def test_the_table_says_what_the_proto_comments_say(descriptor: Descriptor) -> N
 
 
 @given(policies())
-def test_a_complete_document_is_left_as_it_is(document: TopicPolicies) -> None:
+def test_a_complete_document_is_not_modified(document: TopicPolicies) -> None:
     before = document.SerializeToString(deterministic=True)
     assert complete(document, ((),)) == []
     assert document.SerializeToString(deterministic=True) == before
@@ -89,10 +89,10 @@ def test_completing_twice_is_completing_once(document: TopicPolicies, texts: lis
     assert document.SerializeToString(deterministic=True) == once
 
 
-# Defaults and half objects
+# Defaults and incomplete objects
 
 
-def test_leaves_that_are_left_out_take_pulsars_defaults() -> None:
+def test_omitted_leaves_get_pulsars_defaults() -> None:
     document = TopicPolicies()
     document.dispatch_rate.dispatch_throttling_rate_in_msg = 10
     document.subscribe_rate.SetInParent()
@@ -106,7 +106,7 @@ def test_leaves_that_are_left_out_take_pulsars_defaults() -> None:
     assert not document.persistence.HasField("managed_ledger_storage_class_name")
 
 
-def test_half_an_object_is_refused_with_the_names_of_what_is_missing() -> None:
+def test_an_incomplete_object_is_refused_with_the_names_of_the_missing_leaves() -> None:
     document = TopicPolicies()
     document.retention_policies.retention_size_in_mb = 1
     document.persistence.bookkeeper_ensemble = 3
@@ -119,7 +119,7 @@ def test_half_an_object_is_refused_with_the_names_of_what_is_missing() -> None:
     assert "give policy too" in violations["policies.back_log_quota_map.message_age"].description
 
 
-def test_objects_that_the_mask_does_not_touch_are_left_alone() -> None:
+def test_objects_that_the_mask_does_not_touch_are_not_completed() -> None:
     document = TopicPolicies()
     document.retention_policies.retention_size_in_mb = 1
     document.dispatch_rate.rate_period_in_second = 5
@@ -131,7 +131,7 @@ def test_objects_that_the_mask_does_not_touch_are_left_alone() -> None:
     assert len(document.subscription_policies["t"].dispatch_rate.ListFields()) == 4
 
 
-def test_an_object_whose_leaves_are_all_cleared_by_name_goes() -> None:
+def test_an_object_whose_leaves_are_all_cleared_is_removed() -> None:
     document = TopicPolicies()
     document.dispatch_rate.SetInParent()
     document.retention_policies.SetInParent()
@@ -148,7 +148,7 @@ def test_an_object_whose_leaves_are_all_cleared_by_name_goes() -> None:
     assert document == TopicPolicies()
 
 
-def test_an_object_that_is_given_whole_and_empty_is_completed() -> None:
+def test_an_empty_object_that_is_masked_as_a_whole_is_completed() -> None:
     document = TopicPolicies()
     document.auto_subscription_creation_override.SetInParent()
     assert completed(document, "auto_subscription_creation_override") == []
@@ -156,14 +156,14 @@ def test_an_object_that_is_given_whole_and_empty_is_completed() -> None:
 
 
 @pytest.mark.parametrize("text", ["offload_policies", "*", "offload_policies.offloaders_directory"])
-def test_offload_policies_without_any_leaf_say_nothing(text: str) -> None:
+def test_offload_policies_without_any_leaf_are_removed(text: str) -> None:
     document = TopicPolicies()
     document.offload_policies.SetInParent()
     assert completed(document, text) == []
     assert not document.HasField("offload_policies")
 
 
-def test_a_subscriptions_entry_without_any_policy_says_nothing() -> None:
+def test_a_masked_entry_of_a_subscription_without_any_policy_is_removed() -> None:
     document = TopicPolicies()
     document.subscription_policies["s"].SetInParent()
     document.subscription_policies["t"].SetInParent()
@@ -171,7 +171,7 @@ def test_a_subscriptions_entry_without_any_policy_says_nothing() -> None:
     assert set(document.subscription_policies) == {"t"}
 
 
-def test_leaves_of_a_newer_broker_say_something() -> None:
+def test_an_object_with_only_leaves_of_a_newer_broker_is_kept() -> None:
     document = TopicPolicies()
     document.offload_policies.MergeFromString(EXTRAS + b"\x02{}")
     document.subscription_policies["s"].MergeFromString(EXTRAS + b"\x02{}")
@@ -183,7 +183,7 @@ def test_leaves_of_a_newer_broker_say_something() -> None:
 # Values
 
 
-def test_values_that_cannot_stand_are_refused_all_at_once() -> None:
+def test_all_invalid_values_are_reported_at_once() -> None:
     document = a_quota(limit_size=2)
     document.back_log_quota_map["other"].policy = 77  # type: ignore[assignment]
     document.schema_compatibility_strategy = 99  # type: ignore[assignment]
@@ -201,7 +201,7 @@ def test_values_that_cannot_stand_are_refused_all_at_once() -> None:
     ]
 
 
-def test_unspecified_is_unset() -> None:
+def test_an_unspecified_enum_value_counts_as_unset() -> None:
     document = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
     document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
     document.back_log_quota_map["message_age"].policy = pb.BACKLOG_QUOTA_POLICY_UNSPECIFIED
@@ -211,7 +211,7 @@ def test_unspecified_is_unset() -> None:
     assert completed(document, "*") == [("policies.back_log_quota_map.message_age", "HALF_OBJECT")]
 
 
-def test_what_is_given_and_says_nothing_is_as_if_it_were_not_given() -> None:
+def test_values_without_any_effect_are_removed_but_not_an_empty_object_with_defaults() -> None:
     document = TopicPolicies()
     document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
     document.subscription_policies["s"].SetInParent()
@@ -220,21 +220,21 @@ def test_what_is_given_and_says_nothing_is_as_if_it_were_not_given() -> None:
     assert document == TopicPolicies(dispatch_rate=pb.DispatchRate())
 
 
-def test_repeated_elements_of_a_list_are_kept_once_in_their_first_order() -> None:
+def test_duplicate_elements_of_a_list_are_removed_and_the_first_ones_keep_their_order() -> None:
     document = TopicPolicies(replication_clusters=["b", "a", "b", "a", "c"])
     assert check(document) == []
     assert list(document.replication_clusters) == ["b", "a", "c"]
 
 
 @given(policies(extras=True))
-def test_a_document_that_was_read_can_stand(document: TopicPolicies) -> None:
+def test_a_document_that_was_read_is_valid_and_not_modified(document: TopicPolicies) -> None:
     before = document.SerializeToString(deterministic=True)
     assert check(document) == []
     assert list(unknown_fields(document)) == []
     assert document.SerializeToString(deterministic=True) == before
 
 
-def test_fields_of_a_newer_client_are_refused_where_they_stand() -> None:
+def test_unknown_fields_of_a_newer_client_are_reported_with_their_paths() -> None:
     document = TopicPolicies()
     document.MergeFromString(b"\xc0\x3e\x01")  # field 1000
     document.dispatch_rate.MergeFromString(b"\xc0\x3e\x01")

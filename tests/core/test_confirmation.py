@@ -1,4 +1,4 @@
-"""Answers that write nothing, where others write too: none is given before the view has come to where the log ended at the arrival."""
+"""Answers to requests that write nothing, in a shared log: they wait until the view has read up to the log's end at their arrival."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Sta
 from topicpolicies_server.core.reasons import Reason
 
 CONSUMERS = "max_consumer_per_topic"
-UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "Nobody tells where the log ends.")
+UNKNOWN = PolicyError(Kind.UNAVAILABLE, Reason.NOT_CONFIRMED, "The end of the log is unknown.")
 
 
 @pytest.fixture
 def bench() -> Bench:
-    """One document, at version 0001, in a log that others write too."""
+    """A bench with one document, at version 0001, in a log that has other writers."""
     bench = Bench(shared=True, queue=10)
     bench.set(1)
     bench.land()
@@ -28,7 +28,7 @@ def bench() -> Bench:
 # One answer
 
 
-def test_nothing_to_change_is_told_when_the_view_has_come_to_the_end_of_the_log(bench: Bench) -> None:
+def test_an_update_that_changes_nothing_is_answered_once_it_is_confirmed(bench: Bench) -> None:
     same = bench.set(1)
     assert bench.open(same) and bench.unconfirmed == [same]
     bench.confirm()
@@ -36,7 +36,7 @@ def test_nothing_to_change_is_told_when_the_view_has_come_to_the_end_of_the_log(
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_what_others_had_changed_by_then_is_set_again(bench: Bench) -> None:
+def test_an_update_that_seemed_to_change_nothing_is_written_if_another_writer_had_changed_the_value(bench: Bench) -> None:
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
@@ -46,7 +46,7 @@ def test_what_others_had_changed_by_then_is_set_again(bench: Bench) -> None:
     assert bench.document() == TopicPolicies(max_producer_per_topic=1)
 
 
-def test_what_another_sidecar_writes_before_the_confirmation_does_not_replace_it(bench: Bench) -> None:
+def test_an_event_of_another_sidecar_does_not_replace_the_confirmation(bench: Bench) -> None:
     same = bench.set(1)
     bench.elsewhere(1, field=CONSUMERS)
     assert bench.open(same)
@@ -54,7 +54,7 @@ def test_what_another_sidecar_writes_before_the_confirmation_does_not_replace_it
     assert bench.result(same).version == "0002"
 
 
-def test_nothing_is_skipped_and_nothing_is_absent_before_it_is_known() -> None:
+def test_a_document_counts_as_absent_only_once_that_is_confirmed() -> None:
     bench = Bench(shared=True)
     skipped, deleted = bench.set(5, skip_if_absent=True), bench.submit(bench.deletion())
     bench.elsewhere(2)
@@ -66,7 +66,7 @@ def test_nothing_is_skipped_and_nothing_is_absent_before_it_is_known() -> None:
     assert bench.states[KEY].document is None
 
 
-def test_what_is_absent_indeed_is_told_so() -> None:
+def test_a_confirmed_absence_is_the_answer_to_a_skipped_update_and_a_deletion() -> None:
     bench = Bench(shared=True)
     skipped, deleted = bench.set(5, skip_if_absent=True), bench.submit(bench.deletion())
     bench.confirm()
@@ -74,7 +74,7 @@ def test_what_is_absent_indeed_is_told_so() -> None:
     assert bench.result(deleted)[:4] == (Outcome.UNCHANGED, None, ABSENT, ABSENT)
 
 
-def test_a_dry_run_tells_what_would_be_of_what_was_there_when_it_came(bench: Bench) -> None:
+def test_a_dry_run_is_computed_on_the_document_at_its_confirmation(bench: Bench) -> None:
     changing, same = bench.set(5, field=CONSUMERS, validate_only=True), bench.set(1, validate_only=True)
     assert bench.open(changing) and bench.open(same)
     bench.elsewhere(2)
@@ -84,7 +84,7 @@ def test_a_dry_run_tells_what_would_be_of_what_was_there_when_it_came(bench: Ben
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_a_document_that_may_have_been_deleted_is_no_conflict_yet(bench: Bench) -> None:
+def test_a_document_that_may_have_been_deleted_conflicts_with_must_not_exist_only_once_confirmed(bench: Bench) -> None:
     create = bench.set(7, must_not_exist=True)
     assert bench.open(create) and bench.unconfirmed == [create]
     bench.land(Event(KEY, Action.UPDATE, {}, Stamp("theirs", StampKind.DELETE, "their-request")))
@@ -93,7 +93,7 @@ def test_a_document_that_may_have_been_deleted_is_no_conflict_yet(bench: Bench) 
     assert bench.result(create).outcome is Outcome.APPLIED
 
 
-def test_a_version_that_may_be_still_to_come_is_no_conflict_yet(bench: Bench) -> None:
+def test_an_etag_that_the_log_may_still_reach_conflicts_only_once_confirmed(bench: Bench) -> None:
     following, wrong = bench.set(7, etag="0002"), bench.set(8, etag="0003")
     bench.elsewhere(1, field=CONSUMERS)
     bench.confirm()
@@ -105,21 +105,21 @@ def test_a_version_that_may_be_still_to_come_is_no_conflict_yet(bench: Bench) ->
     assert bench.error(never).reason == "ETAG_MISMATCH"
 
 
-def test_a_version_that_the_key_has_left_behind_is_a_conflict_at_once(bench: Bench) -> None:
+def test_an_etag_older_than_the_keys_version_conflicts_at_once(bench: Bench) -> None:
     bench.set(2)
     bench.land()
     assert bench.error(bench.set(3, etag="0001")).reason == "ETAG_MISMATCH"
     assert not bench.unconfirmed
 
 
-def test_an_update_of_the_demanded_version_that_changes_nothing_conflicts_with_what_others_had_written(bench: Bench) -> None:
+def test_a_conditional_update_without_effect_conflicts_if_another_writer_had_changed_the_document(bench: Bench) -> None:
     same = bench.set(1, etag="0001")
     bench.elsewhere(2)
     bench.confirm()
     assert bench.error(same).reason == "ETAG_MISMATCH"
 
 
-def test_a_repeat_of_what_another_sidecar_applied_meanwhile_gets_its_answer(bench: Bench) -> None:
+def test_a_repeat_of_a_request_that_another_sidecar_applied_meanwhile_gets_that_answer(bench: Bench) -> None:
     same = bench.set(1, request_id="same")
     bench.elsewhere(1, request_id="same", digest=f"{FIELD}=1")
     bench.elsewhere(2)
@@ -128,17 +128,17 @@ def test_a_repeat_of_what_another_sidecar_applied_meanwhile_gets_its_answer(benc
     assert not bench.wanted
 
 
-def test_where_nobody_else_writes_nothing_is_asked() -> None:
+def test_a_sole_writer_needs_no_confirmation() -> None:
     bench = Bench()
     assert bench.result(bench.submit(bench.deletion())).outcome is Outcome.UNCHANGED
     assert bench.result(bench.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
     assert not bench.unconfirmed
 
 
-# A chain with it
+# Chains with unconfirmed requests
 
 
-def test_the_chain_goes_on_meanwhile_and_what_others_changed_is_set_on_top_of_it(bench: Bench) -> None:
+def test_a_chain_continues_during_a_confirmation_and_a_late_write_is_computed_on_top_of_it(bench: Bench) -> None:
     same, later = bench.set(1), bench.set(5, field=CONSUMERS)
     assert len(bench.wanted) == 1
     bench.elsewhere(2)
@@ -150,7 +150,7 @@ def test_the_chain_goes_on_meanwhile_and_what_others_changed_is_set_on_top_of_it
     assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=5)
 
 
-def test_behind_what_is_in_flight_it_waits_for_both(bench: Bench) -> None:
+def test_an_update_without_effect_waits_for_the_event_in_flight_and_the_confirmation(bench: Bench) -> None:
     bench.set(2)
     same = bench.set(2)
     bench.confirm()
@@ -165,7 +165,7 @@ def test_behind_what_is_in_flight_it_waits_for_both(bench: Bench) -> None:
     assert bench.result(other).version == "0003"
 
 
-def test_what_waited_while_nobody_else_wrote_is_doubted_once_others_do() -> None:
+def test_an_update_that_waited_as_sole_writer_needs_a_confirmation_once_the_log_is_shared() -> None:
     bench = Bench()
     bench.set(2)
     same = bench.set(2)
@@ -177,7 +177,7 @@ def test_what_waited_while_nobody_else_wrote_is_doubted_once_others_do() -> None
     assert bench.result(same).outcome is Outcome.UNCHANGED
 
 
-def test_a_stream_keeps_its_order_where_something_is_to_be_written_after_all(bench: Bench) -> None:
+def test_a_stream_keeps_its_order_if_its_unconfirmed_request_must_be_written(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     first, second = bench.set(1, stream=stream), bench.set(5, stream=stream)
     other = bench.set(8, field=CONSUMERS)
@@ -199,7 +199,7 @@ def test_requests_of_a_stream_that_change_nothing_do_not_wait_for_each_other(ben
     assert not stream
 
 
-def test_of_two_in_a_stream_that_seemed_to_change_nothing_the_second_has_the_last_word(bench: Bench) -> None:
+def test_two_requests_of_a_stream_that_seemed_to_change_nothing_are_written_in_order(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     first = bench.set(1, stream=stream)
     bench.elsewhere(2)
@@ -207,7 +207,7 @@ def test_of_two_in_a_stream_that_seemed_to_change_nothing_the_second_has_the_las
     assert bench.unconfirmed == [first, second]
     bench.confirm(first)
     bench.confirm(second)
-    assert bench.open(second), "it follows the first"
+    assert bench.open(second), "the second waits for the first"
     bench.land_all()
     assert bench.result(first).version == "0003"
     assert bench.result(second).version == "0004"
@@ -215,7 +215,7 @@ def test_of_two_in_a_stream_that_seemed_to_change_nothing_the_second_has_the_las
     assert not stream
 
 
-def test_what_waits_to_be_confirmed_is_bounded(bench: Bench) -> None:
+def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: Bench) -> None:
     waiting = [bench.set(1) for _ in range(10)]
     assert bench.error(bench.set(1)).reason == "TOO_MANY_UPDATES"
     dry = [bench.set(1, validate_only=True) for _ in range(10)]
@@ -227,7 +227,7 @@ def test_what_waits_to_be_confirmed_is_bounded(bench: Bench) -> None:
 # No answer
 
 
-def test_where_nobody_tells_the_end_they_fail_with_nothing_done_and_nobody_else_does(bench: Bench) -> None:
+def test_a_failed_confirmation_fails_only_the_requests_that_waited_for_it(bench: Bench) -> None:
     same, dry, changing = bench.set(1), bench.set(1, validate_only=True), bench.set(5, field=CONSUMERS)
     bench.perform(bench.sequencer.confirmation_failed([same, dry], UNKNOWN))
     assert bench.error(same) is UNKNOWN and bench.error(dry) is UNKNOWN
@@ -236,7 +236,7 @@ def test_where_nobody_tells_the_end_they_fail_with_nothing_done_and_nobody_else_
     assert bench.sequencer.chains == 0
 
 
-def test_a_failed_question_settles_nothing_that_was_confirmed_before(bench: Bench) -> None:
+def test_a_failed_confirmation_does_not_fail_a_request_that_was_confirmed_before(bench: Bench) -> None:
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
@@ -245,7 +245,7 @@ def test_a_failed_question_settles_nothing_that_was_confirmed_before(bench: Benc
     assert bench.result(same).outcome is Outcome.APPLIED
 
 
-def test_who_gives_up_while_it_is_asked_has_certainly_changed_nothing(bench: Bench) -> None:
+def test_a_request_withdrawn_during_its_confirmation_changes_nothing(bench: Bench) -> None:
     same, dry = bench.set(1), bench.set(1, validate_only=True)
     assert bench.sequencer.withdraw(same) and bench.sequencer.withdraw(dry)
     bench.elsewhere(2)
@@ -254,26 +254,26 @@ def test_who_gives_up_while_it_is_asked_has_certainly_changed_nothing(bench: Ben
     assert bench.open(dry)
 
 
-def test_a_repeat_of_one_whose_caller_gave_up_while_it_was_asked_is_asked_for_by_itself(bench: Bench) -> None:
+def test_a_repeat_of_a_request_withdrawn_during_its_confirmation_gets_its_own_confirmation(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
-    assert bench.sequencer.withdraw(first), "its caller was told that nothing was done"
+    assert bench.sequencer.withdraw(first), "its caller got the answer that nothing was done"
     bench.elsewhere(2)
     bench.elsewhere(1)
-    told: list[Result | PolicyError] = []
-    repeat = bench.request(1, request_id="same", on_answer=lambda _, answer: told.append(answer))
+    answers: list[Result | PolicyError] = []
+    repeat = bench.request(1, request_id="same", on_answer=lambda _, answer: answers.append(answer))
     bench.submit(repeat)
     assert bench.unconfirmed == [first, repeat]
     bench.confirm(first)
     bench.elsewhere(2)
-    assert not told
+    assert not answers
     bench.confirm(repeat)
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and answer.outcome is Outcome.APPLIED
     assert bench.document() == TopicPolicies(max_producer_per_topic=1)
 
 
-def test_whoever_is_left_when_the_namespace_is_given_up_is_told(bench: Bench) -> None:
+def test_unconfirmed_requests_fail_when_the_namespace_is_abandoned(bench: Bench) -> None:
     same, dry = bench.set(1), bench.set(1, validate_only=True)
     bench.perform(bench.sequencer.abandon(LOST))
     assert bench.error(same) is LOST and bench.error(dry) is LOST

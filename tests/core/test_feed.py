@@ -1,4 +1,4 @@
-"""What watchers of a feed are told is what each would be told alone; and what is shared stays bounded."""
+"""Watchers that share a feed get the same changes as watchers without one, and a feed stays bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, Replaced, Selection, Token, Watcher, WatchHub
 
 from .test_view import A, B, C, update
-from .test_watch import ALL, Bench, Counting, drained, versions
+from .test_watch import ALL, Bench, CountingRing, drained, versions
 
 LOG = "a log"
 KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abc" for scope in Scope]
@@ -30,15 +30,15 @@ PARTITIONS = 2
 SELECTIONS = [Selection(None), Selection(None, frozenset({Scope.GLOBAL})), Selection(frozenset({KEYS[0].topic}))]
 
 
-class Alone(WatchHub):
-    """A hub whose watchers all keep themselves what they are owed."""
+class HubWithoutFeeds(WatchHub):
+    """A hub without feeds: each watcher keeps the changes that it is owed."""
 
     def enter(self, watcher: Watcher) -> Feed | None:
         return None
 
 
 class Watched:
-    """One watcher, and whether it would look."""
+    """One watcher, and whether it was woken."""
 
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None) -> None:
         self.woken = True
@@ -48,7 +48,7 @@ class Watched:
         self.woken = True
 
     def take(self, most: int) -> tuple[object, ...]:
-        """Everything that can be seen of a take."""
+        """Takes changes. Returns everything that a caller can observe."""
         self.woken = False
         try:
             batch = self.watcher.take(most)
@@ -75,7 +75,7 @@ class World:
         return Token(LOG, tuple(self.positions))
 
     def write(self, numbers: list[tuple[int, bool]]) -> None:
-        """Events that are reported together: of these keys, deletions or not."""
+        """Writes events that are reported together: the number of a key, and whether it is a deletion."""
         for number, deletes in numbers:
             row = len(self.log) + 1
             placed = update(KEYS[number], row, row % 100, partition=number % PARTITIONS)._replace(published_at=row)
@@ -91,8 +91,8 @@ class World:
     def subscribe(self, selection: int, mode: Mode, *, resumes: bool) -> None:
         self.watched.append(Watched(self.hub, SELECTIONS[selection], mode, self.token if resumes else None))
 
-    def put_right(self, number: int) -> None:
-        """A document is put right under the version that was told."""
+    def correct(self, number: int) -> None:
+        """Publishes a correction of a document under the same version."""
         head = self.view.head(KEYS[number])
         if head is None or head.placed is None:
             return
@@ -104,8 +104,8 @@ class World:
         self.hub.publish(change)
         self.hub.moved(self.token)
 
-    def open_anew(self, *, same_log: bool) -> None:
-        """The log is opened anew: compaction has left the newest of each key, and no deletions."""
+    def reopen(self, *, same_log: bool) -> None:
+        """Opens the log again, after a compaction that left the newest event of each key and no deletions."""
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
         view = View(FoldContext(window_ms=2), absences=self.absences)
         for placed in sorted(newest.values(), key=lambda placed: placed.position):
@@ -127,23 +127,23 @@ STEPS = st.lists(
     | st.tuples(st.just("drain"), st.integers(0, 7))
     | st.tuples(st.just("drain all"))
     | st.tuples(st.just("leave"), st.integers(0, 7))
-    | st.tuples(st.just("put right"), KEY)
-    | st.tuples(st.just("anew"), st.sampled_from([True, True, True, False])),
+    | st.tuples(st.just("correct"), KEY)
+    | st.tuples(st.just("reopen"), st.sampled_from([True, True, True, False])),
     max_size=40,
 )
 
 
 def step_of(world: World, step: tuple[Any, ...]) -> list[object]:
-    """Takes a step; what was seen."""
+    """Takes a step; returns what the watchers observed."""
     name, *rest = step
     if name == "write":
         world.write(rest[0])
     elif name == "watch" and world.hub.token.log == LOG:
         world.subscribe(rest[0], rest[1], resumes=rest[2])
-    elif name == "put right":
-        world.put_right(rest[0])
-    elif name == "anew" and world.hub.token.log == LOG:
-        world.open_anew(same_log=rest[0])
+    elif name == "correct":
+        world.correct(rest[0])
+    elif name == "reopen" and world.hub.token.log == LOG:
+        world.reopen(same_log=rest[0])
     elif name == "drain all":
         return [each for number in range(len(world.watched)) for each in step_of(world, ("drain", number))]
     elif name in ("take", "drain", "leave") and rest[0] < len(world.watched):
@@ -163,31 +163,31 @@ def step_of(world: World, step: tuple[Any, ...]) -> list[object]:
 
 @settings(max_examples=400, deadline=None)
 @given(STEPS, st.sampled_from([2, 8, 1_000]))
-def test_each_is_told_in_a_feed_exactly_what_it_is_told_alone(steps: list[tuple[object, ...]], ring: int) -> None:
-    shared, alone = World(WatchHub, ring, 1_000), World(Alone, ring, 1_000)
+def test_a_watcher_in_a_feed_gets_exactly_what_it_gets_without_one(steps: list[tuple[object, ...]], ring: int) -> None:
+    shared, alone = World(WatchHub, ring, 1_000), World(HubWithoutFeeds, ring, 1_000)
     for step in [("watch", 0, Mode.LATEST, False), ("watch", 0, Mode.EVERY, False), ("drain all",), *steps]:
         assert step_of(shared, step) == step_of(alone, step)
         for mine, theirs in zip(shared.watched, alone.watched, strict=True):
             assert mine.watcher.token == theirs.watcher.token
-            assert mine.woken or not theirs.woken, "whoever is owed something is woken, or knows"
+            assert mine.woken or not theirs.woken, "a watcher that is owed changes was woken"
     assert step_of(shared, ("drain all",)) == step_of(alone, ("drain all",))
 
 
-class Looked(View):
-    """A view that counts what is looked up."""
+class CountingView(View):
+    """A view that counts lookups of heads."""
 
     looked_up = 0
 
     def head(self, key: PolicyKey) -> Any:
-        Looked.looked_up += 1
+        CountingView.looked_up += 1
         return super().head(key)
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_what_many_are_owed_alike_is_kept_once_and_made_once(mode: Mode) -> None:
+def test_changes_that_many_watchers_are_owed_are_kept_and_built_once(mode: Mode) -> None:
     bench = Bench(ring=100)
-    bench.view = bench.hub.view = Looked(bench.context)
-    ring = bench.hub.ring = Counting(100, ("",))
+    bench.view = bench.hub.view = CountingView(bench.context)
+    ring = bench.hub.ring = CountingRing(100, ("",))
     watchers = [bench.watch(mode=mode) for _ in range(50)]
     for watcher in watchers:
         drained(watcher)
@@ -195,13 +195,13 @@ def test_what_many_are_owed_alike_is_kept_once_and_made_once(mode: Mode) -> None
     assert len(bench.wakings) == 50
     (feed,) = bench.hub._feeds.values()
     assert feed.kept == 4
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     runs = {id(watcher.take(100).run) for watcher in watchers}
-    assert len(runs) == 1 and Looked.looked_up <= 4 and ring.looked_at == 0
-    assert feed.kept == 0, "nobody is owed anything any more"
+    assert len(runs) == 1 and CountingView.looked_up <= 4 and ring.looked_at == 0
+    assert feed.kept == 0, "no watcher is owed anything any more"
 
 
-def test_a_feed_keeps_no_more_than_the_ring_for_whoever_does_not_read() -> None:
+def test_a_feed_keeps_a_bounded_number_of_changes_for_a_watcher_that_does_not_read() -> None:
     bench = Bench(ring=100)
     stuck, lively = bench.watch(), bench.watch(mode=Mode.EVERY)
     drained(stuck)
@@ -215,7 +215,7 @@ def test_a_feed_keeps_no_more_than_the_ring_for_whoever_does_not_read() -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_a_feed_keeps_few_runs_wherever_those_that_read_it_stand(mode: Mode) -> None:
+def test_a_feed_keeps_few_runs_however_far_its_watchers_have_read(mode: Mode) -> None:
     bench = Bench(ring=100)
     keys = [PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(50)]
     stuck, *readers = [bench.watch(mode=mode) for _ in range(len(keys) + 1)]
@@ -223,7 +223,7 @@ def test_a_feed_keeps_few_runs_wherever_those_that_read_it_stand(mode: Mode) -> 
         drained(watcher)
     for key, reader in zip(keys, readers, strict=True):
         bench.change(key)
-        drained(reader)  # each has read up to another place
+        drained(reader)  # each has read up to another change
     (feed,) = bench.hub._feeds.values()
     for number, reader in enumerate(readers, 1):
         assert [change.key for change in drained(reader).changes] == keys[number:]
@@ -232,7 +232,7 @@ def test_a_feed_keeps_few_runs_wherever_those_that_read_it_stand(mode: Mode) -> 
     assert [change.key for change in drained(stuck).changes] == keys
 
 
-def test_a_feed_without_watchers_is_gone() -> None:
+def test_a_feed_without_watchers_is_dropped() -> None:
     bench = Bench()
     watchers = [bench.watch(), bench.watch(Selection(None, frozenset({Scope.LOCAL})))]
     for watcher in watchers:
@@ -243,7 +243,7 @@ def test_a_feed_without_watchers_is_gone() -> None:
     assert not bench.hub._feeds and not bench.hub.watchers
 
 
-def test_whoever_begins_while_nothing_changes_shares_the_snapshot_and_what_was_made_of_it() -> None:
+def test_watchers_that_begin_between_two_changes_share_a_snapshot_and_its_runs() -> None:
     bench = Bench()
     bench.change(*(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(100)))
     first, second = bench.watch(), bench.watch()
@@ -254,7 +254,7 @@ def test_whoever_begins_while_nothing_changes_shares_the_snapshot_and_what_was_m
     assert [change.number for change in third.take(10).changes] == [change.number for change in second.take(10).changes]
 
 
-def test_of_a_snapshot_no_more_is_thawed_than_what_is_taken_and_that_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_thaws_only_the_heads_that_are_taken_and_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     thawed: list[PolicyKey] = []
 
     def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
@@ -279,7 +279,7 @@ def test_of_a_snapshot_no_more_is_thawed_than_what_is_taken_and_that_is_as_it_wa
     )
 
 
-def test_a_snapshot_that_nobody_reads_any_more_is_not_kept_and_of_one_that_is_read_few_runs() -> None:
+def test_a_snapshot_keeps_few_runs_and_is_released_after_its_last_watcher() -> None:
     bench = Bench()
     bench.change(*(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(100)))
     stuck, lively = bench.watch(), bench.watch()

@@ -1,4 +1,4 @@
-"""Settled keys as bytes: after thawing everything is as it was, whatever comes next; and damaged bytes are found out, or harmless."""
+"""Frozen cells: thawing restores them exactly, and damaged bytes are noticed or harmless."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
 W = 1_000
 
 HEXADECIMAL = st.uuids().map(lambda each: each.hex)
-TEXTS = st.text(st.characters(), max_size=12)  # also lone surrogates, and characters that stand for texts
+TEXTS = st.text(st.characters(), max_size=12)  # also lone surrogates, and the single characters that replace repeated texts
 IDS = HEXADECIMAL | st.uuids().map(str) | TEXTS | HEXADECIMAL.map(str.upper)
 DIGESTS = st.binary(min_size=8, max_size=8).map(bytes.hex) | TEXTS
 POSITIONS = st.sampled_from(["", "0", "11", "51a2b3", "b31a3", "e12345d1234"]) | TEXTS
@@ -38,20 +38,20 @@ TIMES = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Remembered, ...]:
-    """What is remembered, of one form or mixed."""
+    """Draws remembered requests, with ids and digests of one form or of several."""
     ids, digests = draw(st.sampled_from([HEXADECIMAL, st.uuids().map(str), IDS])), draw(st.sampled_from([DIGESTS, st.just("0" * 16)]))
     found = [Remembered(*each) for each in draw(st.lists(st.tuples(ids, digests, POSITIONS, POSITIONS), max_size=16))]
-    if draw(st.booleans()):  # each applied to what the one before made
+    if draw(st.booleans()):  # each was applied to the version that the one before made
         found[1:] = [each._replace(previous=before.version) for before, each in itertools.pairwise(found)]
-        untold: bool = draw(st.booleans())
-        if found and untold:  # of which a compaction left the newest event alone
+        compacted: bool = draw(st.booleans())
+        if found and compacted:  # a compaction left only the newest event
             found[-1] = found[-1]._replace(previous="")
     return tuple(found)
 
 
 @st.composite
 def states(draw: st.DrawFn) -> KeyState:
-    """Any state, however odd."""
+    """Draws any state, also unlikely ones."""
     state = KeyState()
     state.document = draw(st.none() | DOCUMENTS)
     state.live = draw(st.sampled_from([None, state.document, dict(state.document or {})]) | DOCUMENTS)
@@ -72,7 +72,7 @@ def states(draw: st.DrawFn) -> KeyState:
 
 @st.composite
 def heads(draw: st.DrawFn, state: KeyState) -> Head | None:
-    """Any head of a key, mostly of its state."""
+    """Draws any head of a key, mostly one that fits its state."""
     if draw(st.booleans()):
         return None
     document = draw(st.sampled_from([state.document, None]) | DOCUMENTS)
@@ -99,7 +99,7 @@ def heads(draw: st.DrawFn, state: KeyState) -> Head | None:
 
 
 def seen_in(thing: object) -> Any:
-    """All that a state or a head has, so that two can be compared; what is in order with its order."""
+    """Returns all fields of a state or a head as comparable values; dictionaries with their order."""
     if thing is None or thing is ALONE:
         return thing
     if isinstance(thing, KeyState | Head | Joined):
@@ -112,7 +112,7 @@ def seen_in(thing: object) -> Any:
 
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(0, 65_535), TIMES)
-def test_what_is_thawed_is_what_was_frozen(data: st.DataObject, partition: int, touched_at: int) -> None:
+def test_a_thawed_cell_equals_the_cell_that_was_frozen(data: st.DataObject, partition: int, touched_at: int) -> None:
     state = data.draw(states())
     head = data.draw(heads(state))
     frozen = freeze(state, head, partition, touched_at)
@@ -121,12 +121,12 @@ def test_what_is_thawed_is_what_was_frozen(data: st.DataObject, partition: int, 
     assert seen_in(thawed.state) == seen_in(state)
     assert seen_in(thawed.head) == seen_in(head) == seen_in(thaw_head(KEY, frozen))
     assert (thawed.partition, thawed.touched_at) == (partition, touched_at)
-    assert freeze(*thawed) == frozen, "the same is the same bytes"
+    assert freeze(*thawed) == frozen, "equal cells have equal bytes"
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(0, 65_535))
-def test_a_glance_tells_what_thawing_would(data: st.DataObject, partition: int) -> None:
+def test_a_glance_at_frozen_bytes_agrees_with_thawing(data: st.DataObject, partition: int) -> None:
     state = data.draw(states())
     head = data.draw(heads(state))
     frozen = freeze(state, head, partition, 5)
@@ -145,7 +145,7 @@ def test_a_glance_tells_what_thawing_would(data: st.DataObject, partition: int) 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.data(), TIMES)
-def test_what_is_of_no_use_any_more_is_cut_off_as_if_it_was_thawed(data: st.DataObject, now: int) -> None:
+def test_trimming_frozen_bytes_agrees_with_trimming_the_thawed_state(data: st.DataObject, now: int) -> None:
     state = data.draw(states())
     head = data.draw(heads(state))
     frozen = freeze(state, head)
@@ -155,29 +155,29 @@ def test_what_is_of_no_use_any_more_is_cut_off_as_if_it_was_thawed(data: st.Data
     if cut is not None:
         assert seen_in(thaw(KEY, cut).state) == seen_in(state)
     else:
-        assert state.owed is not None, "only a part of it is of use"
+        assert state.owed is not None, "it must be thawed to drop a part of it"
 
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data(), TIMES)
-def test_that_nothing_is_missing_of_a_frozen_key_is_found_as_if_it_was_thawed(data: st.DataObject, now: int) -> None:
+def test_checking_a_frozen_key_for_unseen_documents_agrees_with_checking_the_thawed_state(data: st.DataObject, now: int) -> None:
     state = data.draw(states())
-    if data.draw(st.booleans()):  # as most keys are that a load has found
+    if data.draw(st.booleans()):  # as most keys are after a load
         state.older = state.seen = state.owed = None
     head = data.draw(heads(state))
     frozen = freeze(state, head)
     assert frozen is not None
     rest, only = once_all_seen(frozen, now, W), state.older is None and state.seen is None and state.owed is None
     if rest is None:
-        assert not check_all_seen(state, now, W) or not only, "what is sure is told"
+        assert not check_all_seen(state, now, W) or not only, "a certain result is returned"
     else:
         assert check_all_seen(state, now, W)
         assert seen_in(thaw(KEY, rest).state) == seen_in(thaw(KEY, freeze(state, head) or b"").state)
 
 
 def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> tuple[KeyState, Head]:
-    """A key as requests leave it."""
+    """Returns the state and head of a key that only requests have written."""
     state = KeyState()
     state.document = state.live = {"max_producer_per_topic": b"\x80\x01\x05", "message_ttl_in_seconds": b"\x10\x3c"}
     places = [f"5{0x1A2B0 + number:x}" for number in range(requests + 1)]
@@ -194,13 +194,13 @@ def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> tuple[Key
     ("requests", "make_id", "most"),
     [(1, lambda: uuid.uuid4().hex, 190), (16, lambda: uuid.uuid4().hex, 700), (16, lambda: str(uuid.uuid4()), 700)],
 )
-def test_a_settled_key_is_small(requests: int, make_id: Any, most: int) -> None:
+def test_a_settled_key_is_frozen_to_few_bytes(requests: int, make_id: Any, most: int) -> None:
     frozen = freeze(*settled(requests, make_id))
     assert frozen is not None
     assert len(frozen) < most
 
 
-def test_a_settled_key_is_as_small_where_a_compaction_left_only_its_newest_event() -> None:
+def test_a_settled_key_is_frozen_to_as_few_bytes_if_a_compaction_left_only_its_newest_event() -> None:
     state, head = settled(16)
     whole = freeze(state, head)
     state.remembered = (*state.remembered[:-1], state.remembered[-1]._replace(previous=""))
@@ -210,7 +210,7 @@ def test_a_settled_key_is_as_small_where_a_compaction_left_only_its_newest_event
     assert thaw(KEY, frozen).state.remembered == state.remembered
 
 
-def test_of_the_heads_event_that_is_kept_which_somebody_sees() -> None:
+def test_a_frozen_head_keeps_only_the_fields_of_its_event_that_callers_see() -> None:
     state, head = settled(3)
     assert head.placed is not None and head.placed.event is not None and head.placed.event.stamp is not None
     head.encoded = b"told"
@@ -222,16 +222,16 @@ def test_of_the_heads_event_that_is_kept_which_somebody_sees() -> None:
     assert found.placed == head.placed._replace(event=head.placed.event._replace(stamp=shown))
 
 
-def test_what_is_not_settled_stays_as_it_is() -> None:
+def test_a_key_that_is_not_settled_is_not_frozen() -> None:
     state, head = settled(1)
     assert head.placed is not None
     state.joined = Joined("1", 5, "1")
     assert freeze(state, head) is not None
     state.joined.trail.append(Noted(head.placed))
-    assert freeze(state, head) is None, "it may have to be folded again"
+    assert freeze(state, head) is None, "its trail may have to be folded again"
     state.joined = None
     state.older = [Superseded(None, 1, "")] * 17
-    assert freeze(state, head) is None, "many were superseded lately"
+    assert freeze(state, head) is None, "too many documents were superseded lately"
     state.older = None
     assert freeze(state, head, touched_at=1 << 70) is None, "no event has such a time"
 
@@ -239,7 +239,7 @@ def test_what_is_not_settled_stays_as_it_is() -> None:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_damaged_bytes_raise_one_kind_of_error(data: st.DataObject) -> None:
+def test_damaged_bytes_raise_no_error_but_damaged(data: st.DataObject) -> None:
     state = data.draw(states())
     frozen = freeze(state, data.draw(heads(state)))
     assert frozen is not None
@@ -262,7 +262,7 @@ def test_damaged_bytes_raise_one_kind_of_error(data: st.DataObject) -> None:
 @given(st.binary(max_size=120))
 @example(b"")
 @example(bytes([FORMAT]) + bytes(45))
-def test_bytes_that_never_were_frozen_raise_the_same(data: bytes) -> None:
+def test_bytes_that_were_never_a_frozen_cell_raise_no_error_but_damaged(data: bytes) -> None:
     _read(data)
     _read(bytes([FORMAT]) + data)
 
@@ -280,7 +280,7 @@ def _read(data: bytes) -> None:
                 seen_in(found)
 
 
-def test_another_format_is_not_read() -> None:
+def test_a_frozen_cell_of_another_format_is_not_read() -> None:
     frozen = freeze(*settled(1))
     assert frozen is not None
     with pytest.raises(Damaged, match="format"):

@@ -1,4 +1,4 @@
-"""The core is pure: its imports say so. No I/O, no event loop, no threads, no clock and no randomness of its own."""
+"""The core is pure, as its imports and calls show: no I/O, no event loop, no threads, no clock and no randomness of its own."""
 
 import ast
 import functools
@@ -13,7 +13,7 @@ _CORE = _ROOT / "server" / "topicpolicies_server" / "core"
 _SHARED = ("masks", "secrets")
 """Modules of the client that the core uses."""
 
-# What computes and nothing else.
+# Modules that only compute.
 _STANDARD = frozenset(
     {
         "__future__",
@@ -46,7 +46,7 @@ _EFFECTS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """The full names of the modules that a module imports; of ``from a import b`` that is ``a.b``, for b may be a module."""
+    """Yields the full names of the modules that a module imports; for ``from a import b`` it is ``a.b``, because b may be a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -63,7 +63,7 @@ def _allowed(name: str) -> bool:
 
 @functools.cache
 def _impurities(source: str, package: str) -> list[str]:
-    """What a module imports or calls that it must not."""
+    """Returns the imports and calls that a module of the core must not have."""
     tree = ast.parse(source)
     called = (node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
     return [f"imports {name}" for name in _imported(tree, package) if not _allowed(name)] + [
@@ -80,13 +80,13 @@ def _core_impurities(core: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_the_core_computes_and_does_nothing_else() -> None:
+def test_the_core_has_only_pure_imports_and_calls() -> None:
     assert len(list(_CORE.rglob("*.py"))) > 20
     assert _core_impurities(_CORE) == {}
 
 
 @pytest.mark.parametrize("name", _SHARED)
-def test_what_it_shares_with_the_client_is_pure_too(name: str) -> None:
+def test_a_module_that_the_core_shares_with_the_client_is_pure(name: str) -> None:
     assert _impurities((_ROOT / "clients" / "python" / "topicpolicies" / f"{name}.py").read_text(), "topicpolicies") == []
 
 

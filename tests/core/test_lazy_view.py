@@ -1,4 +1,4 @@
-"""A view that keeps what it reads, and folds it when somebody looks, answers at any moment as one that folds everything as it comes."""
+"""A view that keeps entries and folds them on lookup gives the same answers at any time as one that folds each entry at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Entry(UndecodedEntry):
 
 
 def as_read(placed: Placed) -> Placed:
-    """The same, with a stamp out of a message: what it carries is made when somebody looks."""
+    """Returns the event with its stamp as read from a message, which parses some fields only when they are accessed."""
     event = placed.event
     if event is None or event.stamp is None:
         return placed
@@ -120,7 +120,7 @@ def event_of(step: Step, number: int) -> Event | None:
     return Event(key, Action.DELETE if kind is StampKind.TOMBSTONE else Action.UPDATE, None if gone else document, stamp)
 
 
-def told(head: Head | None) -> Any:
+def shown(head: Head | None) -> Any:
     return None if head is None else (head.key, head.document, head.version, head.previous, head.placed, head.partition)
 
 
@@ -128,14 +128,14 @@ def inside(state: KeyState | None) -> Any:
     if state is None:
         return None
     parts = {name: getattr(state, name) for name in KeyState.__slots__}
-    assert type(state.remembered) is tuple, "what a key remembers is made for good"
+    assert type(state.remembered) is tuple, "the remembered requests are parsed"
     known = state.joined
     parts["joined"] = known if known is None or known is ALONE else [getattr(known, name) for name in type(known).__slots__]
     return parts
 
 
 def same(lazy: LazyView, eager: View, key: PolicyKey) -> None:
-    assert told(lazy.head(key)) == told(eager.head(key))
+    assert shown(lazy.head(key)) == shown(eager.head(key))
     assert inside(lazy.state(key)) == inside(eager.state(key))
     assert lazy.version(key) == eager.version(key)
     state = eager.state(key)
@@ -146,16 +146,16 @@ def same(lazy: LazyView, eager: View, key: PolicyKey) -> None:
 
 
 def an_update(key: int = 0, ago: int = 0, *, keeps: bool = False) -> Step:
-    """An update that names no base."""
+    """Returns an update without a base."""
     return Step(key, "update", document=0, request=0, base=0, ago=ago, keeps=keeps, looks=[], unfolds=0)
 
 
 @settings(max_examples=150)
-@example(  # the last one that is folded is older, by its clock, than the one behind it that is kept
+@example(  # the last folded event of the key is older, by its time, than the kept event after it
     before=[*[an_update()] * 5, an_update(ago=W), an_update(key=1), an_update(keeps=True)], after=[an_update()], complete=0, moves_on=False
 )
 @given(STEPS, STEPS, st.integers(0, 30), st.booleans())
-def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
+def test_a_lazy_view_gives_the_same_answers_at_any_time_as_one_that_folds_at_once(
     before: list[Step], after: list[Step], complete: int, moves_on: bool
 ) -> None:
     eager, lazy = View(CONTEXT, (position(complete),)), LazyView(CONTEXT, (position(complete),))
@@ -188,11 +188,11 @@ def test_it_answers_at_any_moment_as_one_that_folds_everything_as_it_comes(
     assert len(lazy) == len(eager)
     assert sorted((head.key, head.version) for head in lazy.heads()) == sorted((head.key, head.version) for head in eager.heads())
     scopes = frozenset(Scope)
-    assert [told(head) for head in lazy.page(scopes, None, 10)[0]] == [told(head) for head in eager.page(scopes, None, 10)[0]]
+    assert [shown(head) for head in lazy.page(scopes, None, 10)[0]] == [shown(head) for head in eager.page(scopes, None, 10)[0]]
 
 
 def filled(count: int = 5) -> tuple[LazyView, list[Entry]]:
-    """A view that keeps an entry of each of some topics."""
+    """Returns a view that keeps one entry of each of some topics, and the entries."""
     view = LazyView(CONTEXT, ("",))
     entries = []
     for number in range(count):
@@ -203,7 +203,7 @@ def filled(count: int = 5) -> tuple[LazyView, list[Entry]]:
     return view, entries
 
 
-def test_only_the_topic_that_somebody_looks_at_is_folded() -> None:
+def test_only_the_topic_that_is_looked_up_is_folded() -> None:
     view, entries = filled()
     assert (view.unfolded, len(view), list(view.states())) == (5, 5, [])
     assert view.version(KEYS[2]) == position(2)
@@ -223,14 +223,14 @@ def test_only_the_topic_that_somebody_looks_at_is_folded() -> None:
         lambda view: View(CONTEXT).succeed(view, (position(9),)),
     ],
 )
-def test_whoever_looks_at_all_keys_finds_all_folded(look: Any) -> None:
+def test_a_lookup_of_all_keys_folds_all_kept_entries(look: Any) -> None:
     view, entries = filled()
     look(view)
     assert [entry.times for entry in entries] == [1] * 5
     assert not view.unfolded
 
 
-def test_some_are_folded_at_a_time_the_first_that_came_first() -> None:
+def test_kept_entries_are_folded_some_at_a_time_the_oldest_first() -> None:
     view, entries = filled()
     assert view.fold_kept(2)
     assert [entry.times for entry in entries] == [1, 1, 0, 0, 0]
@@ -238,7 +238,7 @@ def test_some_are_folded_at_a_time_the_first_that_came_first() -> None:
     assert not view.fold_kept(3)
 
 
-def test_an_entry_that_cannot_be_opened_is_told_to_whoever_looks_and_nothing_of_its_topic_is_folded() -> None:
+def test_a_lookup_raises_for_an_entry_that_cannot_be_decoded_and_folds_nothing_of_its_topic() -> None:
     view, entries = filled()
     topic = entries[1].topic
     second = entries[1].placed._replace(position=position(8))
@@ -251,7 +251,7 @@ def test_an_entry_that_cannot_be_opened_is_told_to_whoever_looks_and_nothing_of_
     assert view.version(KEYS[4]) == position(3)
 
 
-def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked_at_first_and_new_ones_before_them() -> None:
+def test_the_newest_requests_are_remembered_in_whatever_order_topics_are_folded() -> None:
     def update(number: int) -> Placed:
         key = PolicyKey(f"persistent://a/b/topic-{number}", Scope.LOCAL)
         stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("*",))
@@ -271,7 +271,7 @@ def test_of_requests_that_were_kept_the_newest_are_remembered_whatever_is_looked
     assert [each is not None for each in found] == [False] * 4 + [True] * 5
 
 
-def test_a_topic_with_very_many_entries_is_folded_some_at_a_time_in_their_order_and_wholly_for_whoever_looks() -> None:
+def test_a_topic_with_many_entries_is_folded_in_parts_in_order_and_completely_on_lookup() -> None:
     def placed(number: int) -> Placed:
         stamp = Stamp(f"event-{number}", StampKind.UPDATE, request_id=f"request-{number}", mask=("x",))
         return Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}, stamp), number)
@@ -287,17 +287,17 @@ def test_a_topic_with_very_many_entries_is_folded_some_at_a_time_in_their_order_
         assert opened < now <= opened + 7
         opened = now
     assert view.fold_some(KEYS[0].topic, 1) == 1
-    for entry in entries[60:]:  # the log goes on
+    for entry in entries[60:]:  # more entries arrive
         view.keep(entry)
     assert view.fold_kept(40) and view.unfolded == 1
     for entry in entries:
         eager.take(entry.placed)
-    assert told(view.head(KEYS[0])) == told(eager.head(KEYS[0]))
+    assert shown(view.head(KEYS[0])) == shown(eager.head(KEYS[0]))
     assert inside(view.state(KEYS[0])) == inside(eager.state(KEYS[0]))
     assert not view.unfolded and {entry.times for entry in entries} == {1}
 
 
-def test_of_a_topic_of_which_some_is_folded_an_entry_that_can_not_be_opened_keeps_what_is_left() -> None:
+def test_an_undecodable_entry_of_a_partly_folded_topic_leaves_the_rest_to_be_folded_later() -> None:
     view = LazyView(CONTEXT)
     entries = [
         Entry(Placed(0, position(number), Event(KEYS[0], Action.UPDATE, {"x": b"%d" % number}), number), KEYS[0].topic, broken=number == 4)
@@ -314,8 +314,8 @@ def test_of_a_topic_of_which_some_is_folded_an_entry_that_can_not_be_opened_keep
     assert head is not None and head.document == {"x": b"5"} and not view.unfolded
 
 
-def test_a_topic_of_which_some_is_folded_keeps_what_the_rest_was_computed_from_though_others_have_come_further() -> None:
-    """A broker's third event was computed from its first one; another topic is looked at before it is folded, of ten minutes later."""
+def test_a_partly_folded_topic_keeps_the_bases_of_its_rest_while_later_events_of_others_are_folded() -> None:
+    """A broker's third event was computed from its first; before it is folded, another topic is folded up to minutes later."""
     hot, other = KEYS[0], KEYS[2]
     documents = [{"ttl": b"1"}, {"ttl": b"1", "rate": b"2"}, {"ttl": b"1", "size": b"3"}]
     events = [Placed(0, position(number), Event(hot, Action.UPDATE, each), number) for number, each in enumerate(documents, 1)]
@@ -326,20 +326,20 @@ def test_a_topic_of_which_some_is_folded_keeps_what_the_rest_was_computed_from_t
         assert placed.event is not None
         lazy.keep(Entry(placed, placed.event.key.topic))
     assert lazy.fold_some(hot.topic, 2) == 2
-    assert told(lazy.head(other)) == told(eager.head(other))
+    assert shown(lazy.head(other)) == shown(eager.head(other))
     head = lazy.head(hot)
-    assert told(head) == told(eager.head(hot))
-    assert head is not None and head.document == {"ttl": b"1", "rate": b"2", "size": b"3"}, "the rate was nobody's to undo"
+    assert shown(head) == shown(eager.head(hot))
+    assert head is not None and head.document == {"ttl": b"1", "rate": b"2", "size": b"3"}, "the broker did not clear the rate"
     assert not lazy.unfolded
     later = Placed(0, position(30), Event(other, Action.UPDATE, {"x": b"30"}), 20 * W)
     for view in (eager, lazy):
         for _ in range(2):
             view.take(later)
-    assert inside(lazy.state(hot)) == inside(eager.state(hot)), "what is of no use any more was let go of after all"
+    assert inside(lazy.state(hot)) == inside(eager.state(hot)), "documents that are of no use any more were dropped after all"
 
 
 class Slow(NamedTuple):
-    """The next event of a log that is written slowly, a broker's mostly; and how many of a topic are folded once all is kept."""
+    """The next event of a slowly written log, mostly a broker's; and how many entries of which topic are folded once all are kept."""
 
     key: int
     document: int
@@ -365,7 +365,7 @@ class Slow(NamedTuple):
         max_size=20,
     )
 )
-def test_whatever_is_folded_first_and_however_slowly_the_log_was_written_the_heads_are_the_same(steps: list[Slow]) -> None:
+def test_the_heads_do_not_depend_on_the_order_of_folding_nor_on_the_pace_of_the_log(steps: list[Slow]) -> None:
     eager, lazy = View(CONTEXT, ("",)), LazyView(CONTEXT, ("",))
     at = 0
     for number, step in enumerate(steps, 1):
@@ -378,5 +378,5 @@ def test_whatever_is_folded_first_and_however_slowly_the_log_was_written_the_hea
     for step in steps:
         lazy.fold_some(KEYS[step.folded].topic, step.folds)
     for key in KEYS:
-        assert told(lazy.head(key)) == told(eager.head(key))
+        assert shown(lazy.head(key)) == shown(eager.head(key))
         assert lazy.restatement(key, "repair") == eager.restatement(key, "repair")

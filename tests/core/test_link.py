@@ -1,4 +1,4 @@
-"""Where a link's event is: every state that can be reached, and what the table says of it."""
+"""The states of a link's event: which can be reached, and what the table of transitions promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = (
 )
 
 
-def test_the_first_page_says_what_the_table_does() -> None:
+def test_the_module_docstring_shows_the_table_of_transitions() -> None:
     text = link_module.__doc__ or ""
     written: dict[State, dict[EventReport, State]] = {}
     for line in text.splitlines():
@@ -39,7 +39,7 @@ def _columns(text: str) -> list[tuple[int, int | None]]:
     return list(zip(starts, [*starts[1:], None], strict=True))
 
 
-def test_every_state_is_reached_and_none_is_left_without_an_end() -> None:
+def test_every_state_can_be_reached_and_leads_to_an_end() -> None:
     reached, new = set[State](), {State.UNDER_WAY}
     while new:
         reached |= new
@@ -50,12 +50,12 @@ def test_every_state_is_reached_and_none_is_left_without_an_end() -> None:
 
 
 @pytest.mark.parametrize("state", list(TRANSITIONS))
-def test_what_may_be_in_the_log_never_fails_as_if_it_were_not(state: State) -> None:
-    """REFUSED says that nothing was done: only of what was appended once, and is said not to be there."""
+def test_an_event_that_may_be_in_the_log_never_becomes_refused(state: State) -> None:
+    """REFUSED means that nothing was done: only if the event was appended once and is reported as not in the log."""
     refused = [report for report, after in TRANSITIONS[state].items() if after is State.REFUSED]
     assert refused == ([EventReport.NOT_THERE] if state is State.UNDER_WAY else [])
 
 
-def test_what_waits_without_an_event_is_told_nothing() -> None:
+def test_a_waiting_link_without_an_event_takes_no_report() -> None:
     with pytest.raises(KeyError):
         Link(Request(KEY, None, "request", "digest"), None).on(EventReport.FOLDED)

@@ -1,4 +1,4 @@
-"""Field masks on messages: what is refused, and what applying replaces, clears and leaves alone."""
+"""Field masks on messages: what is refused, and what applying replaces, clears and leaves unchanged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_bad_path_is_refused_with_its_reason(text: str, reason: str) -> None:
     assert reasons(text) == {"update_mask.paths[0]": reason}
 
 
-def test_all_bad_paths_are_named_at_once_and_the_good_ones_are_not() -> None:
+def test_all_bad_paths_are_reported_at_once_and_no_good_ones() -> None:
     assert reasons("nothing", "max_producer_per_topic", "a..b", "replication_clusters.1") == {
         "update_mask.paths[0]": "UNKNOWN_PATH",
         "update_mask.paths[2]": "EMPTY_SEGMENT",
@@ -86,12 +86,12 @@ def test_all_bad_paths_are_named_at_once_and_the_good_ones_are_not() -> None:
     }
 
 
-def test_a_wildcard_beside_others_is_refused_where_it_stands() -> None:
+def test_a_wildcard_among_other_paths_is_refused() -> None:
     assert reasons("max_producer_per_topic", "*") == {"update_mask.paths[1]": "WILDCARD_NOT_ALONE"}
     assert read_all("*", "*") == ((),)
 
 
-def test_the_json_spelling_of_a_field_is_answered_with_the_right_one() -> None:
+def test_a_path_in_json_spelling_is_refused_with_the_right_spelling() -> None:
     _, (violation,) = read(["messageTTLInSeconds"], DOCUMENT)
     assert '"message_ttl_in_seconds"' in violation.description
 
@@ -101,7 +101,7 @@ def test_an_error_repeats_only_the_beginning_of_a_long_path() -> None:
     assert len(violation.description) < 500
 
 
-def test_a_mask_has_bounds() -> None:
+def test_a_mask_with_too_many_or_too_long_paths_is_refused() -> None:
     paths = [f"subscription_policies.s{index}" for index in range(MAX_PATHS + 1)]
     assert len(read_all(*paths[:MAX_PATHS])) == MAX_PATHS
     assert reasons(*paths) == {"update_mask.paths": "TOO_MANY_PATHS"}
@@ -109,7 +109,7 @@ def test_a_mask_has_bounds() -> None:
     assert reasons(*long) == {"update_mask.paths": "MASK_TOO_LONG"}
 
 
-def test_a_path_contains_what_is_below_it_and_its_repetitions() -> None:
+def test_a_path_absorbs_its_repetitions_and_the_paths_below_it() -> None:
     assert read_all(
         "subscription_policies.a.dispatch_rate",
         "retention_policies.retention_size_in_mb",
@@ -121,7 +121,7 @@ def test_a_path_contains_what_is_below_it_and_its_repetitions() -> None:
 
 
 @given(st.lists(st.text() | st.text(alphabet="ab.`*_/ \ud800") | masks().map(lambda paths: paths[0]), max_size=8))
-def test_no_text_makes_reading_fail(texts: list[str]) -> None:
+def test_reading_a_mask_raises_nothing_whatever_the_paths(texts: list[str]) -> None:
     mask, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
     blamed = {violation.field for violation in violations}
     assert all(violation.description for violation in violations)
@@ -145,7 +145,7 @@ def test_a_list_is_replaced_and_not_appended_to() -> None:
     assert list(applied(read_all("replication_clusters"), target, a_source()).replication_clusters) == ["x", "y"]
 
 
-def test_what_is_masked_and_unset_is_cleared() -> None:
+def test_masked_fields_that_the_source_does_not_set_are_cleared() -> None:
     mask = read_all(
         "max_producer_per_topic", "retention_policies.retention_time_in_minutes", "replication_clusters", "subscription_policies.s"
     )
@@ -182,7 +182,7 @@ def test_setting_a_leaf_creates_the_objects_above_it() -> None:
     assert result.offload_policies.managed_ledger_extra_configurations == {"k": "v"}
 
 
-def test_a_maps_entry_is_addressed_alone() -> None:
+def test_a_path_to_an_entry_of_a_map_changes_only_that_entry() -> None:
     target = TopicPolicies()
     target.subscription_policies["s"].dispatch_rate.rate_period_in_second = 9
     target.subscription_policies["other"].dispatch_rate.rate_period_in_second = 9
@@ -191,13 +191,13 @@ def test_a_maps_entry_is_addressed_alone() -> None:
     assert result.subscription_policies["other"] == target.subscription_policies["other"]
 
 
-def test_a_whole_map_loses_the_entries_that_the_source_has_not() -> None:
+def test_a_path_to_a_whole_map_removes_the_entries_that_the_source_lacks() -> None:
     target = TopicPolicies()
     target.subscription_policies["other"].dispatch_rate.rate_period_in_second = 9
     assert set(applied(read_all("subscription_policies"), target, a_source()).subscription_policies) == {"s"}
 
 
-def test_unknown_fields_of_the_target_stay_with_their_objects_and_those_of_the_source_are_not_taken() -> None:
+def test_unknown_fields_of_the_target_stay_with_their_objects_and_those_of_the_source_are_ignored() -> None:
     target = TopicPolicies()
     target.retention_policies.MergeFromString(b"\x08\x01" + EXTRAS + b"\x02{}")
     source = TopicPolicies()
@@ -214,7 +214,7 @@ Flat: TypeAlias = Mapping[Path, Any]
 
 
 def flat(message: Message, at: Path = ()) -> dict[Path, Any]:
-    """A message as places and values; objects and entries are places too. An independent picture for the property below."""
+    """Returns the values of a message by path; objects and entries have paths too. An independent model for the property below."""
     places: dict[Path, Any] = {}
     shapes = fields(message.DESCRIPTOR)
     for field, value in message.ListFields():
@@ -233,7 +233,7 @@ def flat(message: Message, at: Path = ()) -> dict[Path, Any]:
 
 
 def flatly_applied(mask: Mask, target: Flat, source: Flat) -> Flat:
-    """What a mask does, in terms of places: what is below a path comes from the source, with the objects above it."""
+    """Returns the result of a mask, by path: everything below a masked path comes from the source, with the objects above it."""
     result = dict(target)
     for path in mask:
         taken = {place: value for place, value in source.items() if place[: len(path)] == path}
@@ -304,7 +304,7 @@ def test_naming_all_leaves_covers_an_object_and_naming_some_does_not() -> None:
 
 
 def a_type() -> Any:
-    """A message type with the kinds of fields that policies do not have."""
+    """Returns a message type with kinds of fields that policies do not have."""
     file = descriptor_pb2.FileDescriptorProto(name="tests/core/masks.proto", package="tests.core.masks", syntax="proto3")
     message = file.message_type.add(name="Odd")
     message.field.add(name="plain", number=1, type=5, label=1)
@@ -334,12 +334,12 @@ def test_any_message_can_be_masked() -> None:
 
 
 @pytest.mark.parametrize("text", ["by_int.x", "by_int.2147483648", "by_uint.`-1`", "by_bool.yes", "by_int.``", "by_int." + "9" * 300])
-def test_keys_of_other_types_are_checked(text: str) -> None:
+def test_map_keys_of_other_types_are_validated(text: str) -> None:
     _, (violation,) = read([text], a_type().DESCRIPTOR)
     assert violation.reason == "INVALID_MAP_KEY"
 
 
-def test_a_field_of_a_lists_elements_is_no_path() -> None:
+def test_a_path_into_the_elements_of_a_list_is_refused() -> None:
     _, (violation,) = read(["items.plain"], a_type().DESCRIPTOR)
     assert violation.reason == "INDEX_INTO_LIST"
 

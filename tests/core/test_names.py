@@ -1,4 +1,4 @@
-"""Names of topics mean here what they mean to Pulsar (``TopicName``)."""
+"""Names of topics are parsed as Pulsar parses them (``TopicName``)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from topicpolicies_server.core.names import MAX_NAME_LENGTH, base_name, parse_to
 
 
 @pytest.mark.parametrize("example", examples("names.json"), ids=name)
-def test_a_topic_is_named_as_pulsar_reads_it(example: dict[str, Any]) -> None:
+def test_a_topic_has_the_full_name_that_pulsar_gives_it(example: dict[str, Any]) -> None:
     assert str(parse_topic(example["topic"])) == example["fullName"]
 
 
 @pytest.mark.parametrize("name", ["t/c/ns/x", "persistent://t/c/ns/x", "persistent://t/c/ns/x/y"])
-def test_a_name_of_the_old_form_is_refused_and_belongs_to_no_other_namespace(name: str) -> None:
+def test_a_name_of_the_old_form_with_a_cluster_is_refused(name: str) -> None:
     with pytest.raises(PolicyError, match="cluster") as refused:
         parse_topic(name)
     assert [violation.reason for violation in refused.value.violations] == ["MALFORMED_NAME"]
 
 
 @pytest.mark.parametrize("name", ["", "x", "t/n", "t/n/", "t//x", "t/n/x/", "kafka://t/n/x", "t/n/-partition-3", "t/n/\ud800"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_a_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(PolicyError):
         parse_topic(name)
 
@@ -39,7 +39,7 @@ TEXTS = st.lists(st.sampled_from([*PARTS, *ODD]), max_size=8).map("".join)
 
 
 def as_the_rules_say(text: str) -> str | None:
-    """The full name of a topic by the rules, one by one; None: it is none."""
+    """Returns the full name of a topic by an independent implementation of the rules; None: the text is not a name."""
     domain, separator, rest = text.partition("://")
     parts = (rest if separator else text).split("/")
     plain = frozenset("-=:._" + string.ascii_letters + string.digits)
@@ -57,7 +57,7 @@ def as_the_rules_say(text: str) -> str | None:
 @hypothesis.example("persistent://t/n/-partition-7")
 @hypothesis.example("persistent://t/n/" + "y" * 1007)
 @hypothesis.example("persistent://t/n/" + "y" * 1008)
-def test_a_topic_is_named_as_the_rules_say(text: str) -> None:
+def test_a_topic_has_the_full_name_that_the_rules_give_or_is_refused(text: str) -> None:
     expected = as_the_rules_say(text)
     if expected is None:
         with pytest.raises(PolicyError):

@@ -1,4 +1,4 @@
-"""Keys in their order, whatever comes and goes."""
+"""``Order`` keeps keys sorted while keys are added and removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def key(number: int) -> str:
 
 
 @given(st.lists(st.integers(0, 60)), st.integers(-1, 61))
-def test_it_has_what_a_sorted_set_would_have(toggled: list[int], start: int) -> None:
+def test_an_order_has_the_keys_of_a_sorted_set(toggled: list[int], start: int) -> None:
     keys, expected = Order(most=4), set[int]()
     for number in toggled:
         if number in expected:
@@ -35,7 +35,7 @@ def test_it_has_what_a_sorted_set_would_have(toggled: list[int], start: int) -> 
     assert list(filled.after(None)) == [key(number) for number in (*sorted(expected), 61)] and len(filled) == len(expected) + 1
 
 
-def test_keys_that_come_in_order_fill_their_blocks() -> None:
+def test_keys_that_are_added_in_order_fill_their_blocks() -> None:
     keys = Order()
     for number in range(10_000):
         keys.add(key(number))
@@ -43,3 +43,25 @@ def test_keys_that_come_in_order_fill_their_blocks() -> None:
     for number in range(10_000):
         keys.remove(key(number))
     assert keys.blocks == len(keys) == 0 and list(keys.after(None)) == []
+
+
+class Counted(str):
+    """A key that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __lt__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__lt__(self, str(other))
+
+
+def test_adding_and_finding_a_key_takes_a_few_binary_searches_among_many_keys() -> None:
+    keys = Order()
+    keys.fill([Counted(key(number)) for number in range(0, 20_000, 2)])
+    added = [Counted(key(number)) for number in range(1, 101, 2)]
+    Counted.compared = 0
+    for each in added:
+        keys.add(each)
+        assert next(keys.after(each, including=True)) == each
+    assert 50 < Counted.compared < 50 * 4 * 16

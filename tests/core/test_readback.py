@@ -1,4 +1,4 @@
-"""Read-back: the one order of each partition, by proof or by reading."""
+"""Read-back: the order of each partition's entries, known by proof or by reading."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ KEY = PolicyKey("persistent://t/n/a", Scope.LOCAL)
 
 
 def at(number: int, *, ours: str | None = None, partition: int = 0) -> Placed:
-    """An entry; ``ours`` is the id of an event of ours."""
+    """Returns an entry; ``ours`` is the id of an event that this sidecar wrote."""
     stamp = Stamp(ours, StampKind.UPDATE) if ours is not None else None
     return Placed(partition, f"{number:04d}", Event(KEY, Action.UPDATE, {}, stamp), 0)
 
 
 def dense(earlier: str, later: str) -> bool:
-    """Whether two positions of the test's log are neighbours."""
+    """Returns whether two positions of the test's log are neighbours."""
     return earlier != "" and int(later) == int(earlier) + 1
 
 
 def numbers(events: list[Placed]) -> list[int]:
-    """The positions, as numbers."""
+    """Returns the positions as numbers."""
     return [int(placed.position) for placed in events]
 
 
-def test_what_is_proven_to_be_next_is_taken_without_the_reader() -> None:
+def test_an_acknowledged_event_that_is_proven_to_be_next_is_taken_before_it_is_read() -> None:
     readback = ReadBack(1, dense)
     assert numbers(readback.read([at(1)])) == [1]
     assert numbers(readback.acknowledged([at(2, ours="a"), at(3, ours="b")])) == [2, 3]
@@ -38,7 +38,7 @@ def test_what_is_proven_to_be_next_is_taken_without_the_reader() -> None:
     assert readback.unread == 0
 
 
-def test_behind_a_gap_an_acknowledged_event_waits_for_the_reader() -> None:
+def test_an_acknowledged_event_behind_a_gap_waits_for_the_reader() -> None:
     readback = ReadBack(1, dense)
     readback.read([at(1)])
     assert readback.acknowledged([at(3, ours="b")]) == []
@@ -54,7 +54,7 @@ def test_the_first_event_of_an_unread_partition_is_not_proven() -> None:
     assert numbers(readback.read([at(1, ours="a")])) == [1]
 
 
-def test_what_is_undisputed_is_skimmed_as_it_is_read() -> None:
+def test_skimming_undisputed_entries_takes_the_same_as_reading_them() -> None:
     readback = ReadBack(2, dense)
     assert readback.undisputed
     assert numbers(readback.skim([at(1), at(2), at(1), at(1, partition=1)])) == [1, 2, 1]
@@ -64,7 +64,7 @@ def test_what_is_undisputed_is_skimmed_as_it_is_read() -> None:
     assert numbers(readback.skim([at(3), at(4)])) == [4]
 
 
-def test_what_is_proven_and_not_read_or_waits_to_be_proven_is_in_dispute() -> None:
+def test_an_entry_that_is_proven_but_unread_or_waits_for_a_proof_is_in_dispute() -> None:
     readback = ReadBack(1, dense)
     readback.read([at(1)])
     states = [readback.undisputed]
@@ -77,7 +77,7 @@ def test_what_is_proven_and_not_read_or_waits_to_be_proven_is_in_dispute() -> No
     assert states == [True, False, True, False]
 
 
-def test_what_is_skimmed_behind_what_was_passed_contradicts_it() -> None:
+def test_skimming_an_unread_entry_before_the_passed_position_is_a_disagreement() -> None:
     readback = ReadBack(1, dense)
     readback.passed(["0005"])
     with pytest.raises(Disagreement):
@@ -97,7 +97,7 @@ def test_partitions_are_independent() -> None:
 
 
 @pytest.mark.parametrize("contradiction", [at(2), at(2, ours="other"), Placed(0, "0002", None, 0)])
-def test_a_reader_that_contradicts_a_proof_is_noticed(contradiction: Placed) -> None:
+def test_reading_an_entry_that_contradicts_a_proof_is_a_disagreement(contradiction: Placed) -> None:
     readback = ReadBack(1, dense)
     readback.read([at(1)])
     readback.acknowledged([at(2, ours="a")])
@@ -105,8 +105,8 @@ def test_a_reader_that_contradicts_a_proof_is_noticed(contradiction: Placed) -> 
         readback.read([contradiction])
 
 
-def test_something_read_where_a_false_proof_said_nothing_is_noticed() -> None:
-    readback = ReadBack(1, lambda earlier, later: earlier != "")  # a log that claims too much
+def test_reading_an_entry_in_a_gap_that_a_false_proof_excluded_is_a_disagreement() -> None:
+    readback = ReadBack(1, lambda earlier, later: earlier != "")  # wrongly claims that any two positions are neighbours
     readback.read([at(1)])
     assert numbers(readback.acknowledged([at(3, ours="a")])) == [3]
     with pytest.raises(Disagreement):

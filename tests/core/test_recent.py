@@ -1,4 +1,4 @@
-"""Requests are found again for as long as they are among the newest, each with its first answer."""
+"""Recent requests are found as long as they are among the newest, each with its first answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def request(number: int) -> Remembered:
     return Remembered(f"r{number}", "digest", f"1{number}", f"1{number - 1}")
 
 
-def test_the_newest_are_found_and_the_oldest_are_forgotten() -> None:
+def test_the_newest_requests_are_found_and_the_oldest_are_forgotten() -> None:
     recent = RecentRequests(most=100)
     for number in range(250):
         recent.add(KEY, request(number))
@@ -27,13 +27,13 @@ def test_the_newest_are_found_and_the_oldest_are_forgotten() -> None:
     assert recent.find(KEY, "r249") == request(249)
 
 
-def test_one_id_is_another_request_in_another_scope() -> None:
+def test_the_same_request_id_in_another_scope_is_another_request() -> None:
     recent = RecentRequests()
     recent.add(KEY, request(1))
     assert recent.find(KEY._replace(scope=Scope.GLOBAL), "r1") is None
 
 
-def test_the_first_answer_stays() -> None:
+def test_the_first_answer_to_a_request_is_kept() -> None:
     recent = RecentRequests()
     recent.add(KEY, request(1))
     recent.add(KEY, request(1)._replace(version="2"))
@@ -46,17 +46,19 @@ def state(joined: Joined | None = None) -> KeyState:
     return folded
 
 
-def test_what_the_fold_says_was_applied_is_found() -> None:
+def test_a_request_that_the_fold_has_applied_is_found() -> None:
     recent = RecentRequests()
     recent.note(KEY, Stamp("event", StampKind.UPDATE, request_id="r1", digest="digest"), Folded(Status.APPLIED, "11", "10"), state())
     assert recent.find(KEY, "r1") == request(1)
 
 
-def test_what_is_not_certain_to_have_been_applied_is_not_kept() -> None:
+def test_a_request_that_was_not_certainly_applied_is_not_kept() -> None:
     recent = RecentRequests()
     update = Stamp("event", StampKind.UPDATE, request_id="r1", digest="digest")
     recent.note(KEY, update, Folded(Status.REJECTED_ETAG, "10", "10"), state())
-    recent.note(KEY, update, Folded(Status.APPLIED, "11", ""), state(Joined("10", 1)))  # its history is not known: it may be a repeat
+    recent.note(
+        KEY, update, Folded(Status.APPLIED, "11", ""), state(Joined("10", 1))
+    )  # the key's history is not known, so it may be a repeat
     recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(Joined("10", 1)))
     recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(ALONE))
     recent.note(KEY, update._replace(request_id=""), Folded(Status.APPLIED, "11", "10"), state())
@@ -78,7 +80,7 @@ def test_forgetting_the_oldest_of_many_takes_no_longer_than_of_a_few() -> None:
     assert seconds_for(32_768) < 8 * seconds_for(32)
 
 
-def test_what_goes_on_with_what_was_kept_finds_and_forgets_the_same() -> None:
+def test_restored_requests_are_found_and_forgotten_like_the_original_ones() -> None:
     before, after = RecentRequests(most=100), RecentRequests(most=100)
     for number in range(80):
         before.add(KEY._replace(scope=Scope(1 + number % 2)), request(number))
@@ -93,7 +95,7 @@ def test_what_goes_on_with_what_was_kept_finds_and_forgets_the_same() -> None:
     assert [after.find(KEY._replace(scope=Scope.GLOBAL), f"r{number}") for number in (29, 31)] == [None, request(31)]
 
 
-def test_no_more_go_on_than_are_kept() -> None:
+def test_no_more_requests_are_restored_than_are_kept() -> None:
     before, after = RecentRequests(), RecentRequests(most=10)
     for number in range(25):
         before.add(KEY, request(number))
@@ -101,7 +103,7 @@ def test_no_more_go_on_than_are_kept() -> None:
     assert after.all() == before.newest(10)
 
 
-def test_of_a_request_that_was_forgotten_and_applied_again_the_last_answer_goes_on_in_the_last_place() -> None:
+def test_restoring_a_request_that_was_applied_twice_keeps_its_last_answer_in_the_last_place() -> None:
     rows = [RecentRequests(), RecentRequests()]
     rows[0].add(KEY, request(1))
     rows[0].add(KEY, request(2))

@@ -33,7 +33,7 @@ def resolve(local: str = "", global_: str = "", namespace: str = "", broker: str
         (("", "", "", "max_producer_per_topic: 1"), BROKER),
     ],
 )
-def test_the_first_level_that_says_something_wins(levels: tuple[str, str, str, str], source: Source) -> None:
+def test_the_first_level_that_sets_a_value_wins(levels: tuple[str, str, str, str], source: Source) -> None:
     found = resolve(*levels)
     assert found.sources == {"max_producer_per_topic": source}
     assert found.policies == doc("max_producer_per_topic: 1")
@@ -67,18 +67,18 @@ def test_the_first_level_that_says_something_wins(levels: tuple[str, str, str, s
         ),
     ],
 )
-def test_what_says_nothing_is_passed_over_but_for_the_brokers(nothing: str, something: str) -> None:
+def test_a_value_that_means_unset_is_passed_over_except_at_the_broker(nothing: str, something: str) -> None:
     assert resolve(nothing, something).policies == doc(something)
     assert list(resolve(nothing, nothing, something).sources.values()) == [NAMESPACE]
     assert resolve(nothing, nothing, nothing, nothing).policies == doc(nothing)
 
 
 @pytest.mark.parametrize("field", ["compaction_threshold", "deduplication_snapshot_interval_seconds"])
-def test_other_negative_numbers_count(field: str) -> None:
+def test_a_negative_number_of_another_field_is_a_value(field: str) -> None:
     assert resolve(f"{field}: -1", f"{field}: 5").sources == {field: LOCAL}
 
 
-def test_quotas_resolve_by_type() -> None:
+def test_backlog_quotas_are_resolved_per_type() -> None:
     size = 'back_log_quota_map { key: "destination_storage" value { limit_size: %d } }'
     age = 'back_log_quota_map { key: "message_age" value { limit_time: %d } }'
     found = resolve(size % 1, age % 2, size % 3 + age % 3)
@@ -116,30 +116,30 @@ def test_some_policies_of_the_global_document_are_ignored(text: str) -> None:
     assert list(resolve(text, text).sources.values()) == [LOCAL]
 
 
-def test_entry_filters_are_the_brokers_unless_others_may_override_them() -> None:
+def test_entry_filters_are_those_of_the_broker_unless_overriding_is_allowed() -> None:
     texts = [f'entry_filters {{ entry_filter_names: "{name}" }}' for name in ("topic", "global", "namespace", "broker")]
     assert resolve(*texts).sources == {"entry_filters": LOCAL}
     assert resolve(*texts, overridable=False).policies == doc(texts[3])
 
 
-def test_delayed_delivery_resolves_field_by_field_but_is_applied_as_one() -> None:
+def test_delayed_delivery_is_resolved_field_by_field_but_applied_as_one_object() -> None:
     half, whole = "delayed_delivery_enabled: true", "delayed_delivery_enabled: false delayed_delivery_tick_time_millis: 5"
     assert resolve(half, "", whole).policies == doc("delayed_delivery_enabled: true delayed_delivery_tick_time_millis: 5")
     assert applied(Scope.LOCAL, doc(half), None, doc(whole), BrokerFacts(doc(""))).policies.delayed_delivery_enabled is False
 
 
-def test_the_applied_view_looks_at_one_scope_but_for_clusters() -> None:
+def test_applied_policies_are_those_of_one_scope_except_for_replication_clusters() -> None:
     local, global_ = doc("max_producer_per_topic: 1"), doc('max_producer_per_topic: 2 replication_clusters: "b"')
     facts = BrokerFacts(doc("max_producer_per_topic: 9 max_message_size: 9"))
     found = applied(Scope.LOCAL, None, global_, doc('replication_clusters: "a"'), facts)
     assert found.sources["max_producer_per_topic"] is BROKER
     assert found.sources["replication_clusters"] is GLOBAL
-    assert "max_message_size" not in found.sources, "its endpoint knows no levels"
+    assert "max_message_size" not in found.sources, "its endpoint has no ``applied``"
     assert applied(Scope.GLOBAL, local, global_, doc(""), facts).policies.max_producer_per_topic == 2
 
 
 @given(policies(), policies(), policies(), policies())
-def test_every_value_is_some_levels_own_and_every_source_has_it(
+def test_every_value_equals_that_of_its_source_and_is_a_copy(
     local: TopicPolicies, global_: TopicPolicies, namespace: TopicPolicies, broker: TopicPolicies
 ) -> None:
     levels = dict(zip(Source, (local, global_, namespace, broker), strict=True))

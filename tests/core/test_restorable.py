@@ -1,4 +1,4 @@
-"""A view that is made of what another one kept is that view: all its keys, in the order of their changes and of their names."""
+"""A view restored from another one's cells equals it: all keys, in the order of their changes and of their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = frozenset(Scope)
 
 
 def changed(changes: Sequence[tuple[int, bool, bool]], warm: int) -> View:
-    """A view of some changes: the number of a topic, whether of all clusters, and whether it is deleted."""
+    """Returns a view after some changes: the number of a topic, whether its scope is GLOBAL, and whether it is deleted."""
     view = View(CONTEXT, ("",), warm=warm)
     for at, (topic, everywhere, deleted) in enumerate(changes, 1):
         key = PolicyKey(f"persistent://acme/orders/topic-{topic}", Scope.GLOBAL if everywhere else Scope.LOCAL)
@@ -33,8 +33,8 @@ def changed(changes: Sequence[tuple[int, bool, bool]], warm: int) -> View:
     return view
 
 
-def gone_on(view: View, a_page: int) -> View:
-    """Another view that goes on where it stands."""
+def restored(view: View, a_page: int) -> View:
+    """Returns another view, restored from the cells of this one in pages."""
     found = sorted((cell for name in view.names() if (cell := view.key_cell(name)) is not None), key=lambda cell: cell.name)
     other = View(CONTEXT, ("",))
     pages = (KeyCells.of(found[at : at + a_page]) for at in range(0, len(found), a_page))
@@ -63,19 +63,19 @@ CHANGES = st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.booleans()), 
 
 @settings(max_examples=80, deadline=None)
 @given(CHANGES, st.integers(1, 9), st.sampled_from([0, 4, 256]), st.booleans(), st.integers(0, 3))
-def test_it_has_the_same_keys_in_the_same_orders(
+def test_a_restored_view_has_the_same_keys_in_the_same_orders(
     changes: list[tuple[int, bool, bool]], a_page: int, warm: int, dense: bool, run: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(restorable, "_SPARSE", 1_000 if dense else 0)
         patched.setattr(restorable, "_RUN", 16 << run)
         view = changed(changes, warm)
-        other = gone_on(view, a_page)
+        other = restored(view, a_page)
         assert all_of(other) == all_of(view)
-        assert all_of(gone_on(other, a_page + 1)) == all_of(view), "and so on"
+        assert all_of(restored(other, a_page + 1)) == all_of(view), "also restored a second time"
 
 
-def test_keys_of_the_same_number_are_all_there() -> None:
+def test_keys_whose_heads_have_the_same_number_are_all_restored() -> None:
     view = changed([(topic, False, False) for topic in range(5)], 256)
     kept = [view.key_cell(name) for name in view.names()]
     assert all(kept)

@@ -1,4 +1,4 @@
-"""Secrets are left out of what is shown, and a document that is written back as it was shown is the same document."""
+"""Secrets are redacted in documents that are shown, and writing back a redacted document keeps them."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def shown(settings: Settings) -> TopicPolicies:
         ((), False),
     ],
 )
-def test_which_values_are_secrets(path: tuple[str, ...], secret: bool) -> None:
+def test_secrets_are_recognized_by_their_paths(path: tuple[str, ...], secret: bool) -> None:
     assert is_secret(("offload_policies", *path)) is secret
 
 
-def test_what_is_shown_has_everything_but_the_secrets() -> None:
+def test_a_shown_document_has_everything_but_the_secrets() -> None:
     raw = secrets.wire(document(max_producer_per_topic=5))
     assert b"hush" not in raw
     assert b"AKIA" not in raw
@@ -68,7 +68,7 @@ def test_what_is_shown_has_everything_but_the_secrets() -> None:
 
 
 def extras_shown(*extras: bytes) -> bytes:
-    """What is shown of what stands in the place of a newer broker's leaves."""
+    """Returns what is shown of a document with these bytes in place of a newer broker's leaves."""
     policies = TopicPolicies(offload_policies=OffloadPolicies(managed_ledger_offload_bucket="bucket"))
     for each in extras:
         policies.offload_policies.MergeFromString(documents.record(EXTRAS_FIELD, each))
@@ -95,14 +95,14 @@ def test_secrets_of_a_newer_broker_are_redacted_at_every_depth() -> None:
     ],
     ids=["deep", "bottomless", "lists", "no object", "no JSON", "half"],
 )
-def test_of_a_newer_brokers_values_that_can_not_be_looked_through_nothing_is_shown(extras: bytes) -> None:
+def test_a_newer_brokers_leaves_that_cannot_be_searched_for_secrets_are_not_shown(extras: bytes) -> None:
     shown = extras_shown(extras)
     assert b"hush" not in shown and b"bucket" in shown
     beside = extras_shown(extras, b'{"newerBucket":"b"}')
     assert b"hush" not in beside and b'"newerBucket":"b"' in beside
 
 
-def test_a_document_without_secrets_is_shown_as_the_bytes_that_it_is() -> None:
+def test_a_document_without_secrets_is_shown_as_its_own_bytes() -> None:
     settings = documents.split(TopicPolicies(offload_policies=OffloadPolicies(managed_ledger_offload_bucket="b")))
     assert secrets.redacted(settings["offload_policies"]) is settings["offload_policies"]
     assert secrets.wire({"x": b"y"}) == b"y"
@@ -119,7 +119,7 @@ def test_a_document_without_secrets_is_shown_as_the_bytes_that_it_is() -> None:
         [],
     ],
 )
-def test_what_was_shown_and_is_written_back_changes_nothing(mask: list[str]) -> None:
+def test_writing_back_a_shown_document_changes_nothing(mask: list[str]) -> None:
     before = document(max_producer_per_topic=5)
     change = compile_change(shown(before), mask, {})
     assert change.apply(before) == before
@@ -127,7 +127,7 @@ def test_what_was_shown_and_is_written_back_changes_nothing(mask: list[str]) -> 
 
 
 @pytest.mark.parametrize("mask", [["*"], ["offload_policies"]])
-def test_other_leaves_change_beside_a_secret_that_is_kept(mask: list[str]) -> None:
+def test_other_leaves_change_while_a_redacted_secret_is_kept(mask: list[str]) -> None:
     policies = shown(document())
     policies.offload_policies.managed_ledger_offload_bucket = "another"
     policies.offload_policies.s3_managed_ledger_offload_credential_id = "AKIB"
@@ -139,7 +139,7 @@ def test_other_leaves_change_beside_a_secret_that_is_kept(mask: list[str]) -> No
 
 
 @pytest.mark.parametrize("mask", [["*"], ["offload_policies"], [f"offload_policies.{SECRET}"]])
-def test_a_mark_where_there_is_no_secret_is_refused(mask: list[str]) -> None:
+def test_a_redaction_mark_is_refused_where_the_document_has_no_secret(mask: list[str]) -> None:
     policies = TopicPolicies()
     policies.offload_policies.s3_managed_ledger_offload_credential_secret = REDACTED
     with pytest.raises(PolicyError) as caught:
@@ -148,7 +148,7 @@ def test_a_mark_where_there_is_no_secret_is_refused(mask: list[str]) -> None:
     assert [each.field for each in caught.value.violations] == [f"policies.offload_policies.{SECRET}"]
 
 
-def test_the_mark_means_itself_outside_of_secrets() -> None:
+def test_the_redaction_mark_is_an_ordinary_value_where_no_secret_belongs() -> None:
     policies = TopicPolicies()
     policies.offload_policies.managed_ledger_offload_bucket = REDACTED
     after = documents.join(compile_change(policies, ["offload_policies"], {}).apply(None))

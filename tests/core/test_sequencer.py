@@ -25,7 +25,7 @@ def bench() -> Bench:
 # A chain
 
 
-def test_an_update_is_answered_when_its_event_is_folded_with_what_it_did(bench: Bench) -> None:
+def test_an_update_is_answered_with_its_result_when_its_event_is_folded(bench: Bench) -> None:
     one = bench.set(1)
     assert bench.open(one)
     bench.land()
@@ -37,7 +37,7 @@ def test_an_update_is_answered_when_its_event_is_folded_with_what_it_did(bench: 
     assert document is not None and join(document).max_producer_per_topic == 2
 
 
-def test_the_next_update_is_computed_on_what_the_one_before_it_will_have_done(bench: Bench) -> None:
+def test_an_update_is_computed_on_the_result_of_the_updates_in_flight_before_it(bench: Bench) -> None:
     bench.set(1)
     bench.set(7, field="max_consumer_per_topic")
     bench.set(3)
@@ -48,7 +48,7 @@ def test_the_next_update_is_computed_on_what_the_one_before_it_will_have_done(be
     assert bench.document() == TopicPolicies(max_producer_per_topic=3, max_consumer_per_topic=7)
 
 
-def test_no_more_events_are_in_flight_than_the_depth_and_the_rest_waits_in_line() -> None:
+def test_no_more_events_are_in_flight_than_the_depth_and_further_updates_wait() -> None:
     bench = Bench(depth=2)
     requests = [bench.set(value) for value in range(1, 6)]
     assert len(bench.wanted) == 2
@@ -58,7 +58,7 @@ def test_no_more_events_are_in_flight_than_the_depth_and_the_rest_waits_in_line(
     assert [bench.result(request).version for request in requests] == ["0001", "0002", "0003", "0004", "0005"]
 
 
-def test_more_updates_than_may_wait_are_refused() -> None:
+def test_an_update_is_refused_when_the_queue_is_full() -> None:
     bench = Bench(depth=1, queue=2)
     requests = [bench.set(value) for value in range(1, 5)]
     assert bench.error(requests[3]).kind is Kind.RESOURCE_EXHAUSTED
@@ -74,7 +74,7 @@ def test_chains_do_not_wait_for_each_other(bench: Bench) -> None:
     assert len(bench.wanted) == 1
 
 
-def test_a_chain_is_gone_when_nothing_is_in_flight(bench: Bench) -> None:
+def test_a_chain_is_dropped_when_nothing_is_in_flight(bench: Bench) -> None:
     for value in range(3):
         bench.set(value)
     assert bench.sequencer.chains == 1 and bench.sequencer.busy(KEY)
@@ -85,7 +85,7 @@ def test_a_chain_is_gone_when_nothing_is_in_flight(bench: Bench) -> None:
 # Conditions
 
 
-def test_an_etag_waits_for_those_before_it_and_holds_for_the_version_that_they_made(bench: Bench) -> None:
+def test_an_etag_is_compared_with_the_version_that_the_updates_before_it_have_made(bench: Bench) -> None:
     bench.set(1)
     right, wrong = bench.set(2, etag="0001"), bench.set(3, etag="0001")
     assert len(bench.wanted) == 1
@@ -96,7 +96,7 @@ def test_an_etag_waits_for_those_before_it_and_holds_for_the_version_that_they_m
     assert bench.error(wrong).metadata["version"] == "0002"
 
 
-def test_an_etag_that_another_writer_was_faster_than_is_refused_by_the_log(bench: Bench) -> None:
+def test_an_update_with_an_etag_is_rejected_by_the_fold_if_another_writer_was_faster(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     mine = bench.set(2, etag="0001")
@@ -105,7 +105,7 @@ def test_an_etag_that_another_writer_was_faster_than_is_refused_by_the_log(bench
     assert bench.error(mine).metadata["version"] == "0002"
 
 
-def test_where_an_etag_is_to_hold_in_other_clusters_too_the_event_names_the_whole_document(bench: Bench) -> None:
+def test_an_update_with_an_etag_in_the_global_scope_has_the_digest_of_the_whole_document(bench: Bench) -> None:
     for scope in Scope:
         key = KEY._replace(scope=scope)
         bench.set(1, key=key)
@@ -117,7 +117,7 @@ def test_where_an_etag_is_to_hold_in_other_clusters_too_the_event_names_the_whol
         bench.land()
 
 
-def test_an_etag_means_exactly_its_version_also_of_an_absence(bench: Bench) -> None:
+def test_an_etag_matches_exactly_its_version_also_of_an_absence(bench: Bench) -> None:
     first = bench.set(1, etag=ABSENT)
     bench.land()
     again = bench.set(2, etag=ABSENT)
@@ -131,7 +131,7 @@ def test_an_etag_means_exactly_its_version_also_of_an_absence(bench: Bench) -> N
     assert bench.error(again).reason == bench.error(never).reason == "ETAG_MISMATCH"
 
 
-def test_a_document_that_must_not_exist_is_made_whatever_the_version_of_its_absence_is(bench: Bench) -> None:
+def test_must_not_exist_creates_a_document_whatever_the_version_of_its_absence(bench: Bench) -> None:
     first, second = bench.set(1, must_not_exist=True), bench.set(2, must_not_exist=True)
     bench.land_all()
     assert bench.result(first).outcome is Outcome.APPLIED
@@ -144,7 +144,7 @@ def test_a_document_that_must_not_exist_is_made_whatever_the_version_of_its_abse
     assert bench.result(anew).outcome is Outcome.APPLIED
 
 
-def test_a_document_that_another_writer_made_first_is_not_made_again(bench: Bench) -> None:
+def test_must_not_exist_fails_if_another_writer_created_the_document_first(bench: Bench) -> None:
     mine = bench.set(1, must_not_exist=True)
     event = bench.wanted.popleft()
     bench.land(Event(KEY, Action.UPDATE, {FIELD: b"\x80\x01\x09"}))
@@ -152,7 +152,7 @@ def test_a_document_that_another_writer_made_first_is_not_made_again(bench: Benc
     assert bench.error(mine).reason == "DOCUMENT_EXISTS"
 
 
-def test_an_answer_tells_what_was_there_before(bench: Bench) -> None:
+def test_an_answer_has_the_document_before_the_update_except_for_a_repeat(bench: Bench) -> None:
     one, two, same, dry = bench.set(1), bench.set(2), bench.set(2), bench.set(3, validate_only=True)
     bench.land_all()
     assert bench.result(one).before is None and bench.result(one).before_known
@@ -184,7 +184,7 @@ def test_a_deletion_is_an_event_with_everything_unset_and_then_a_tombstone(bench
 # Updates that change nothing
 
 
-def test_an_update_that_changes_nothing_writes_nothing_and_shows_the_document(bench: Bench) -> None:
+def test_an_update_that_changes_nothing_writes_nothing_and_returns_the_document(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     same = bench.set(1)
@@ -193,7 +193,7 @@ def test_an_update_that_changes_nothing_writes_nothing_and_shows_the_document(be
     assert not bench.wanted
 
 
-def test_behind_what_is_in_flight_it_waits_until_that_has_succeeded(bench: Bench) -> None:
+def test_an_update_without_effect_waits_until_the_events_in_flight_before_it_have_succeeded(bench: Bench) -> None:
     bench.set(1)
     same = bench.set(1)
     assert bench.open(same)
@@ -201,7 +201,7 @@ def test_behind_what_is_in_flight_it_waits_until_that_has_succeeded(bench: Bench
     assert bench.result(same).outcome is Outcome.UNCHANGED
 
 
-def test_if_what_it_rested_on_fails_it_is_written_after_all(bench: Bench) -> None:
+def test_an_update_that_seemed_to_have_no_effect_is_written_if_the_update_before_it_fails(bench: Bench) -> None:
     first = bench.set(1)
     same = bench.set(1)
     bench.fail(bench.wanted.popleft(), outcome_unknown=False)
@@ -210,7 +210,7 @@ def test_if_what_it_rested_on_fails_it_is_written_after_all(bench: Bench) -> Non
     assert bench.result(same).outcome is Outcome.APPLIED
 
 
-def test_if_what_it_rested_on_fails_it_is_computed_on_all_that_came_meanwhile(bench: Bench) -> None:
+def test_after_a_failure_an_update_that_seemed_to_have_no_effect_is_computed_on_all_later_updates(bench: Bench) -> None:
     bench.set(1)
     same, later = bench.set(1), bench.set(5, field="max_consumer_per_topic")
     bench.fail(bench.wanted.popleft(), outcome_unknown=False)
@@ -222,7 +222,7 @@ def test_if_what_it_rested_on_fails_it_is_computed_on_all_that_came_meanwhile(be
     assert bench.result(fresh).document == bench.states[KEY].document
 
 
-def test_a_dry_run_tells_what_would_be_and_writes_nothing(bench: Bench) -> None:
+def test_a_dry_run_returns_the_document_that_would_result_and_writes_nothing(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     in_flight = bench.set(2)
@@ -235,7 +235,7 @@ def test_a_dry_run_tells_what_would_be_and_writes_nothing(bench: Bench) -> None:
     assert bench.document() == TopicPolicies(max_producer_per_topic=2)
 
 
-def test_a_dry_run_with_an_etag_tells_of_the_document_that_the_etag_names(bench: Bench) -> None:
+def test_a_dry_run_with_an_etag_is_computed_on_the_version_of_the_etag(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     bench.set(2)
@@ -246,7 +246,7 @@ def test_a_dry_run_with_an_etag_tells_of_the_document_that_the_etag_names(bench:
     assert join(result.document) == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=3)
 
 
-def test_a_dry_run_that_needs_an_absence_is_told_of_the_one_that_holds(bench: Bench) -> None:
+def test_a_dry_run_with_must_not_exist_ignores_events_in_flight(bench: Bench) -> None:
     bench.set(1)
     dry = bench.set(2, must_not_exist=True, validate_only=True)
     assert bench.result(dry).outcome is Outcome.WOULD_APPLY
@@ -257,7 +257,7 @@ def test_a_dry_run_that_needs_an_absence_is_told_of_the_one_that_holds(bench: Be
 # Failures
 
 
-def test_an_update_that_fails_fails_alone(bench: Bench) -> None:
+def test_an_update_that_fails_does_not_fail_the_updates_behind_it(bench: Bench) -> None:
     one, two, three = bench.set(1), bench.set(2, field="max_consumer_per_topic"), bench.set(3, field="message_ttl_in_seconds")
     bench.land()
     bench.fail(bench.wanted.popleft(), outcome_unknown=False)
@@ -267,7 +267,7 @@ def test_an_update_that_fails_fails_alone(bench: Bench) -> None:
     assert bench.document() == TopicPolicies(max_producer_per_topic=1, message_ttl_in_seconds=3)
 
 
-def test_what_was_not_acknowledged_is_appended_once_more_under_its_own_id(bench: Bench) -> None:
+def test_an_unacknowledged_event_is_appended_once_more_under_the_same_id(bench: Bench) -> None:
     request = bench.set(1)
     event = bench.wanted.popleft()
     bench.fail(event, outcome_unknown=True)
@@ -276,7 +276,7 @@ def test_what_was_not_acknowledged_is_appended_once_more_under_its_own_id(bench:
     assert bench.result(request).version == "0001"
 
 
-def test_what_was_there_all_the_same_counts_once(bench: Bench) -> None:
+def test_an_unacknowledged_event_that_was_in_the_log_after_all_is_applied_once(bench: Bench) -> None:
     request = bench.set(1)
     event = bench.wanted.popleft()
     bench.fail(event, outcome_unknown=True)
@@ -286,18 +286,18 @@ def test_what_was_there_all_the_same_counts_once(bench: Bench) -> None:
     assert bench.states[KEY].version == "0001"
 
 
-def test_with_others_behind_it_nothing_is_appended_again_until_they_tell(bench: Bench) -> None:
+def test_an_unacknowledged_event_is_not_appended_again_while_later_events_are_in_flight(bench: Bench) -> None:
     first, second = bench.set(1), bench.set(2, field="max_consumer_per_topic")
     bench.fail(bench.wanted.popleft(), outcome_unknown=True)
     assert len(bench.wanted) == 1
-    bench.land()  # the second: so the first is not in the log, and is computed again
+    bench.land()  # the second event: so the first is not in the log, and is computed again
     assert bench.open(first)
     bench.land()
     assert bench.result(second).version < bench.result(first).version
     assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=2)
 
 
-def test_if_nobody_is_left_to_tell_the_last_one_is_appended_once_more_and_tells_of_all(bench: Bench) -> None:
+def test_of_several_unacknowledged_events_the_last_is_appended_again_and_settles_the_others(bench: Bench) -> None:
     requests = [bench.set(value) for value in (1, 2, 3)]
     events = [bench.wanted.popleft() for _ in requests]
     for event in events:
@@ -310,7 +310,7 @@ def test_if_nobody_is_left_to_tell_the_last_one_is_appended_once_more_and_tells_
     assert [event.stamp.request_id for event in bench.log if event.stamp] == ["request-1", "request-2", "request-0"]
 
 
-def test_requests_of_one_stream_are_never_applied_against_its_order(bench: Bench) -> None:
+def test_requests_of_one_stream_are_never_applied_out_of_order(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     first, second = bench.set(1, stream=stream), bench.set(2, stream=stream)
     bench.fail(bench.wanted.popleft(), outcome_unknown=True)
@@ -320,7 +320,7 @@ def test_requests_of_one_stream_are_never_applied_against_its_order(bench: Bench
     assert not bench.wanted and not stream
 
 
-def test_a_second_append_that_is_refused_does_not_tell_what_became_of_the_first(bench: Bench) -> None:
+def test_the_outcome_is_unknown_if_the_second_append_of_an_event_is_refused(bench: Bench) -> None:
     request = bench.set(1)
     event = bench.wanted.popleft()
     bench.fail(event, outcome_unknown=True)
@@ -331,7 +331,7 @@ def test_a_second_append_that_is_refused_does_not_tell_what_became_of_the_first(
     assert bench.result(repeat).version == "0001"
 
 
-def test_what_nobody_waits_for_any_more_is_not_appended_again(bench: Bench) -> None:
+def test_an_unacknowledged_event_whose_caller_has_given_up_is_not_appended_again(bench: Bench) -> None:
     request = bench.set(1)
     event = bench.wanted.popleft()
     request.given_up = True
@@ -339,7 +339,7 @@ def test_what_nobody_waits_for_any_more_is_not_appended_again(bench: Bench) -> N
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_only_what_is_not_computed_yet_can_be_withdrawn() -> None:
+def test_only_a_request_that_is_not_computed_yet_can_be_withdrawn() -> None:
     bench = Bench(depth=1)
     computed, waiting = bench.set(1), bench.set(2)
     assert not bench.sequencer.withdraw(computed)
@@ -348,7 +348,7 @@ def test_only_what_is_not_computed_yet_can_be_withdrawn() -> None:
     assert bench.open(waiting) and bench.document() == TopicPolicies(max_producer_per_topic=1)
 
 
-def test_what_was_computed_from_something_that_has_changed_is_computed_again(bench: Bench) -> None:
+def test_an_update_computed_from_a_setting_that_has_changed_is_computed_again(bench: Bench) -> None:
     bench.submit(
         Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
     )
@@ -363,7 +363,7 @@ def test_what_was_computed_from_something_that_has_changed_is_computed_again(ben
     assert bench.document().retention_policies == _retention(9, 5)
 
 
-def test_an_update_that_others_overtake_again_and_again_is_given_up(bench: Bench) -> None:
+def test_an_update_that_other_writers_overtake_too_often_fails_with_contention(bench: Bench) -> None:
     leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
     bench.submit(
         Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
@@ -380,20 +380,20 @@ def test_an_update_that_others_overtake_again_and_again_is_given_up(bench: Bench
 # Repeats
 
 
-def test_a_repeat_of_what_is_in_flight_gets_its_answer(bench: Bench) -> None:
+def test_a_repeat_of_a_request_in_flight_gets_that_requests_answer(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
     repeat = bench.request(1, request_id="same")
-    told: list[Result | PolicyError] = []
-    repeat.on_answer = lambda _, answer: told.append(answer)
+    answers: list[Result | PolicyError] = []
+    repeat.on_answer = lambda _, answer: answers.append(answer)
     bench.submit(repeat)
-    assert len(bench.wanted) == 1 and not told
+    assert len(bench.wanted) == 1 and not answers
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and answer.replayed and answer.version == "0001"
     assert first.repeats == []
 
 
-def test_a_repeat_of_what_was_applied_gets_the_first_answer_whatever_came_since(bench: Bench) -> None:
+def test_a_repeat_of_an_applied_request_gets_the_first_answer_despite_later_updates(bench: Bench) -> None:
     bench.set(1, request_id="same")
     bench.land()
     bench.set(2)
@@ -403,7 +403,7 @@ def test_a_repeat_of_what_was_applied_gets_the_first_answer_whatever_came_since(
     assert not bench.wanted
 
 
-def test_one_id_with_another_body_is_refused(bench: Bench) -> None:
+def test_a_request_id_that_is_reused_with_another_body_is_refused(bench: Bench) -> None:
     bench.set(1, request_id="same")
     in_flight = bench.set(2, request_id="same")
     assert bench.error(in_flight).reason == "REQUEST_ID_REUSED"
@@ -412,7 +412,7 @@ def test_one_id_with_another_body_is_refused(bench: Bench) -> None:
     assert bench.error(bench.set(2, request_id="same")).reason == "REQUEST_ID_REUSED"
 
 
-def test_an_id_that_another_sidecar_used_for_another_body_is_refused_when_the_log_tells(bench: Bench) -> None:
+def test_a_request_id_that_another_sidecar_used_for_another_body_is_refused_when_it_is_read(bench: Bench) -> None:
     bench.elsewhere(1)
     mine = bench.set(2, request_id="same")
     event = bench.wanted.popleft()
@@ -423,7 +423,7 @@ def test_an_id_that_another_sidecar_used_for_another_body_is_refused_when_the_lo
     assert bench.document() == TopicPolicies(max_producer_per_topic=7)
 
 
-def test_an_id_that_was_used_for_another_body_is_refused_after_a_reopening_too(bench: Bench) -> None:
+def test_a_request_id_that_was_used_for_another_body_is_refused_when_the_log_is_reopened(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     mine = bench.set(2, request_id="same")
@@ -434,22 +434,22 @@ def test_an_id_that_was_used_for_another_body_is_refused_after_a_reopening_too(b
     assert bench.error(mine).reason == "REQUEST_ID_REUSED"
 
 
-def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_once_more(bench: Bench) -> None:
+def test_a_request_whose_caller_gave_up_is_appended_once_more_for_its_repeat(bench: Bench) -> None:
     first = bench.set(1, request_id="same")
     event = bench.wanted.popleft()
     assert not bench.sequencer.withdraw(first)
-    told: list[Result | PolicyError] = []
+    answers: list[Result | PolicyError] = []
     repeat = bench.request(1, request_id="same")
-    repeat.on_answer = lambda _, answer: told.append(answer)
+    repeat.on_answer = lambda _, answer: answers.append(answer)
     bench.submit(repeat)
     bench.fail(event, outcome_unknown=True)
-    assert [again.stamp for again in bench.wanted] == [event.stamp], "somebody waits for it"
+    assert [again.stamp for again in bench.wanted] == [event.stamp], "its repeat waits for it"
     bench.land()
-    (answer,) = told
+    (answer,) = answers
     assert isinstance(answer, Result) and (answer.outcome, answer.version) == (Outcome.APPLIED, "0001")
 
 
-def test_a_repeat_of_a_request_whose_caller_gave_up_is_computed_anew(bench: Bench) -> None:
+def test_a_request_whose_caller_gave_up_is_computed_again_for_its_repeat(bench: Bench) -> None:
     bench.submit(
         Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
     )
@@ -475,7 +475,7 @@ def test_a_request_is_not_appended_again_when_the_caller_of_its_repeat_has_given
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_a_request_in_line_is_withdrawn_when_all_who_wait_for_it_have_given_up() -> None:
+def test_a_waiting_request_is_withdrawn_when_its_caller_and_those_of_its_repeats_have_given_up() -> None:
     bench = Bench(depth=1)
     bench.set(1)
     first, repeat = bench.set(2, request_id="same"), bench.set(2, request_id="same")
@@ -485,7 +485,7 @@ def test_a_request_in_line_is_withdrawn_when_all_who_wait_for_it_have_given_up()
     assert bench.document() == TopicPolicies(max_producer_per_topic=1)
 
 
-def test_a_request_that_another_sidecar_was_asked_too_is_applied_once(bench: Bench) -> None:
+def test_a_request_that_was_sent_to_two_sidecars_is_applied_once(bench: Bench) -> None:
     request = bench.set(1, request_id="same")
     mine = bench.wanted.popleft()
     assert mine.stamp is not None
@@ -494,7 +494,7 @@ def test_a_request_that_another_sidecar_was_asked_too_is_applied_once(bench: Ben
     assert bench.result(request)[2:5] == ("0001", ABSENT, True)
 
 
-def test_a_request_that_waits_in_line_notices_that_another_sidecar_has_applied_it() -> None:
+def test_a_waiting_request_that_another_sidecar_has_applied_gets_that_answer() -> None:
     bench = Bench(depth=1)
     bench.set(1)
     waiting = bench.set(2, request_id="same", etag="0001")
@@ -506,18 +506,18 @@ def test_a_request_that_waits_in_line_notices_that_another_sidecar_has_applied_i
     assert bench.result(waiting)[2:5] == ("0001", ABSENT, True)
 
 
-# The log is lost
+# The log is reopened
 
 
-def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_is_appended_in_order(bench: Bench) -> None:
-    told, first, second = bench.set(1), bench.set(2), bench.set(3)
+def test_after_a_reopening_events_found_in_the_log_are_answered_and_the_others_appended_in_order(bench: Bench) -> None:
+    found, first, second = bench.set(1), bench.set(2), bench.set(3)
     events = list(bench.wanted)
     bench.wanted.clear()
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
     assert events[0].stamp is not None
     bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)}))
-    assert bench.result(told).version == "0001"
+    assert bench.result(found).version == "0001"
     assert list(bench.wanted) == events[1:]
     bench.log.append(events[0])
     bench.land_all()
@@ -525,8 +525,8 @@ def test_after_a_reopening_what_the_log_tells_is_answered_and_what_it_does_not_i
 
 
 @pytest.mark.parametrize("what", ["an update", "a deletion", "an update that was refused"])
-def test_after_a_reopening_what_the_log_told_of_a_key_that_was_forgotten_since_is_answered(bench: Bench, what: str) -> None:
-    """A key may have gone since, and so long ago that the view that was read knows nothing of it."""
+def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgotten_since(bench: Bench, what: str) -> None:
+    """A key may have been deleted so long ago that the new view has forgotten it."""
     if what == "a deletion":
         bench.set(1)
         bench.land()
@@ -546,22 +546,22 @@ def test_after_a_reopening_what_the_log_told_of_a_key_that_was_forgotten_since_i
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_after_a_reopening_what_was_skipped_is_answered_with_the_absence_that_it_met_and_not_with_what_came_behind(bench: Bench) -> None:
+def test_after_a_reopening_a_skipped_update_is_answered_with_the_absence_at_its_event(bench: Bench) -> None:
     bench.set(1)
     bench.land()
     asked = bench.set(2, skip_if_absent=True)
     event = bench.wanted.popleft()
     state = bench.states[KEY]
-    state.document, state.version = None, "0002"  # somebody deleted it meanwhile
+    state.document, state.version = None, "0002"  # another writer deleted it meanwhile
     folded = fold(state, Placed(0, "0003", event, 3), FoldContext())
-    state.document, state.version = {FIELD: b""}, "0004"  # and somebody else created it again
+    state.document, state.version = {FIELD: b""}, "0004"  # and another one created it again
     assert event.stamp is not None
     bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, None, None)}))
     answer = bench.result(asked)
     assert (answer.outcome, answer.document, answer.version, answer.previous) == (Outcome.SKIPPED, None, "0002", "0002")
 
 
-def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(bench: Bench) -> None:
+def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_not_appended(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
     events = list(bench.wanted)
@@ -575,7 +575,7 @@ def test_after_a_reopening_what_a_later_one_has_overtaken_is_not_in_the_log(benc
     assert not bench.wanted
 
 
-def test_what_was_overtaken_before_a_reopening_is_not_written_behind_what_overtook_it(bench: Bench) -> None:
+def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_after_it(bench: Bench) -> None:
     stream: dict[PolicyKey, list[Request]] = {}
     lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
     bench.wanted.popleft()
@@ -586,7 +586,7 @@ def test_what_was_overtaken_before_a_reopening_is_not_written_behind_what_overto
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_what_was_overtaken_before_a_reopening_is_computed_again_on_what_overtook_it(bench: Bench) -> None:
+def test_a_request_overtaken_before_a_reopening_is_computed_again_on_the_later_event(bench: Bench) -> None:
     first, second, other = bench.set(1), bench.set(2), bench.set(3, field="max_consumer_per_topic")
     bench.wanted.popleft()
     bench.wanted.popleft()
@@ -598,7 +598,7 @@ def test_what_was_overtaken_before_a_reopening_is_computed_again_on_what_overtoo
     assert bench.document() == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
 
 
-def test_after_a_reopening_what_was_compacted_is_known_by_its_request(bench: Bench) -> None:
+def test_after_a_reopening_a_compacted_event_is_recognized_by_its_request_id(bench: Bench) -> None:
     request = bench.set(1, request_id="mine")
     event = bench.wanted.popleft()
     state = bench.states.setdefault(KEY, KeyState())
@@ -607,7 +607,7 @@ def test_after_a_reopening_what_was_compacted_is_known_by_its_request(bench: Ben
     assert bench.result(request).version == "0001" and not bench.wanted
 
 
-def test_whoever_is_left_when_the_namespace_is_given_up_is_told(bench: Bench) -> None:
+def test_all_open_requests_fail_when_the_namespace_is_abandoned(bench: Bench) -> None:
     bench = Bench(depth=1)
     requests = [bench.set(value) for value in (1, 2, 3)]
     bench.perform(bench.sequencer.abandon(LOST))
@@ -618,7 +618,7 @@ def test_whoever_is_left_when_the_namespace_is_given_up_is_told(bench: Bench) ->
 # Lists
 
 
-def test_list_operations_of_several_writers_all_count(bench: Bench) -> None:
+def test_list_operations_in_flight_are_applied_although_one_before_them_fails(bench: Bench) -> None:
     def add(element: str, request_id: str) -> Request:
         operations = {"shadow_topics": ListOperation.LIST_OPERATION_UNION}
         return Request(KEY, compile_change(TopicPolicies(shadow_topics=[element]), ["shadow_topics"], operations), request_id, element)
@@ -636,7 +636,7 @@ def _retention(size: int, minutes: int | None) -> RetentionPolicies:
 
 
 def _elsewhere(bench: Bench, document: object, *mask: str, request_id: str = "", digest: str = "") -> Event:
-    """An update that another sidecar computed on the present head."""
+    """Returns an update that another sidecar computed on the present head."""
     scratch = Bench()
     scratch.states.update(bench.states)
     scratch.set(1, field="message_ttl_in_seconds")

@@ -26,7 +26,7 @@ LOG = "a log"
 
 
 class Bench:
-    """A hub over a view, and the wakings of its watchers."""
+    """A hub over a view, and the watchers that it has woken."""
 
     def __init__(self, *, ring: int = 8, sole_writer: bool = True, partitions: int = 1) -> None:
         self.context = FoldContext(sole_writer=sole_writer)
@@ -45,7 +45,7 @@ class Bench:
             self.hub.moved(Token(LOG, tuple(self.positions)))
 
     def change(self, *keys: PolicyKey) -> None:
-        """One more change of each key."""
+        """Changes each key once more."""
         for key in keys:
             row = next(self.rows)
             self.take(update(key, row, row % 100))
@@ -56,7 +56,7 @@ class Bench:
 
 
 def drained(watcher: Watcher, most: int = 100) -> Batch:
-    """All that there is to take, as one batch."""
+    """Takes everything that a watcher is owed; returns it as one batch."""
     changes, synced = [], 0
     while True:
         batch = watcher.take(most)
@@ -67,12 +67,12 @@ def drained(watcher: Watcher, most: int = 100) -> Batch:
 
 
 def standing(watcher: Watcher) -> Token | None:
-    """Where a watcher stands now."""
+    """Returns a watcher's present token."""
     return watcher.token
 
 
 def versions(changes: Iterable[object]) -> list[tuple[str, str]]:
-    """Topic's last letter and version."""
+    """Returns the last letter of each topic and the version."""
     return [(change.key.topic[-1], change.version) for change in changes]  # type: ignore[attr-defined]
 
 
@@ -84,7 +84,7 @@ def bench() -> Bench:
 # Beginning
 
 
-def test_first_a_snapshot_then_exactly_one_synced_then_changes(bench: Bench) -> None:
+def test_a_watcher_gets_a_snapshot_then_exactly_one_synced_then_changes(bench: Bench) -> None:
     bench.change(A, B)
     watcher = bench.watch()
     assert standing(watcher) is None
@@ -102,20 +102,20 @@ def test_an_empty_snapshot_is_synced_at_once(bench: Bench) -> None:
     assert bench.watch().take(10) == Batch([], True, False)
 
 
-def test_a_topic_that_was_asked_for_is_said_to_be_absent_and_a_deleted_one_too(bench: Bench) -> None:
+def test_a_snapshot_of_selected_topics_has_absent_and_deleted_documents(bench: Bench) -> None:
     bench.take(update(A, 1, 1), deletion(A, 2))
     watcher = bench.watch(Selection(frozenset({A.topic, C.topic}), frozenset({Scope.LOCAL})))
     batch = watcher.take(10)
     assert [(change.key, change.version, change.document) for change in batch.changes] == [(A, "0002", None), (C, ABSENT, None)]
 
 
-def test_a_snapshot_of_a_namespace_leaves_out_what_is_absent_and_other_scopes(bench: Bench) -> None:
+def test_a_snapshot_of_a_namespace_leaves_out_absent_documents_and_other_scopes(bench: Bench) -> None:
     bench.take(update(A, 1, 1), deletion(A, 2), update(B, 3, 1), update(GLOBAL_A, 4, 1))
     assert versions(bench.watch(Selection(None, frozenset({Scope.LOCAL}))).take(10).changes) == [("b", "0003")]
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_what_changes_while_the_snapshot_is_taken_comes_after_it(bench: Bench, mode: Mode) -> None:
+def test_changes_made_while_a_snapshot_is_taken_follow_it(bench: Bench, mode: Mode) -> None:
     bench.change(A, B)
     watcher = bench.watch(mode=mode)
     watcher.take(1)
@@ -125,10 +125,10 @@ def test_what_changes_while_the_snapshot_is_taken_comes_after_it(bench: Bench, m
     assert versions(batch.changes)[-2:] == [("a", "0003"), ("b", "0004")]
 
 
-# Owed and not owed
+# What watchers are owed
 
 
-def test_latest_gets_each_key_once_with_its_newest_state_however_slow_it_is() -> None:
+def test_a_watcher_of_the_latest_state_gets_each_key_once_however_slow_it_is() -> None:
     bench = Bench(ring=2)
     watcher = bench.watch()
     drained(watcher)
@@ -138,14 +138,14 @@ def test_latest_gets_each_key_once_with_its_newest_state_however_slow_it_is() ->
     assert versions(drained(watcher).changes) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
 
 
-def test_every_gets_every_change_in_order(bench: Bench) -> None:
+def test_a_watcher_of_every_change_gets_all_changes_in_order(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     bench.change(A, A, B, A)
     assert versions(drained(watcher).changes) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
 
 
-def test_whoever_is_owed_more_than_the_ring_holds_has_lagged_and_is_told_where_it_stands() -> None:
+def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_holds() -> None:
     bench = Bench(ring=3)
     watcher = bench.watch(mode=Mode.EVERY)
     bench.change(A)
@@ -160,7 +160,7 @@ def test_whoever_is_owed_more_than_the_ring_holds_has_lagged_and_is_told_where_i
         watcher.take(1)
 
 
-def test_a_change_that_is_superseded_before_it_is_taken_is_left_out_for_latest(bench: Bench) -> None:
+def test_a_watcher_of_the_latest_state_does_not_get_a_superseded_change(bench: Bench) -> None:
     watcher = bench.watch()
     drained(watcher)
     bench.change(A, B)
@@ -169,7 +169,7 @@ def test_a_change_that_is_superseded_before_it_is_taken_is_left_out_for_latest(b
     assert versions(drained(watcher).changes) == [("b", "0003")]
 
 
-def test_only_what_was_selected_is_delivered_and_wakes(bench: Bench) -> None:
+def test_only_changes_of_selected_keys_are_delivered_and_wake_a_watcher(bench: Bench) -> None:
     watcher = bench.watch(Selection(frozenset({B.topic}), frozenset({Scope.LOCAL})))
     drained(watcher)
     bench.change(A, GLOBAL_A, PolicyKey(B.topic, Scope.GLOBAL))
@@ -192,7 +192,7 @@ def test_a_watcher_is_woken_once_until_it_takes(bench: Bench) -> None:
     assert bench.wakings == [watcher, watcher]
 
 
-def test_a_stuck_watcher_costs_its_keys_and_delays_nobody() -> None:
+def test_a_stuck_watcher_keeps_one_mark_for_each_key_and_delays_no_other_watcher() -> None:
     bench = Bench(ring=4)
     stuck, lively = bench.watch(), bench.watch(mode=Mode.EVERY)
     drained(lively)
@@ -204,7 +204,7 @@ def test_a_stuck_watcher_costs_its_keys_and_delays_nobody() -> None:
     assert versions(drained(stuck).changes) == [("a", "0199"), ("b", "0200")]
 
 
-def test_watchers_are_woken_in_the_order_in_which_they_came(bench: Bench) -> None:
+def test_watchers_of_a_group_are_woken_in_the_order_in_which_they_subscribed(bench: Bench) -> None:
     watchers = [bench.watch(Selection(frozenset({A.topic}))) if number % 2 else bench.watch() for number in range(6)]
     for watcher in watchers:
         drained(watcher)
@@ -219,7 +219,7 @@ def test_watchers_are_woken_in_the_order_in_which_they_came(bench: Bench) -> Non
 # Tokens
 
 
-def test_a_token_grows_although_nothing_was_selected(bench: Bench) -> None:
+def test_a_token_advances_although_no_selected_key_has_changed(bench: Bench) -> None:
     watcher = bench.watch(Selection(frozenset({C.topic})))
     drained(watcher)
     bench.change(A, B)
@@ -227,21 +227,21 @@ def test_a_token_grows_although_nothing_was_selected(bench: Bench) -> None:
     assert watcher.token == Token(LOG, ("0002",))
 
 
-def test_a_token_that_was_told_is_never_told_smaller(bench: Bench) -> None:
+def test_a_watchers_token_never_goes_back(bench: Bench) -> None:
     watcher = bench.watch()
     bench.change(A)
     drained(watcher)
-    bench.take(Placed(0, "0010", None, 10))  # an entry that is no change
-    told = watcher.token
-    assert told == Token(LOG, ("0010",))
+    bench.take(Placed(0, "0010", None, 10))  # an entry that changes no head
+    before = watcher.token
+    assert before == Token(LOG, ("0010",))
     next(bench.rows)
     bench.take(update(A, 11, 1))
-    assert watcher.token == told  # the change is owed, so no more than before is promised
+    assert watcher.token == before  # the change is still owed, so the token does not advance
     drained(watcher)
     assert watcher.token == Token(LOG, ("0011",))
 
 
-def test_between_two_batches_the_token_covers_what_was_delivered_and_no_more(bench: Bench) -> None:
+def test_between_two_batches_the_token_covers_exactly_the_delivered_changes(bench: Bench) -> None:
     watcher = bench.watch()
     drained(watcher)
     bench.change(A, B, C)
@@ -250,7 +250,7 @@ def test_between_two_batches_the_token_covers_what_was_delivered_and_no_more(ben
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_whoever_resumes_misses_nothing_and_is_told_nothing_again(bench: Bench, mode: Mode) -> None:
+def test_a_watch_that_resumes_gets_each_later_change_and_none_again(bench: Bench, mode: Mode) -> None:
     bench.change(A, B)
     watcher = bench.watch(mode=mode)
     drained(watcher)
@@ -261,7 +261,7 @@ def test_whoever_resumes_misses_nothing_and_is_told_nothing_again(bench: Bench, 
     assert versions(resumed.changes) == [("c", "0003"), ("a", "0004")]
 
 
-def test_a_token_with_the_positions_of_later_changes_folded_in_goes_on_from_there(bench: Bench) -> None:
+def test_a_watch_resumes_after_the_change_whose_position_was_put_into_its_token(bench: Bench) -> None:
     bench.change(A)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
@@ -276,13 +276,13 @@ def test_a_token_with_the_positions_of_later_changes_folded_in_goes_on_from_ther
     [Token("another log", ("0003",)), Token(LOG, ("0003", "")), Token(LOG, ("0099",))],
     ids=["of another log", "with other partitions", "ahead of a log that nobody else writes"],
 )
-def test_a_token_that_does_not_fit_is_out_of_range(bench: Bench, token: Token) -> None:
+def test_a_token_that_does_not_fit_the_log_is_out_of_range(bench: Bench, token: Token) -> None:
     bench.change(A, B, C)
     with pytest.raises(OutOfRange):
         bench.watch(token=token)
 
 
-def test_for_every_a_token_is_out_of_range_once_the_ring_has_gone_past_it() -> None:
+def test_a_watch_of_every_change_cannot_resume_from_a_token_that_is_older_than_the_ring() -> None:
     bench = Bench(ring=2)
     bench.change(A, B, C)
     with pytest.raises(OutOfRange):
@@ -291,7 +291,7 @@ def test_for_every_a_token_is_out_of_range_once_the_ring_has_gone_past_it() -> N
     assert len(drained(bench.watch(token=Token(LOG, ("",)))).changes) == 3
 
 
-def test_a_token_of_a_faster_sidecar_is_waited_for_and_nothing_before_it_is_told_again() -> None:
+def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_after_it() -> None:
     bench = Bench(sole_writer=False)
     bench.change(A)
     watcher = bench.watch(token=Token(LOG, ("0003",)))
@@ -318,10 +318,10 @@ def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0005",)))
 
 
-# The log was opened anew
+# The log was opened again
 
 
-def test_latest_notices_nothing_of_a_new_view_but_what_changed() -> None:
+def test_a_watcher_of_the_latest_state_gets_only_the_changed_heads_of_a_new_view() -> None:
     bench = Bench(ring=2)
     bench.change(A, B)
     watcher = bench.watch()
@@ -334,7 +334,7 @@ def test_latest_notices_nothing_of_a_new_view_but_what_changed() -> None:
     assert watcher.token == Token(LOG, ("0008",))
 
 
-def test_every_has_lagged_because_what_it_is_owed_may_be_gone(bench: Bench) -> None:
+def test_a_watcher_of_every_change_has_lagged_after_a_new_view_because_changes_may_be_missing(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     newer = View(bench.context)
@@ -344,7 +344,7 @@ def test_every_has_lagged_because_what_it_is_owed_may_be_gone(bench: Bench) -> N
         watcher.take(1)
 
 
-def test_an_absence_that_was_found_in_a_new_view_is_not_told_again_to_whoever_goes_on_behind_it() -> None:
+def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resumes_after_it() -> None:
     bench = Bench(sole_writer=False)
     bench.change(A)
     newer = View(bench.context)
@@ -357,8 +357,8 @@ def test_an_absence_that_was_found_in_a_new_view_is_not_told_again_to_whoever_go
     assert versions(drained(bench.watch(mode=Mode.EVERY, token=bench.hub.token)).changes) == []
 
 
-def test_where_what_was_told_turns_out_otherwise_without_a_new_event_nobody_goes_on_from_before() -> None:
-    """A view that began in the middle may take a stale event for more than it is, and the next one may not, or the other way round."""
+def test_no_watch_resumes_from_before_a_correction_that_came_without_a_new_event() -> None:
+    """A view that began in the middle may take a stale event for a valid one, and the next view may not, or the other way round."""
     bench = Bench(sole_writer=False, partitions=2)
     bench.take(update(A, 3, 1), update(B, 7, 1), update(C, 4, 1, partition=1))
     connected, stood = bench.watch(), bench.hub.token
@@ -377,7 +377,7 @@ def test_where_what_was_told_turns_out_otherwise_without_a_new_event_nobody_goes
 
 
 def guessed(bench: Bench, partition: int = 0) -> Head:
-    """A view that began in the middle shows a guess; the change is the word of somebody who has seen more, under the same version."""
+    """Has the bench show a guess, and returns its correction by a writer that had seen more, under the same version."""
     bench.view = View(FoldContext(joining=True, joined_at=10))
     bench.hub = WatchHub(bench.view, Token(LOG, ("",)))
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
@@ -389,7 +389,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
 
 
 @pytest.mark.parametrize("most", [1, 10], ids=["in the middle of its snapshot", "when it is synced"])
-def test_whoever_keeps_documents_by_their_versions_begins_anew_where_one_is_put_right_under_its_version(bench: Bench, most: int) -> None:
+def test_a_watcher_has_lagged_if_a_document_it_was_sent_is_corrected_under_the_same_version(bench: Bench, most: int) -> None:
     change = guessed(bench)
     watcher, other = bench.watch(), bench.watch(Selection(frozenset({B.topic})))
     watcher.take(most)
@@ -403,10 +403,10 @@ def test_whoever_keeps_documents_by_their_versions_begins_anew_where_one_is_put_
         bench.watch(token=stood)
     again = drained(bench.watch()).changes
     assert [(head.key, head.document) for head in again] == [(B, document(1)), (A, document(2))]
-    assert other.take(10).changes == [] and standing(other) == bench.hub.token, "it is not concerned"
+    assert other.take(10).changes == [] and standing(other) == bench.hub.token, "the correction does not concern it"
 
 
-def test_an_absence_that_is_restated_as_an_older_one_is_no_reason_to_begin_anew(bench: Bench) -> None:
+def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(bench: Bench) -> None:
     bench.change(A)
     watcher = bench.watch()
     drained(watcher)
@@ -427,8 +427,8 @@ def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_b
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_whoever_watched_a_log_that_was_replaced_stands_in_that_log_and_not_in_the_new_one(bench: Bench, mode: Mode) -> None:
-    """What was told is of the old log: from a place in the new one its documents would never be told."""
+def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench: Bench, mode: Mode) -> None:
+    """The watcher was sent documents of the old log: with a token of the new log it would never be sent the new ones."""
     bench.change(A, B)
     watcher = bench.watch(mode=mode)
     drained(watcher)
@@ -442,8 +442,8 @@ def test_whoever_watched_a_log_that_was_replaced_stands_in_that_log_and_not_in_t
     assert standing(watcher) == Token(LOG, ("0002",))
 
 
-class Counting(Ring):
-    """A ring that counts what is looked at."""
+class CountingRing(Ring):
+    """A ring that counts the changes that are looked at."""
 
     looked_at = 0
 
@@ -453,9 +453,9 @@ class Counting(Ring):
             yield change
 
 
-def test_a_watcher_of_every_change_has_what_it_is_owed_and_looks_at_no_ring() -> None:
+def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> None:
     bench = Bench()
-    ring = bench.hub.ring = Counting(1_000, ("",))
+    ring = bench.hub.ring = CountingRing(1_000, ("",))
     watcher = bench.watch(mode=Mode.EVERY)
     for _ in range(400):
         bench.change(A, B)
@@ -465,39 +465,40 @@ def test_a_watcher_of_every_change_has_what_it_is_owed_and_looks_at_no_ring() ->
     assert ring.looked_at == 0
 
 
-class Looked(View):
-    """A view that counts what is looked up."""
+class CountingView(View):
+    """A view that counts lookups of heads."""
 
     looked_up = 0
 
     def head(self, key: PolicyKey) -> Head | None:
-        Looked.looked_up += 1
+        CountingView.looked_up += 1
         return super().head(key)
 
     def traces(self) -> Iterator[Trace]:
         for trace in super().traces():
-            Looked.looked_up += 1
+            CountingView.looked_up += 1
             yield trace
 
 
-def test_a_watcher_of_many_topics_looks_at_what_has_changed_and_at_no_other() -> None:
+def test_a_watcher_of_many_topics_looks_up_no_unchanged_topic() -> None:
     bench = Bench()
-    bench.view = bench.hub.view = Looked(bench.context)
+    bench.view = bench.hub.view = CountingView(bench.context)
     topics = frozenset(f"persistent://acme/orders/{number}" for number in range(1_000)) | {A.topic}
     watcher = bench.watch(Selection(topics, frozenset({Scope.LOCAL})))
     drained(watcher)
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     bench.change(A)
     assert versions(drained(watcher).changes) == [("a", "0001")]
-    assert Looked.looked_up == 0
+    assert CountingView.looked_up == 0
 
 
-def test_whoever_resumes_the_newest_looks_at_what_is_new_and_not_at_all_heads() -> None:
+def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads() -> None:
     bench = Bench()
     for number in range(500):
         bench.change(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL))
-    bench.view = newer = Looked(bench.context)
+    newer = CountingView(bench.context)
     newer.supersede(bench.view)
+    bench.view = newer
     for row in range(1, 500):
         newer.take(update(PolicyKey(f"persistent://acme/orders/{row}", Scope.LOCAL), row, 1))
     bench.hub.succeed(newer, Token(LOG, ("0499",)), ())
@@ -505,13 +506,13 @@ def test_whoever_resumes_the_newest_looks_at_what_is_new_and_not_at_all_heads() 
     token = bench.hub.token
     bench.rows = itertools.count(500)
     bench.change(A, B)
-    Looked.looked_up = 0
+    CountingView.looked_up = 0
     assert versions(drained(bench.watch(token=token)).changes) == [("a", "0500"), ("b", "0501")]
-    assert Looked.looked_up <= 3
+    assert CountingView.looked_up <= 3
     assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).changes) == [("b", "0501")]
 
 
-def test_whoever_resumes_from_before_a_deletion_that_is_forgotten_begins_anew() -> None:
+def test_a_watch_cannot_resume_from_before_a_forgotten_deletion() -> None:
     bench = Bench()
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
     bench.change(A)
@@ -528,7 +529,7 @@ def test_whoever_resumes_from_before_a_deletion_that_is_forgotten_begins_anew() 
     assert versions(drained(bench.watch(token=behind)).changes) == [("b", f"{row:04d}")]
 
 
-def test_a_deletion_is_told_to_whoever_is_owed_it_although_it_is_forgotten() -> None:
+def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotten() -> None:
     bench = Bench()
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
     bench.change(A)
@@ -547,7 +548,7 @@ def test_a_deletion_is_told_to_whoever_is_owed_it_although_it_is_forgotten() -> 
 
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_of_a_log_that_has_more_partitions_now_watchers_go_on(mode: Mode) -> None:
+def test_when_a_log_gets_more_partitions_only_watchers_of_every_change_have_lagged(mode: Mode) -> None:
     bench = Bench(partitions=1)
     bench.change(A)
     watcher = bench.watch(mode=mode)
@@ -567,7 +568,7 @@ def test_of_a_log_that_has_more_partitions_now_watchers_go_on(mode: Mode) -> Non
             bench.watch(mode=mode, token=watcher.token)
 
 
-def test_of_a_log_that_has_fewer_partitions_now_watchers_begin_anew() -> None:
+def test_a_watcher_is_replaced_when_the_log_has_fewer_partitions() -> None:
     bench = Bench(partitions=2)
     bench.change(A)
     watcher = bench.watch()
@@ -581,13 +582,13 @@ def test_of_a_log_that_has_fewer_partitions_now_watchers_begin_anew() -> None:
 
 
 def many(bench: Bench, keys: int) -> list[PolicyKey]:
-    """Changes so many keys."""
+    """Changes this many keys, and returns them."""
     changed = [PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL) for number in range(keys)]
     bench.change(*changed)
     return changed
 
 
-def test_a_stuck_watcher_of_a_whole_namespace_costs_no_more_than_a_bound_however_many_keys_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stuck_watcher_of_a_namespace_keeps_a_bounded_state_however_many_keys_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
     bench = Bench()
     watcher = bench.watch()
@@ -602,12 +603,12 @@ def test_a_stuck_watcher_of_a_whole_namespace_costs_no_more_than_a_bound_however
     first = watcher.take(5)
     bench.change(keys[40], keys[3])
     rest = drained(watcher)
-    assert [change.key for change in first.changes] == keys[20:25], "the longest unchanged first"
+    assert [change.key for change in first.changes] == keys[20:25], "those that were changed longest ago first"
     assert {change.key: change.version for change in (*first.changes, *rest.changes)} == {key: bench.view.version(key) for key in keys}
     assert len(rest.changes) == 45
 
 
-def test_a_deletion_that_is_forgotten_while_its_watcher_is_far_behind_leaves_it_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
     bench = Bench(ring=1)
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
@@ -630,7 +631,7 @@ def test_a_deletion_that_is_forgotten_while_its_watcher_is_far_behind_leaves_it_
 
 @pytest.fixture
 def thawed(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
-    """The keys whose heads were thawed for somebody."""
+    """The keys whose heads were thawed for a caller."""
     keys: list[PolicyKey] = []
 
     def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
@@ -642,14 +643,14 @@ def thawed(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
 
 
 def small(bench: Bench) -> None:
-    """All cells of its view are frozen."""
+    """Freezes all cells of the bench's view."""
     for _ in range(4):
         bench.view.settle(1_000)
     assert bench.view.live == 0
 
 
 @pytest.mark.parametrize("resumes", [False, True])
-def test_whoever_is_owed_much_has_no_more_of_it_thawed_than_it_takes_and_thaws_no_cell(
+def test_a_watcher_that_is_owed_much_thaws_only_the_heads_that_it_takes_and_no_cell(
     resumes: bool, thawed: list[PolicyKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
@@ -674,7 +675,7 @@ def test_whoever_is_owed_much_has_no_more_of_it_thawed_than_it_takes_and_thaws_n
     assert rest.synced is resumes
 
 
-def test_those_that_resume_from_one_place_while_nothing_changes_share_what_they_are_owed(bench: Bench) -> None:
+def test_watches_that_resume_from_one_token_between_two_changes_share_their_changes(bench: Bench) -> None:
     bench.change(A)
     token = bench.hub.token
     bench.change(B, C)
@@ -687,7 +688,7 @@ def test_those_that_resume_from_one_place_while_nothing_changes_share_what_they_
     assert versions(drained(bench.watch(token=token)).changes) == [("b", "0002"), ("c", "0003"), ("a", "0004")]
 
 
-def test_a_deletion_that_is_forgotten_after_its_watcher_has_begun_to_catch_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
     bench = Bench(ring=1)
     bench.view = bench.hub.view = View(FoldContext(), absences=0)

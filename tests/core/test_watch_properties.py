@@ -1,4 +1,4 @@
-"""Whatever happens, whoever goes on from a watcher's token gets what that watcher would have got, and nothing is promised too early."""
+"""A watch that resumes from a watcher's token gets what that watcher would have got, and no token covers too much."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECTIONS = [Selection(None), Selection(frozenset(key.topic for key in KEYS[:3]
 
 
 class World:
-    """A hub over a view, whose log may be opened anew."""
+    """A hub over a view, whose log may be opened again."""
 
     def __init__(self, ring: int, absences: int) -> None:
         self.absences = absences
@@ -31,10 +31,10 @@ class World:
         self.hub = WatchHub(self.view, self.token, ring)
         self.log: list[Placed] = []
         self.gaps: list[tuple[list[str], list[str]]] = []
-        """Where the log was lost, and where it was opened anew."""
+        """The positions where the log was lost, and those where it was opened again."""
 
     def in_a_gap(self, token: Token) -> bool:
-        """Whether a place is one of which nobody can say what happened there: somebody else may have told of keys that are gone."""
+        """Returns whether a token lies in a gap: only another sidecar can have issued it, for documents that may be gone."""
         return any(began < at < end for gap in self.gaps for began, at, end in zip(gap[0], token.positions, gap[1], strict=True))
 
     @property
@@ -42,7 +42,7 @@ class World:
         return Token(LOG, tuple(self.positions))
 
     def write(self, number: int, deletes: bool, unseen: bool) -> None:
-        """The next event of a key; ``unseen``: it changes no head."""
+        """Appends the next event of a key; ``unseen``: it changes no head."""
         row = len(self.log) + 1
         partition = number % PARTITIONS
         placed = update(KEYS[number], row, row % 100, partition=partition)._replace(published_at=row)
@@ -57,8 +57,8 @@ class World:
         self.positions[partition] = placed.position
         self.hub.moved(self.token)
 
-    def open_anew(self, numbers: list[int]) -> None:
-        """The log is opened anew: these were written meanwhile, and compaction has left the newest of each key, and no deletions."""
+    def reopen(self, numbers: list[int]) -> None:
+        """Opens the log again: these keys were changed meanwhile, and a compaction left the newest event of each key and no deletions."""
         stood = list(self.positions)
         for number in numbers:
             row = len(self.log) + 1
@@ -88,13 +88,13 @@ STEPS = st.lists(
     st.tuples(st.just("write"), st.integers(0, 5), st.booleans(), st.sampled_from([False, False, False, True]))
     | st.tuples(st.just("take"), st.integers(1, 4))
     | st.tuples(st.just("token"))
-    | st.tuples(st.just("anew"), st.lists(st.integers(0, 5), max_size=3)),
+    | st.tuples(st.just("reopen"), st.lists(st.integers(0, 5), max_size=3)),
     max_size=40,
 )
 
 
 class Reader:
-    """Somebody who takes from a watcher, and believes what he is told."""
+    """A reader that takes from a watcher, and keeps the newest head of each key."""
 
     def __init__(self, world: World, watcher: Watcher) -> None:
         self.world = world
@@ -102,26 +102,26 @@ class Reader:
         self.known: dict[PolicyKey, Head] = {}
         self.taken: list[Head] = []
         self.lagged = 0
-        self.told = Token(LOG, ("",) * PARTITIONS)
+        self.newest_token = Token(LOG, ("",) * PARTITIONS)
 
     def take(self, most: int) -> bool:
-        """Takes, and begins anew after having lagged; returns whether there is more to take."""
+        """Takes changes, or subscribes again after having lagged. Returns whether there is more to take."""
         try:
             batch = self.watcher.take(most)
         except Lagged:
-            assert self.world.view.forgotten, "the newest state is owed as long as it is known"
+            assert self.world.view.forgotten, "a watcher only lags if a deletion was forgotten"
             with pytest.raises(OutOfRange):
                 self.world.hub.subscribe(self.watcher.selection, Mode.LATEST, self.watcher.token, lambda: None)
             self.watcher = self.world.hub.subscribe(self.watcher.selection, Mode.LATEST, None, lambda: None)
             self.known.clear()
-            self.told = Token(LOG, ("",) * PARTITIONS)
+            self.newest_token = Token(LOG, ("",) * PARTITIONS)
             self.lagged += 1
             return True
-        self.believe(batch.changes)
+        self.note(batch.changes)
         self.taken += batch.changes
         return batch.more
 
-    def believe(self, changes: list[Head]) -> None:
+    def note(self, changes: list[Head]) -> None:
         for change in changes:
             assert change.key not in self.known or change.version >= self.known[change.key].version, "versions only grow"
             self.known[change.key] = change
@@ -129,12 +129,12 @@ class Reader:
     def look_at_token(self) -> None:
         token = self.watcher.token
         if token is not None:
-            assert token.reaches(self.told), "a token that was told is never told smaller"
-            assert self.world.hub.token.reaches(token), "it promises no more than the view has seen"
-            self.told = token
+            assert token.reaches(self.newest_token), "a token never goes back"
+            assert self.world.hub.token.reaches(token), "a token covers no more than the view has seen"
+            self.newest_token = token
 
     def check(self, selection: Selection) -> None:
-        """Who has taken everything knows every document, and of no other."""
+        """Checks that the reader, which has taken everything, knows exactly the selected documents."""
         shown = {key: change.version for key, change in self.known.items() if change.document is not None}
         there = {head.key: head.version for head in self.world.view.heads() if head.document is not None}
         assert shown == {key: version for key, version in there.items() if selection.includes(key)}
@@ -142,33 +142,35 @@ class Reader:
 
 
 def resumed(world: World, selection: Selection, mode: Mode, token: Token | None) -> list[Head] | None:
-    """What somebody is told who goes on from a token; None if he can't."""
+    """Returns what a watch gets that resumes from a token; None: it cannot resume."""
     if token is None:
         return None
     try:
         return drained(world.hub.subscribe(selection, mode, token, lambda: None))
     except OutOfRange:
-        assert mode is Mode.LATEST and (world.view.forgotten or world.in_a_gap(token)), "only what nobody knows can't be gone on from"
+        assert mode is Mode.LATEST and (world.view.forgotten or world.in_a_gap(token)), (
+            "a watch resumes except after a forgotten deletion or from a gap"
+        )
         return None
 
 
 @pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, 1])
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_whoever_goes_on_from_a_token_gets_what_its_watcher_would_have_got(
+def test_a_watch_that_resumes_from_a_token_gets_what_its_watcher_would_have_got(
     mode: Mode, most_dirty: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
 
     @settings(max_examples=200, deadline=None)
     @given(STEPS, st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))
-    def whatever_happens(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
+    def check(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
         ring = 1 if mode is Mode.LATEST and most_dirty == 1 else 1_000  # far behind in its feed too
-        _go_on(steps, mode, selection, absences, before, ring)
+        _check_resuming(steps, mode, selection, absences, before, ring)
 
-    whatever_happens()
+    check()
 
 
-def _go_on(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, absences: int, before: int, ring: int) -> None:
+def _check_resuming(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, absences: int, before: int, ring: int) -> None:
     world = World(ring, absences)
     for number in range(before):
         world.write(number % 6, deletes=False, unseen=False)
@@ -180,9 +182,9 @@ def _go_on(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, ab
         elif step[0] == "take":
             assert isinstance(step[1], int)
             reader.take(step[1])
-        elif step[0] == "anew" and mode is Mode.LATEST:
+        elif step[0] == "reopen" and mode is Mode.LATEST:
             assert isinstance(step[1], list)
-            world.open_anew(step[1])
+            world.reopen(step[1])
         reader.look_at_token()
     again = resumed(world, selection, mode, reader.watcher.token)
     before_the_rest, lagged = len(reader.taken), reader.lagged
@@ -199,7 +201,9 @@ def _go_on(steps: list[tuple[object, ...]], mode: Mode, selection: Selection, ab
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(1, 4))
-def test_whoever_has_lagged_stands_before_the_first_change_that_he_was_not_given(steps: list[tuple[object, ...]], ring: int) -> None:
+def test_the_token_of_a_watcher_that_has_lagged_is_before_the_first_change_that_it_did_not_get(
+    steps: list[tuple[object, ...]], ring: int
+) -> None:
     world = World(ring, 100)
     watcher = world.hub.subscribe(Selection(None), Mode.EVERY, None, lambda: None)
     drained(watcher)

@@ -1,6 +1,6 @@
-"""Administrators who set and remove settings of the same topics at the same time, round after round, and what is left of it.
+"""Administrators that set and remove settings of the same topics at the same time, round after round, and the changes that are lost.
 
-A removal of what is unset changes nothing, but the broker writes the document that it has all the same: an old one, while calls overlap.
+A removal of an unset setting changes nothing, but the broker writes its document all the same: an old one, while calls overlap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .storm import THREADS, Storm
 
 @dataclass
 class Churn(Storm):
-    """What it came to: of the changes some are removals."""
+    """The result: as that of a storm, but some changes are removals."""
 
     removals: int = 0
-    """Of them: calls that unset a setting."""
+    """How many changes removed a setting."""
     of_unset: int = 0
-    """Of them: calls that unset what was unset, as far as those who made them were told."""
+    """How many changes removed a setting that was unset, according to the acknowledged calls."""
 
 
 async def churn(
@@ -38,16 +38,16 @@ async def churn(
     log: RawLog | None = None,
     seed: int = 0,
 ) -> Churn:
-    """In each round every thread sets its setting on each topic once, or removes it; then all is left to come to rest, and looked at.
+    """Has every thread set or remove its setting on each topic once in each round; then waits for a rest, and checks what brokers show.
 
     Args:
-        connect: to the brokers.
+        connect: connects to the brokers.
         topics: full names.
-        rounds: how many.
+        rounds: how many rounds there are.
         removals: the share of calls that remove.
-        at_rest: returns when nothing is left to be healed; None: nobody heals.
-        log: whose events are told if something is lost.
-        seed: of what is removed.
+        at_rest: returns when nothing is left to be healed; None: no guard runs.
+        log: the log whose events are reported if a change is lost.
+        seed: of the choice of removals.
     """
     result = Churn()
     left: dict[Cell, int] = {}

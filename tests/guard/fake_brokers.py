@@ -1,4 +1,4 @@
-"""Brokers without brokers: the admin API of a cluster, as far as a guard asks it. It notes what it was asked, and when."""
+"""A fake of the admin API of a cluster, as far as a guard uses it. It records the requests and their times."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "Not for you.")
 
 
 class FakeBrokers:
-    """A cluster of one broker, or several."""
+    """A cluster of one broker or several."""
 
     def __init__(self, *namespaces: str, superuser: bool = True, answer_seconds: float = 0.003) -> None:
-        """``namespaces``: as ``tenant/namespace``; nobody has loaded any of them."""
+        """``namespaces``: as ``tenant/namespace``; no broker has loaded any of them."""
         self.namespaces = set(namespaces)
         self.logs: set[str] = set()
         """Namespaces with a change log."""
@@ -26,36 +26,36 @@ class FakeBrokers:
         self.superuser = superuser
         self.answer_seconds = answer_seconds
         self.errors: dict[tuple[str, ...], BaseException] = {}
-        """By path, or by the beginning of one: what it fails with."""
+        """The errors of requests, by path or by the beginning of one."""
         self.answers: dict[tuple[str, ...], object] = {}
-        """By path: answers other than the right ones."""
+        """Answers other than the right ones, by path."""
         self.asked: list[tuple[float, tuple[str, ...]]] = []
         self.at_once = self.most_at_once = 0
 
     def load(self, *namespaces: str, broker: str = BROKER) -> None:
-        """A broker loads namespaces, new ones or others; so they have a change log."""
+        """Has a broker load namespaces, new ones or others; so they have a change log."""
         self.namespaces |= set(namespaces)
         self.logs |= set(namespaces)
         self.loaded[broker] |= set(namespaces)
 
     def delete(self, namespace: str) -> None:
-        """A namespace is deleted."""
+        """Deletes a namespace."""
         self.namespaces.discard(namespace)
         self.logs.discard(namespace)
         for loaded in self.loaded.values():
             loaded.discard(namespace)
 
     def questions(self, since: float = 0.0) -> Counter[str]:
-        """How often it was asked what, since a time."""
+        """Returns how often each kind of request was made since a time."""
         return Counter(_about(path) for at, path in self.asked if at >= since)
 
     def busiest_second(self) -> int:
-        """The most questions within a second."""
+        """Returns the greatest number of requests within a second."""
         times = [at for at, _ in self.asked]
         return max((bisect_left(times, at + 0.999_999) - first for first, at in enumerate(times)), default=0)
 
     async def get(self, *path: str, seconds: float) -> object:
-        """Answers."""
+        """Answers a request."""
         assert seconds <= 5.0
         self.asked.append((asyncio.get_running_loop().time(), path))
         self.at_once += 1

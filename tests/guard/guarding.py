@@ -30,14 +30,14 @@ class Guarding:
         self._output = output
 
     async def metrics(self) -> dict[str, float]:
-        """Its metrics now."""
+        """Returns its present metrics."""
         return await asyncio.to_thread(scrape, self._metrics_at)
 
     async def loaded(self, namespaces: int) -> None:
         """Returns when so many namespaces are guarded and loaded."""
         async with asyncio.timeout(_SECONDS):
             while True:
-                assert self.process.poll() is None, self.told()
+                assert self.process.poll() is None, self.lines()
                 with contextlib.suppress(httpx.TransportError):
                     metrics = await self.metrics()
                     if metrics["guarded_namespaces"] >= namespaces and metrics.get("loads loaded", 0) >= namespaces:
@@ -48,37 +48,37 @@ class Guarding:
         """Returns when it has read nothing new for a while, and has nothing to heal.
 
         Args:
-            wrong: keys of which brokers show something wrong, as far as is known elsewhere.
+            wrong: returns of how many keys brokers show a wrong document, as far as the caller knows.
         """
         async with asyncio.timeout(2 * _SECONDS):
             before: dict[str, float] | None = None
             while True:
                 metrics = await self.metrics()
-                told = {name: value for name, value in metrics.items() if name.startswith(("events", "repairs"))}
-                if told == before and metrics["repairs_due"] == 0 and not wrong():
+                read = {name: value for name, value in metrics.items() if name.startswith(("events", "repairs"))}
+                if read == before and metrics["repairs_due"] == 0 and not wrong():
                     return
-                before = told
+                before = read
                 await asyncio.sleep(_QUIET_SECONDS)
 
-    def told(self, word: str = "") -> list[str]:
-        """The lines that it told, or those with a word."""
+    def lines(self, word: str = "") -> list[str]:
+        """Returns the lines that it logged, or those with a word."""
         return [line for line in self._output.read_text().splitlines() if word in line]
 
 
 def launch(broker: Broker, output: Path, *arguments: str) -> Guarding:
-    """Starts a guard of a broker's namespaces, which whoever starts it ends; the arguments are patterns and options."""
+    """Starts a guard of a broker's namespaces, which the caller must end; the arguments are patterns and options."""
     metrics_at = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "topicpolicies_server", "guard", *arguments]
     command += ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--metrics-listen", metrics_at]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
-    with output.open("wb") as told:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return Guarding(process, metrics_at, output)
 
 
 @contextlib.asynccontextmanager
 async def guarding(broker: Broker, output: Path, *arguments: str) -> AsyncIterator[Guarding]:
-    """A guard of a broker's namespaces; the arguments are patterns and options."""
+    """Runs a guard of a broker's namespaces; the arguments are patterns and options."""
     guard = launch(broker, output, *arguments)
     try:
         yield guard

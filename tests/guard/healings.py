@@ -1,6 +1,6 @@
-"""The lines that guards told of their healings, and whether one of them took back what another had healed.
+"""The lines that guards log of their healings, and whether a healing took back an earlier one.
 
-Every setting is a number that only grows (``tests/shared/settings``). So a healing to less than an earlier healing came to undid it.
+Every setting is a number that only grows (``tests/shared/settings``). So a healing to less than an earlier healing's number undid it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _UNSET = "unset"
 
 
 class Healing(NamedTuple):
-    """One setting that a guard put right, as it saw it."""
+    """One setting that a guard healed, as it logged it."""
 
     topic: str
     setting: str
     before: int
-    """What brokers showed; 0: nothing."""
+    """The number that brokers showed; 0: none."""
     after: int
 
     def __str__(self) -> str:
@@ -28,22 +28,22 @@ class Healing(NamedTuple):
 
 
 def healings(lines: Iterable[str]) -> list[Healing]:
-    """What the lines of a guard tell, setting by setting; healings of the version alone change none."""
+    """Returns the healings in the lines of a guard, setting by setting; healings of the version alone change none."""
     found = []
     for line in lines:
-        told = _LINE.search(line)
-        if told is not None:
-            topic, _, difference = told.groups()
+        match = _LINE.search(line)
+        if match is not None:
+            topic, _, difference = match.groups()
             for setting, before, after in _SETTING.findall(difference):
                 found.append(Healing(topic, setting, _number(before), _number(after)))
     return found
 
 
-def taken_back(told: Iterable[Healing]) -> list[Healing]:
-    """Of healings in the order in which they were told, those that came to less than an earlier one of the same setting."""
+def taken_back(logged: Iterable[Healing]) -> list[Healing]:
+    """Returns the healings, in the order of their lines, that set less than an earlier one of the same setting."""
     highest: dict[tuple[str, str], int] = {}
     found = []
-    for healing in told:
+    for healing in logged:
         key = (healing.topic, healing.setting)
         if healing.after < highest.get(key, 0):
             found.append(healing)

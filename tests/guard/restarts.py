@@ -1,10 +1,10 @@
-"""A guard that is ended and started anew again and again under a storm: ``python -m tests.guard.restarts --seconds 300``.
+"""A guard that is ended and started again and again under a storm: ``python -m tests.guard.restarts --seconds 300``.
 
-It ends in order and by SIGKILL in turn, while administrators overlap on a real 4.0.0, and the log is compacted: from time to time, and each
-time between the end of one guard and the start of the next. What was undone then is known only from the entries that compaction erased
-for readers, and that a guard recalls.
+It is ended by SIGTERM and by SIGKILL in turn, while administrators make overlapping changes at a real 4.0.0, and the log is compacted: from
+time to time, and each time between the end of one guard and the start of the next. Changes that were undone then are known only from the
+entries that compaction hides from readers, and that a guard recalls.
 
-Ends with 1 if anything is lost, taken back, or not healed in the end.
+Exits with 1 if a change is lost, taken back, or not healed in the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGKILL)
 
 
 class Lives:
-    """One guard after the other."""
+    """The guards, one after the other."""
 
     def __init__(self, run: Run, home: Path) -> None:
         self._run = run
@@ -68,21 +68,21 @@ class Lives:
             guard.process.send_signal(number)
             status = await asyncio.to_thread(guard.process.wait, 30)
             assert status == (0 if number is signal.SIGTERM else -number), (
-                f"{number.name} ended a guard with {status}: {guard.told()[-20:]}"
+                f"{number.name} ended a guard with {status}: {guard.lines()[-20:]}"
             )
 
     async def repairs_due(self) -> float:
-        """What the guard that runs has to heal."""
-        assert self.guard is not None, "it runs"
+        """Returns how many keys the running guard has to heal."""
+        assert self.guard is not None, "a guard runs"
         return (await self.guard.metrics())["repairs_due"]
 
-    def told(self) -> list[str]:
-        """The lines of all guards, in their order."""
+    def lines(self) -> list[str]:
+        """Returns the lines of all guards, in their order."""
         return [line for output in self._outputs for line in output.read_text().splitlines()]
 
 
 async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[str], None] = to_standard_error) -> Outcome:
-    """One run."""
+    """Makes one run."""
     place = await asyncio.to_thread(Place, broker, topics=plan.topics, partitions=plan.partitions, prefix="restarts")
     outcome = Outcome(f"a guard beside {broker.version}, restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
     acknowledged = Acknowledged()
@@ -97,7 +97,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
                     group.create_task(overlapping(run, acknowledged))
                     group.create_task(run.every(plan.restart_every, lives.restart))
                 await run.come_to_rest(plan.quiet, lives.repairs_due)
-            await lives.restart()  # one more, which finds everything healed
+            await lives.restart()  # one more guard, which finds everything healed
             await run.come_to_rest(_LAST_SECONDS, lives.repairs_due)
         finally:
             await lives.end()
@@ -105,13 +105,13 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
         wrong = await asyncio.to_thread(wrongly_shown, broker.admin, acknowledged, 3.0)
         outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
         outcome.lost["the broker"] = [f"{cell}: {number}, not {acknowledged.newest[cell]}" for cell, number in wrong.items()]
-        outcome.undone = [str(each) for each in taken_back(healings(lives.told()))]
+        outcome.undone = [str(each) for each in taken_back(healings(lives.lines()))]
         run.tell_story(cell.topic for cell in wrong)
     return outcome
 
 
 async def overlapping(run: Run, acknowledged: Acknowledged) -> None:
-    """Round after round every administrator sets his setting on each topic, all at the same time."""
+    """Has every administrator set its setting on each topic, all at the same time, round after round."""
     loop = asyncio.get_running_loop()
 
     def once(owned: Owned) -> None:

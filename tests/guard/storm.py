@@ -1,4 +1,4 @@
-"""Administrators who change different settings of the same topics at the same time, round after round, and what is left of it."""
+"""Administrators that change different settings of the same topics at the same time, round after round, and the changes that are lost."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ THREADS: tuple[Owned, ...] = (*REST, *CLIENTS[:2])
 
 @dataclass
 class Storm:
-    """What it came to."""
+    """The result of a storm."""
 
     changes: int = 0
-    """Acknowledged, in all rounds."""
+    """How many changes were acknowledged, in all rounds."""
     lost: list[int] = field(default_factory=list)
-    """Acknowledged changes that were not there when a round had come to rest, by round."""
+    """How many acknowledged changes brokers did not show when a round had come to rest, by round."""
     topics: set[str] = field(default_factory=set)
-    """Those of which something was lost."""
+    """The topics of which a change was lost."""
     stories: list[str] = field(default_factory=list)
-    """The events that led to what was lost."""
+    """The events that led to each loss."""
 
     def rested(self, wrong: Mapping[Cell, int], left: Mapping[Cell, int], log: RawLog | None) -> None:
-        """Notes what a broker shows wrongly when a round has come to rest, and how it was left."""
+        """Records the numbers that a broker shows wrongly when a round has come to rest; ``left`` has the right ones."""
         self.lost.append(len(wrong))
         self.topics |= {cell.topic for cell in wrong}
         if log is not None:
@@ -48,7 +48,7 @@ async def overlapping_changes(
     *,
     abreast: bool = False,
 ) -> None:
-    """Every thread sets its setting on each topic once, all at the same time; ``abreast``: none goes on to a topic before all others do."""
+    """Has every thread set its setting on each topic once, all at the same time; ``abreast``: all threads begin each topic together."""
     begin = threading.Barrier(len(threads), timeout=60)
 
     def once(owned: Owned) -> None:
@@ -71,16 +71,16 @@ async def storm(
     *,
     abreast: bool = False,
 ) -> Storm:
-    """In each round every thread sets its setting on each topic once; then all is left to come to rest, and looked at.
+    """Has every thread set its setting on each topic once in each round; then waits for a rest, and checks what brokers show.
 
     Args:
-        connect: to the brokers.
+        connect: connects to the brokers.
         topics: full names.
-        rounds: how many.
-        at_rest: returns when nothing is left to be healed; None: nobody heals.
-        log: whose events are told if something is lost.
-        threads: the settings.
-        abreast: as ``overlapping_changes`` has it.
+        rounds: how many rounds there are.
+        at_rest: returns when nothing is left to be healed; None: no guard runs.
+        log: the log whose events are reported if a change is lost.
+        threads: the setting of each thread.
+        abreast: as for ``overlapping_changes``.
     """
     acknowledged, result = Acknowledged(), Storm()
     for _ in range(rounds):
@@ -122,7 +122,7 @@ def sequence(connect: Callable[[], Admin], topics: Sequence[str]) -> None:
 
 
 def missing(connect: Callable[[], Admin], topics: Sequence[str], seconds: float = 10.0) -> list[str]:
-    """Settings of ``SEQUENCE`` that are not shown, even after a while."""
+    """Returns the settings of ``SEQUENCE`` that are not shown, even after a while."""
     deadline = time.monotonic() + seconds
     with connect() as admin:
         while True:

@@ -1,4 +1,4 @@
-"""Which namespaces a guard keeps, and what it tells."""
+"""Which namespaces a guard keeps loaded, and what it logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from topicpolicies_server.namespaces.namespace import Namespace
 from .told import Told
 
 
-def test_what_is_found_is_kept_loaded_and_what_is_gone_is_let_go() -> None:
+def test_namespaces_that_are_found_are_kept_loaded_and_those_that_are_gone_are_released() -> None:
     async def scenario(bench: Bench) -> None:
         told = Told("acme/a", "acme/b")
         guard = Guard(bench.registry, told)
@@ -41,13 +41,13 @@ def test_what_is_found_is_kept_loaded_and_what_is_gone_is_let_go() -> None:
     simulate(scenario, sole_writer=False, namespace_idle_seconds=5.0)
 
 
-def test_an_unforeseen_error_while_finding_out_lets_nothing_go_and_it_is_begun_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_an_unexpected_error_of_the_discovery_namespaces_are_kept_and_it_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         told = Told("acme/a")
         guard = Guard(bench.registry, told)
         guard.start()
         await asyncio.sleep(1)
-        told.fail(ValueError("nobody thought of it"))
+        told.fail(ValueError("unexpected"))
         told.fail(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer."))
         told.tell("acme/b")
         await asyncio.sleep(9)
@@ -60,11 +60,11 @@ def test_an_unforeseen_error_while_finding_out_lets_nothing_go_and_it_is_begun_a
     assert sum("The present 1 guarded namespaces stay, and it is tried again" in record.getMessage() for record in caplog.records) == 2
 
 
-def test_what_could_not_be_guarded_for_an_unforeseen_reason_is_tried_again(
+def test_a_namespace_that_could_not_be_loaded_for_an_unexpected_reason_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bench: Bench) -> None:
-        get, refusals = bench.registry.get, [ValueError("nobody thought of it")] * 3
+        get, refusals = bench.registry.get, [ValueError("unexpected")] * 3
 
         def failing(name: str) -> Namespace:
             if name == "acme/b" and refusals:
@@ -82,7 +82,7 @@ def test_what_could_not_be_guarded_for_an_unforeseen_reason_is_tried_again(
     assert sum("tried again" in record.getMessage() for record in caplog.records) == 3
 
 
-def test_more_namespaces_than_fit_into_memory_are_told_of_and_kept_when_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         told = Told(*(f"acme/{number}" for number in range(5)))
         guard = Guard(bench.registry, told)
@@ -97,9 +97,9 @@ def test_more_namespaces_than_fit_into_memory_are_told_of_and_kept_when_there_is
         await guard.stop()
 
     simulate(scenario, sole_writer=False, max_loaded_namespaces=3, namespace_idle_seconds=2.0)
-    said = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
-    assert said[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
-    assert 5 <= len(said) <= 7, "at the beginning, and once a minute"
+    logged = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
+    assert logged[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
+    assert 5 <= len(logged) <= 7, "at the beginning, and once a minute"
 
 
 @pytest.mark.parametrize(("scope", "written"), [(Scope.LOCAL, True), (Scope.GLOBAL, False)])
@@ -121,7 +121,7 @@ def placed(producer: str) -> Placed:
 
 
 @pytest.mark.parametrize(("published", "verb"), [(True, "healed"), (False, "would heal")])
-def test_a_healing_is_one_line_with_before_after_and_the_event_that_caused_it(
+def test_a_healing_is_logged_as_one_line_with_before_after_and_the_event_that_caused_it(
     published: bool, verb: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before, after = document(max_producer_per_topic=3), document(max_producer_per_topic=3, message_ttl_in_seconds=60)
@@ -134,7 +134,7 @@ def test_a_healing_is_one_line_with_before_after_and_the_event_that_caused_it(
     )
 
 
-def test_a_healing_of_the_version_alone_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_healing_of_the_version_alone_says_that_no_setting_changed(caplog: pytest.LogCaptureFixture) -> None:
     same = document(max_producer_per_topic=3)
     with caplog.at_level(logging.INFO):
         tell_of_healing(Repair("acme/orders", KEY, "0006", same, dict(same), placed("standalone-0-23")), True)
@@ -145,7 +145,7 @@ def test_a_healing_of_the_version_alone_says_so(caplog: pytest.LogCaptureFixture
     )
 
 
-def test_a_line_is_bounded_and_tells_no_credentials(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_healing_is_bounded_and_has_no_credentials(caplog: pytest.LogCaptureFixture) -> None:
     offload = OffloadPolicies(s3_managed_ledger_offload_credential_secret="SECRET")
     secret = split(TopicPolicies(offload_policies=offload, entry_filters=EntryFilters(entry_filter_names="f" * 10_000)))
     with caplog.at_level(logging.INFO):

@@ -1,4 +1,4 @@
-"""What is read from the lines of guards: a healing that takes another one back is seen."""
+"""Healings are read from the lines of guards, and one that takes an earlier one back is noticed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from topicpolicies_server.namespaces.activity import Repair
 from .healings import Healing, healings, taken_back
 
 
-def told(caplog: pytest.LogCaptureFixture, *numbers: tuple[dict[str, int], dict[str, int]]) -> list[str]:
-    """The lines of healings, as the guard writes them, each of a document before and after."""
+def lines_of(caplog: pytest.LogCaptureFixture, *numbers: tuple[dict[str, int], dict[str, int]]) -> list[str]:
+    """Returns the lines that a guard logs of healings, each given as the document before and after."""
     cause = Placed(0, "0007", Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)), 1_700_000_000_123, "standalone-0-23")
     with caplog.at_level(logging.INFO):
         for before, after in numbers:
@@ -24,7 +24,7 @@ def told(caplog: pytest.LogCaptureFixture, *numbers: tuple[dict[str, int], dict[
 
 
 def test_every_setting_of_a_healing_is_read_from_its_line(caplog: pytest.LogCaptureFixture) -> None:
-    lines = told(caplog, ({"max_producer_per_topic": 3}, {"max_producer_per_topic": 4, "max_consumer_per_topic": 19}))
+    lines = lines_of(caplog, ({"max_producer_per_topic": 3}, {"max_producer_per_topic": 4, "max_consumer_per_topic": 19}))
     assert healings(["another line", *lines]) == [
         Healing(KEY.topic, "max_consumer_per_topic", 0, 19),
         Healing(KEY.topic, "max_producer_per_topic", 3, 4),
@@ -33,10 +33,10 @@ def test_every_setting_of_a_healing_is_read_from_its_line(caplog: pytest.LogCapt
 
 
 def test_a_healing_of_the_version_alone_changes_no_setting(caplog: pytest.LogCaptureFixture) -> None:
-    assert healings(told(caplog, ({"max_producer_per_topic": 3}, {"max_producer_per_topic": 3}))) == []
+    assert healings(lines_of(caplog, ({"max_producer_per_topic": 3}, {"max_producer_per_topic": 3}))) == []
 
 
 def test_a_healing_to_less_than_an_earlier_one_takes_it_back(caplog: pytest.LogCaptureFixture) -> None:
     healed = ({"max_producer_per_topic": 3}, {"max_producer_per_topic": 3, "max_consumer_per_topic": 19})
-    found = taken_back(healings(told(caplog, healed, healed[::-1])))
+    found = taken_back(healings(lines_of(caplog, healed, healed[::-1])))
     assert [str(each) for each in found] == [f"{KEY.topic} max_consumer_per_topic: 19 -> unset"]

@@ -1,4 +1,4 @@
-"""Healings that come half a minute late, beside a real 4.0.0: a guard that starts after them takes nothing back."""
+"""Healings that come half a minute late, at a real 4.0.0: a guard that starts after them takes none of them back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LATE_SECONDS = 33.0
 WATCHED_SECONDS = 8.0
 LEAST_LATE = 3
 RECALLS_NOTHING = ("--recalled-entries", "0")
-"""As if what was compacted away had been trimmed: with it, a newcomer would know what there is to know."""
+"""As if the entries that were compacted away had been trimmed: otherwise the second guard would recall them, and have seen everything."""
 
 
 @pytest.mark.stages_compaction
 async def test_a_guard_that_starts_after_late_healings_takes_none_of_them_back(make_broker: MakeBroker, tmp_path: Path) -> None:
-    old = make_broker("4.0.0")  # one that has run for long is quick by then, and loses hardly a change
+    old = make_broker("4.0.0")  # a broker that has run for long is fast, and loses hardly any change
     await asyncio.to_thread(old.start)
     beside, after = await asyncio.gather(healed_late(old, tmp_path, stays=True), healed_late(old, tmp_path, stays=False))
     print(beside, after, sep="\n")
@@ -41,13 +41,13 @@ async def test_a_guard_that_starts_after_late_healings_takes_none_of_them_back(m
 
 @dataclass
 class Ending:
-    """What became of a storm whose damage was healed late, once a second guard had started."""
+    """The result of a storm whose losses were healed late, and of a second guard."""
 
     storm: Storm
     late: list[LateRepair]
-    """What the second guard read."""
+    """The late repairs that the second guard read."""
     healed: int
-    """Settings, by the first guard."""
+    """How many settings the first guard healed."""
     taken_back: list[Healing]
 
     def __str__(self) -> str:
@@ -60,11 +60,11 @@ class Ending:
 
 
 async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
-    """A storm under a guard that is paused and goes on half a minute later; then another one joins it, or follows it."""
+    """Runs a storm under a guard that is paused for half a minute; then a second one starts, while the first one runs or after its end."""
     place = await asyncio.to_thread(Place, old, topics=TOPICS, partitions=0, prefix="late")
-    first_told, second_told = (home / f"{number}-{'beside' if stays else 'after'}.log" for number in ("first", "second"))
+    first_log, second_log = (home / f"{number}-{'beside' if stays else 'after'}.log" for number in ("first", "second"))
     late: list[LateRepair] = []
-    async with place.log() as log, guarding(old, first_told, place.namespace, *RECALLS_NOTHING) as first:
+    async with place.log() as log, guarding(old, first_log, place.namespace, *RECALLS_NOTHING) as first:
         await first.loaded(1)
         first.process.send_signal(signal.SIGUSR1)
 
@@ -76,15 +76,15 @@ async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
             first.process.send_signal(signal.SIGUSR2)
             await first.at_rest(lambda: log.wrong)
             late.extend(await late_repairs(place))
-            assert len(late) >= LEAST_LATE, "there are healings that came late, behind stale events that compaction left"
+            assert len(late) >= LEAST_LATE, "some healings came late, after stale events that compaction left"
             if not stays:
                 first.process.terminate()
                 await asyncio.to_thread(first.process.wait, 30)
-            async with guarding(old, second_told, place.namespace, *RECALLS_NOTHING) as second:
+            async with guarding(old, second_log, place.namespace, *RECALLS_NOTHING) as second:
                 await second.loaded(1)
                 await asyncio.sleep(WATCHED_SECONDS)
 
-        # Where processors are busy the threads drift apart, and hardly two of them change a topic at the same time.
+        # Abreast, because on busy processors the threads drift apart, and hardly two of them change a topic at the same time.
         ended = await storm(old.admin, place.topics, 1, until_the_second_guard_has_looked, log, abreast=True)
-        healed, by_the_second = (healings(told.read_text().splitlines()) for told in (first_told, second_told))
+        healed, by_the_second = (healings(path.read_text().splitlines()) for path in (first_log, second_log))
     return Ending(ended, late, len(healed), taken_back([*healed, *by_the_second]))

@@ -1,4 +1,4 @@
-"""A guard beside real brokers: it heals what Pulsar 4.0.0 does to itself, and is silent beside 4.2.4."""
+"""A guard of real brokers: it heals the changes that Pulsar 4.0.0 loses, and writes nothing at 4.2.4."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("old
 TOPICS = 20
 ROUNDS = 10
 REMOVALS = 0.25
-"""The share of calls that remove a setting; some that is unset."""
+"""The share of calls that remove a setting, which is sometimes unset."""
 SEQUENCES = 40
 VERSION_ALONE = "no setting, but the log's newest event does not name version"
-"""Told of a healing that another change overtook, so that it has to be restated."""
+"""Logged when a healing was overtaken by another change, so that the head has to be restated."""
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def old(broker_of: BrokerOf) -> Broker:
     return broker_of("4.0.0")
 
 
-@pytest.mark.timeout(900)  # a guard that has just started may wait for a minute, and what is left has its time to appear in each round
-async def test_what_an_old_broker_loses_without_a_guard_is_all_there_with_one(old: Broker, tmp_path: Path) -> None:
+@pytest.mark.timeout(900)  # a guard that has just started may wait for a minute, and each round waits for changes to appear
+async def test_an_old_broker_loses_changes_without_a_guard_and_none_with_one(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=TOPICS, partitions=0, prefix="unguarded")
     without = await storm(old.admin, place.topics, 1)
     place = Place(old, topics=TOPICS, partitions=0, prefix="guarded")
@@ -43,20 +43,20 @@ async def test_what_an_old_broker_loses_without_a_guard_is_all_there_with_one(ol
         print(f"4.0.0, {len(THREADS)} threads, {TOPICS} topics: lost {without.lost[0]} of {without.changes} in one round without a guard,")
         print(f"{sum(under.lost)} of {under.changes} in {ROUNDS} rounds with one, which healed {metrics['repairs published']:.0f} times;")
         print(f"the log: {dict(log.counts)}; brokers wrong for at most {log.longest_wrong_ms} ms")
-        assert without.lost[0] > 0, "the old broker lost nothing: nothing was shown"
+        assert without.lost[0] > 0, "the old broker lost nothing, so the test shows nothing"
         assert under.changes == len(THREADS) * TOPICS * ROUNDS
         print("\n\n".join(under.stories))
         assert sum(under.lost) == 0, "\n\n".join(under.stories)
         assert metrics["repairs published"] == log.counts["repairs"] > 0
         assert metrics["conflicts broker"] > 0
-        healed = guard.told(" healed ")
+        healed = guard.lines(" healed ")
         assert len(healed) == metrics["repairs published"]
         assert all((" -> " in line or VERSION_ALONE in line) and "because of" in line for line in healed), "\n".join(healed)
-        assert sum(" -> " in line for line in healed) > 0, "what was undone was healed"
+        assert sum(" -> " in line for line in healed) > 0, "changes that were undone were healed"
 
 
 @pytest.mark.timeout(900)
-async def test_beside_removals_of_what_is_unset_hardly_one_in_a_thousand_is_lost_under_a_guard(old: Broker, tmp_path: Path) -> None:
+async def test_with_removals_of_unset_settings_at_most_one_change_in_a_thousand_is_lost_under_a_guard(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned-alone")
     without = await churn(old.admin, place.topics, 1, REMOVALS)
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned")
@@ -68,7 +68,7 @@ async def test_beside_removals_of_what_is_unset_hardly_one_in_a_thousand_is_lost
         print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one;")
         print(f"the log: {dict(log.counts)}; brokers wrong for at most {log.longest_wrong_ms} ms")
         print("\n\n".join(under.stories))
-        assert without.lost[0] > 0, "the old broker lost nothing: nothing was shown"
+        assert without.lost[0] > 0, "the old broker lost nothing, so the test shows nothing"
         assert under.changes == len(THREADS) * TOPICS * ROUNDS
         assert under.removals > under.changes * REMOVALS / 2 and under.of_unset > under.changes * REMOVALS**2 / 2
         assert metrics["conflicts broker"] > under.changes / 100 and metrics["repairs published"] == log.counts["repairs"] > 0
@@ -77,7 +77,7 @@ async def test_beside_removals_of_what_is_unset_hardly_one_in_a_thousand_is_lost
 
 async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old: Broker, tmp_path: Path) -> None:
     lost = 0
-    for _ in range(5):  # it is a race, which mostly ends well
+    for _ in range(5):  # it is a race, which seldom loses a change
         place = Place(old, topics=SEQUENCES, partitions=0, prefix="sequence")
         await asyncio.to_thread(sequence, old.admin, place.topics)
         lost += len(await asyncio.to_thread(missing, old.admin, place.topics, 0.5))
@@ -91,11 +91,11 @@ async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old
         gone = await asyncio.to_thread(missing, old.admin, place.topics)
         print(f"4.0.0, the sequence {', '.join(SEQUENCE)}, {SEQUENCES} topics: lost {lost} without a guard, {len(gone)} with one;")
         print(f"the log: {dict(log.counts)}")
-        assert lost > 0, "the old broker lost nothing: nothing was shown"
+        assert lost > 0, "the old broker lost nothing, so the test shows nothing"
         assert not gone, "\n\n".join(log.story(each.split(" ")[0]) for each in gone)
 
 
-async def test_report_only_tells_what_it_would_heal_and_writes_nothing(old: Broker, tmp_path: Path) -> None:
+async def test_a_guard_with_report_only_logs_what_it_would_heal_and_writes_nothing(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=4, partitions=0, prefix="reported")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace, "--report-only") as guard:
         await guard.loaded(1)
@@ -104,12 +104,12 @@ async def test_report_only_tells_what_it_would_heal_and_writes_nothing(old: Brok
         await guard.at_rest()
         metrics = await guard.metrics()
         assert log.counts["stale"] > 0 and log.counts["repairs"] == 0
-        assert metrics["repairs withheld"] == len(guard.told(" would heal ")) > 0 and "repairs published" not in metrics
-        assert guard.told(" healed ") == []
+        assert metrics["repairs withheld"] == len(guard.lines(" would heal ")) > 0 and "repairs published" not in metrics
+        assert guard.lines(" healed ") == []
 
 
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
-async def test_beside_a_healthy_broker_it_publishes_nothing(broker: Broker, partitions: int, tmp_path: Path) -> None:
+async def test_a_guard_of_a_healthy_broker_publishes_nothing(broker: Broker, partitions: int, tmp_path: Path) -> None:
     place = Place(broker, topics=TOPICS, partitions=partitions, prefix="healthy")
     tenant, _, prefix = place.namespace.rpartition("/")
     await storm(broker.admin, place.topics[:1], 1)  # so that there is a log: a guard notices a new one only after some seconds
@@ -118,7 +118,7 @@ async def test_beside_a_healthy_broker_it_publishes_nothing(broker: Broker, part
         result = await storm(broker.admin, place.topics, 3, guard.at_rest, log)
         metrics = await guard.metrics()
         assert result.lost == [0, 0, 0] and result.changes == 3 * len(THREADS) * TOPICS
-        print(f"4.2.4, {partitions} partitions: the log: {dict(log.counts)}", *sorted(metrics.items()), *guard.told(), sep="\n")
+        print(f"4.2.4, {partitions} partitions: the log: {dict(log.counts)}", *sorted(metrics.items()), *guard.lines(), sep="\n")
         assert metrics["events applied broker"] >= result.changes, metrics
         assert metrics["repairs_due"] == log.counts["repairs"] == 0 and "repairs published" not in metrics
-        assert log.counts["stale"] == 0 and guard.told(" healed ") == []
+        assert log.counts["stale"] == 0 and guard.lines(" healed ") == []

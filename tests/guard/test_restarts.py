@@ -1,4 +1,4 @@
-"""A guard that is restarted under a storm, beside a real 4.0.0 whose log is compacted meanwhile: nothing is lost, and nothing taken back.
+"""A guard that is restarted under a storm, at a real 4.0.0 whose log is compacted meanwhile: no change is lost or taken back.
 
 This is a short run; ``python -m tests.guard.restarts`` makes longer ones.
 """
@@ -22,7 +22,7 @@ async def test_a_guard_that_is_restarted_under_a_storm_loses_nothing_and_takes_n
     outcome = await restarts(broker_of(VERSION), PLAN, tmp_path)
     print(outcome)
     assert set(outcome.restarts) == {"SIGTERM", "SIGKILL"} and outcome.compactions >= 3
-    assert outcome.conflicts > 0, "the old broker undid nothing: nothing was shown"
+    assert outcome.conflicts > 0, "the old broker undid nothing, so the test shows nothing"
     assert sum(outcome.changes.values()) > 0 and not outcome.errors
     assert outcome.lost == {"the broker": []}
     assert outcome.undone == []

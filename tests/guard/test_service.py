@@ -28,14 +28,14 @@ _HANGS_SECONDS = 20
 
 
 def a_guard(metrics_at: str = "127.0.0.1:0") -> GuardConfig:
-    """Of a cluster that nobody can reach."""
+    """Returns the configuration of a guard of a cluster that cannot be reached."""
     log = PulsarLogConfig(service_url=f"pulsar://127.0.0.1:{free_port()}", admin_url="http://127.0.0.1:1")
     return GuardConfig(log=log, patterns=("acme/*",), metrics_listen=parse_address(metrics_at))
 
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each part was closed."""
+    """Counts how often each part was closed."""
     counted: Counter[str] = Counter()
 
     def counting(name: str, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -51,18 +51,18 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 async def run(config: GuardConfig) -> None:
-    """Runs a guard that is told to stop as soon as it runs."""
+    """Runs a guard that gets SIGTERM as soon as it runs."""
     async with asyncio.timeout(_HANGS_SECONDS):
         await until_stopped(lambda: GuardService(config), lambda _: os.kill(os.getpid(), signal.SIGTERM))
 
 
-async def test_a_guard_that_is_told_to_stop_closes_every_part_once(closed: Counter[str]) -> None:
+async def test_a_guard_that_is_stopped_closes_every_part_once(closed: Counter[str]) -> None:
     await run(a_guard())
     assert closed == Counter(["metrics", "guard", "registry", "log", "admin", "admin"]), "the log has an admin API of its own"
 
 
 @pytest.mark.parametrize("part", PARTS)
-async def test_whatever_fails_while_a_guard_stops_every_part_is_closed(
+async def test_if_closing_one_part_of_a_guard_fails_every_part_is_closed_all_the_same(
     part: str, closed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, method = PARTS[part]
@@ -70,15 +70,15 @@ async def test_whatever_fails_while_a_guard_stops_every_part_is_closed(
 
     async def fail(closing: Any) -> None:
         await real(closing)
-        raise OSError("nobody thought of it")
+        raise OSError("unexpected")
 
     monkeypatch.setattr(kind, method, fail)
-    with pytest.raises(OSError, match="nobody thought of it"):
+    with pytest.raises(OSError, match="unexpected"):
         await run(a_guard())
     assert closed == Counter(["metrics", "guard", "registry", "log", "admin", "admin"]), "the log has an admin API of its own"
 
 
-async def test_a_guard_that_can_not_start_gives_back_what_it_had(closed: Counter[str]) -> None:
+async def test_a_guard_that_cannot_start_closes_the_parts_that_it_had(closed: Counter[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await run(a_guard(f"127.0.0.1:{taken.getsockname()[1]}"))
     assert closed == Counter(["guard", "registry", "log", "admin", "admin"])

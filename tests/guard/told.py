@@ -1,4 +1,4 @@
-"""A discovery that asks nobody."""
+"""A fake discovery, which makes no requests."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from topicpolicies_server.guard.findings import Changes
 
 
 class Told:
-    """Tells what a test has it tell."""
+    """Yields the changes that a test gives it."""
 
     def __init__(self, *found: str) -> None:
         self.asked: Counter[str] = Counter()
         self.begun = 0
-        """How often somebody began to ask for changes."""
+        """How often ``changes`` was called."""
         self._telling: asyncio.Queue[Changes | BaseException] = asyncio.Queue()
         self.tell(*found)
 
     def tell(self, *found: str, gone: tuple[str, ...] = ()) -> None:
-        """Namespaces are found, or gone."""
+        """Yields that namespaces were found, or are gone."""
         self._telling.put_nowait(Changes(frozenset(found), frozenset(gone)))
 
     def fail(self, error: BaseException) -> None:
-        """It ends with an error."""
+        """Has ``changes`` raise an error."""
         self._telling.put_nowait(error)
 
     async def changes(self) -> AsyncGenerator[Changes, None]:
-        """What it was told to tell."""
+        """Yields the given changes."""
         self.begun += 1
         while True:
             told = await self._telling.get()

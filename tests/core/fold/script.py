@@ -45,23 +45,23 @@ class Script:
         return self.state.version
 
     def gone(self) -> bool:
-        """Whether there is no document."""
+        """Returns whether there is no document."""
         return self.state.document is None
 
     def shown(self) -> Settings | None:
-        """What brokers show."""
+        """Returns the document that brokers show."""
         return self.state.live
 
     def kept(self) -> int:
-        """How many superseded events are kept."""
+        """Returns how many superseded documents are kept."""
         return len(self.state.older or ())
 
     def due(self) -> bool:
-        """Whether a repair is."""
+        """Returns whether a repair is due."""
         return repair_due(self.state)
 
     def seen(self) -> Seen:
-        """What somebody sees who has read everything."""
+        """Returns what a writer has seen that has read everything."""
         return Seen(self.state.document, self.state.base)
 
     def put(self, event: Event | None, *, wait: int = 1) -> Folded:
@@ -72,7 +72,7 @@ class Script:
         return fold(self.state, placed, self.context)
 
     def update(self, values: dict[Setting, bytes | None], *, on: Seen | None = None, wait: int = 1, **stamp: Any) -> Folded:
-        """A sidecar sets and clears settings, and only those."""
+        """Appends a sidecar's update that sets and clears settings."""
         known = self.state.history if on is None else None
         on = on or self.seen()
         document = change(on.document, values)
@@ -80,7 +80,7 @@ class Script:
         return self.put(self.event(document, on, **facts), wait=wait)
 
     def event(self, document: Settings | None, on: Seen, **stamp: Any) -> Event:
-        """An operation's event."""
+        """Returns the event of an operation."""
         number = next(self._ids)
         facts: dict[str, Any] = {
             "event_id": f"event-{number}",
@@ -93,11 +93,11 @@ class Script:
         return Event(KEY, Action.UPDATE, document, Stamp(**facts))
 
     def delete(self, *, on: Seen | None = None, **stamp: Any) -> Folded:
-        """A sidecar deletes the document."""
+        """Appends a sidecar's deletion of the document."""
         return self.put(self.event({}, on or self.seen(), kind=StampKind.DELETE, **stamp))
 
     def restate(self) -> Folded:
-        """A sidecar writes the repair that is due."""
+        """Appends the repair that is due."""
         assert self.due()
         return self.put(restatement(KEY, self.state, f"repair-{len(self.log)}"))
 
@@ -112,7 +112,7 @@ class Script:
         wait: int = 1,
         **event: Any,
     ) -> Folded:
-        """Another sidecar restates a head, right or wrong; it had seen as much as this one, unless said otherwise."""
+        """Appends another sidecar's restatement of a head, right or wrong; it has seen as much as this one, unless given otherwise."""
         kind = StampKind.REPAIR if document is not None else StampKind.TOMBSTONE
         mine = self.state
         known = events.Seen(mine.since if since is None else since, mine.upto if upto is None else upto)
@@ -120,23 +120,23 @@ class Script:
         return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event), wait=wait)
 
     def broker(self, values: dict[Setting, bytes | None], *, on: Settings | None = None, wait: int = 1, **event: Any) -> Folded:
-        """A broker sets and clears settings of the document that it shows, or of an older one."""
+        """Appends a broker's change of some settings, computed from the document that it shows or from an older one."""
         base = self.state.live if on is None else on
         return self.write(change(base, values), wait=wait, **event)
 
     def write(self, document: Settings | None, *, action: Action = Action.UPDATE, wait: int = 1, **event: Any) -> Folded:
-        """A broker writes a document; None removes it."""
+        """Appends a broker's document; None removes it."""
         return self.put(Event(KEY, action, document, **event), wait=wait)
 
 
 def change(document: Settings | None, values: dict[Setting, bytes | None]) -> dict[Setting, bytes]:
-    """A document with some settings set, or cleared."""
+    """Returns a document with some settings set or cleared."""
     merged = {**(document or {}), **values}
     return {name: value for name, value in merged.items() if value is not None}
 
 
 def join(full: Script, *, last: int = 0, late: int = 0) -> Script:
-    """A sidecar that joins some milliseconds after the last event, and of a key's log reads the last events, or all."""
+    """Returns a sidecar that joins ``late`` milliseconds after the last event, and reads the ``last`` events of the log, or all."""
     script = Script(full.context._replace(joining=True, joined_at=full.now + late))
     for placed in full.log[-last:]:
         fold(script.state, placed, script.context)

@@ -12,7 +12,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 
 
-def test_no_raw_documents_are_kept_where_nobody_else_writes() -> None:
+def test_no_raw_documents_are_kept_in_the_log_of_a_sole_writer() -> None:
     script = Script(FoldContext(sole_writer=True))
     for number in range(10):
         script.update({TTL: b"%d" % number})
@@ -68,7 +68,7 @@ def test_equal_documents_are_kept_once() -> None:
     assert script.shown() is script.document
 
 
-def test_an_idle_key_takes_less_than_a_kilobyte_with_its_document() -> None:
+def test_an_idle_key_and_its_document_take_less_than_1250_bytes() -> None:
     keys, context = 2_000, FoldContext(joining=True)
     gc.collect()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What brokers' events are taken to mean."""
+"""Which changes are inferred from brokers' events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action
 
 
-def test_a_change_of_the_newest_document_is_that_change() -> None:
+def test_a_change_computed_from_the_newest_document_is_inferred() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     folded = script.broker({RATE: b"2"})
@@ -18,7 +18,7 @@ def test_a_change_of_the_newest_document_is_that_change() -> None:
     assert script.document == {TTL: b"1", RATE: b"2"} and not script.due()
 
 
-def test_a_change_of_an_older_document_undoes_nothing() -> None:
+def test_a_change_computed_from_an_older_document_undoes_nothing() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     old = script.document
@@ -29,7 +29,7 @@ def test_a_change_of_an_older_document_undoes_nothing() -> None:
     assert script.document == {TTL: b"1", SIZE: b"3", RATE: b"4"} and script.due()
 
 
-def test_entries_of_one_map_are_changed_one_by_one() -> None:
+def test_entries_of_one_map_are_changed_independently() -> None:
     script = Script()
     script.broker({SUB_A: b"1"})
     old = script.document
@@ -49,14 +49,14 @@ def test_a_setting_that_a_broker_clears_is_cleared() -> None:
     assert script.document == {RATE: b"2", SIZE: b"3"}
 
 
-def test_a_broker_that_had_seen_no_document_adds_to_the_one_that_is_there() -> None:
+def test_a_broker_that_had_seen_no_document_adds_to_the_present_one() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.broker({RATE: b"2"}, on={})
     assert script.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_bases_are_raw_documents_also_those_of_rejected_events_which_brokers_show_all_the_same() -> None:
+def test_the_document_of_a_rejected_event_is_a_base_because_brokers_show_it() -> None:
     script = Script()
     script.update({TTL: b"1"})
     rejected = script.event({TTL: b"2", SIZE: b"2"}, script.seen(), mask=(TTL, SIZE), etag="000000")
@@ -77,7 +77,7 @@ def test_a_head_that_no_broker_ever_saw_is_no_base() -> None:
     assert script.document == {TTL: b"2", RATE: b"3"}
 
 
-def test_the_newest_document_that_explains_it_is_the_base() -> None:
+def test_the_newest_document_that_explains_an_event_is_its_base() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     script.broker({TTL: b"2"})
@@ -85,7 +85,7 @@ def test_the_newest_document_that_explains_it_is_the_base() -> None:
     assert folded.settings == (TTL,) and script.document == {TTL: b"1"}  # a deliberate revert
 
 
-def test_a_write_of_several_settings_counts_as_unexplained_and_as_the_difference_from_the_newest() -> None:
+def test_a_write_of_several_settings_is_unexplained_and_changes_what_differs_from_the_newest() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     folded = script.broker({RATE: b"2", SIZE: b"3"})
@@ -93,7 +93,7 @@ def test_a_write_of_several_settings_counts_as_unexplained_and_as_the_difference
     assert script.document == {TTL: b"1", RATE: b"2", SIZE: b"3"}
 
 
-def test_an_unexplained_write_leaves_alone_what_only_the_head_has() -> None:
+def test_an_unexplained_write_keeps_settings_that_only_the_head_has() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     script.update({SUB_A: b"1"})
@@ -104,7 +104,7 @@ def test_an_unexplained_write_leaves_alone_what_only_the_head_has() -> None:
     assert script.document == {TTL: b"2", SUB_A: b"1", RATE: b"2", SIZE: b"3"}
 
 
-def test_a_base_that_was_superseded_longer_than_the_window_ago_is_none() -> None:
+def test_a_document_that_was_superseded_longer_than_the_window_ago_is_no_base() -> None:
     def late(wait: int) -> tuple[bool, bool]:
         script = Script(FoldContext(window_ms=1_000))
         script.broker({TTL: b"1"})
@@ -125,7 +125,7 @@ def test_the_newest_document_is_a_base_however_old_it_is() -> None:
     assert not folded.unexplained and script.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_no_more_than_4096_documents_are_tried() -> None:
+def test_no_more_than_4096_documents_are_tried_as_the_base() -> None:
     def after(events: int) -> bool:
         script = Script()
         script.broker({TTL: b"1"})
@@ -148,7 +148,7 @@ def test_an_event_that_two_documents_explain_differently_is_counted_as_ambiguous
     assert folded.ambiguous and folded.settings == (RATE,)
 
 
-def test_explanations_that_come_to_the_same_are_not_ambiguous() -> None:
+def test_explanations_with_the_same_effect_are_not_ambiguous() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     script.broker({RATE: b"2"})
@@ -156,7 +156,7 @@ def test_explanations_that_come_to_the_same_are_not_ambiguous() -> None:
     assert not script.broker({RATE: b"4"}).ambiguous
 
 
-def test_a_write_that_changes_nothing_moves_the_version_and_nothing_else() -> None:
+def test_a_write_that_changes_nothing_changes_only_the_version() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     folded = script.write({TTL: b"1"})
@@ -169,7 +169,7 @@ def test_a_write_that_changes_nothing_moves_the_version_and_nothing_else() -> No
 OLDER = frozenset({TTL, RATE, "subscription_policies"})
 
 
-def test_what_an_older_broker_does_not_know_it_does_not_clear() -> None:
+def test_a_broker_of_an_older_schema_does_not_clear_settings_that_it_does_not_know() -> None:
     script = Script()
     script.update({TTL: b"1", SIZE: b"2"})
     folded = script.write({TTL: b"1", RATE: b"3"}, known=OLDER)
@@ -178,7 +178,7 @@ def test_what_an_older_broker_does_not_know_it_does_not_clear() -> None:
     assert script.due()  # because what it wrote lacks the size, and brokers apply what it wrote
 
 
-def test_bases_are_compared_in_what_the_writer_knows() -> None:
+def test_bases_are_compared_only_in_settings_that_the_writer_knows() -> None:
     script = Script()
     script.update({TTL: b"1", SIZE: b"2"})
     script.update({SIZE: b"3"})
@@ -188,7 +188,7 @@ def test_bases_are_compared_in_what_the_writer_knows() -> None:
     assert script.document == {TTL: b"1", SIZE: b"3", RATE: b"3", SUB_A: b"4"}
 
 
-def test_settings_of_a_newer_broker_are_not_compared_for_one_of_our_schema() -> None:
+def test_settings_of_a_newer_broker_are_not_compared_for_a_broker_of_our_schema() -> None:
     script = Script()
     script.write({TTL: b"1", "?newField": b"{}"}, known=frozenset({TTL, "?newField"}))
     folded = script.write({TTL: b"1", RATE: b"2"})
@@ -216,7 +216,7 @@ def test_a_tombstone_and_the_delete_of_an_old_broker_remove_the_document(action:
     assert script.gone() and script.shown() is None and not script.due()
 
 
-def test_a_tombstone_where_nothing_is_changes_nothing() -> None:
+def test_a_tombstone_changes_nothing_where_there_is_no_document() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.write(None)
@@ -224,7 +224,7 @@ def test_a_tombstone_where_nothing_is_changes_nothing() -> None:
     assert folded.status is Status.IGNORED and not folded.changed and script.version == "000002"
 
 
-def test_a_change_to_a_document_that_is_gone_keeps_the_change_and_leaves_the_rest_gone() -> None:
+def test_a_change_to_a_deleted_document_keeps_the_change_and_does_not_restore_the_rest() -> None:
     script = Script()
     script.update({TTL: b"1", SIZE: b"2"})
     old = script.document
@@ -233,7 +233,7 @@ def test_a_change_to_a_document_that_is_gone_keeps_the_change_and_leaves_the_res
     assert script.document == {RATE: b"3"} and script.due()
 
 
-def test_clearing_a_setting_of_a_document_that_is_gone_brings_nothing_back() -> None:
+def test_clearing_a_setting_of_a_deleted_document_does_not_restore_it() -> None:
     script = Script()
     script.update({TTL: b"1", RATE: b"1", SIZE: b"2"})
     old = script.document
@@ -266,8 +266,8 @@ def test_an_insert_adds_to_a_present_document_although_brokers_keep_theirs() -> 
 
 
 @pytest.mark.parametrize("document", [{RATE: b"2"}, None])
-def test_none_changes_nothing_but_what_compaction_would_leave_is_repaired(document: Settings | None) -> None:
-    """Without a document it is as the codec reads an event of another kind."""
+def test_an_event_of_the_action_none_changes_nothing_but_needs_a_repair(document: Settings | None) -> None:
+    """Without a document it is what the codec makes of an event of another kind."""
     script = Script()
     script.update({TTL: b"1"})
     folded = script.write(document, action=Action.NONE)
@@ -278,7 +278,7 @@ def test_none_changes_nothing_but_what_compaction_would_leave_is_repaired(docume
 
 
 @pytest.mark.parametrize("document", [{RATE: b"2"}, None])
-def test_none_where_nothing_is_needs_no_repair(document: Settings | None) -> None:
+def test_an_event_of_the_action_none_needs_no_repair_where_there_is_no_document(document: Settings | None) -> None:
     script = Script()
     script.write(document, action=Action.NONE)
     assert script.gone() and not script.due()

@@ -1,6 +1,6 @@
-"""Calls that change nothing, at brokers that change their document in place: an old document that comes again is no wish.
+"""Calls that change nothing, at brokers that change their document in place: an old document that is written again reverts nothing.
 
-Where it can be told it is one: the document that comes again had stood for a while before a broker changed it.
+A deliberate revert can be told apart if the document had been the newest for a while before a broker changed it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from topicpolicies_server.core.policies.documents import Setting, Settings
 
 SEEDS, ROUNDS = 60, 10
 RESTS = (1_000, 2_000, 40_000)
-"""Between rounds, in milliseconds: nothing is set back by a removal within a second."""
+"""The pauses between rounds, in milliseconds: no removal restores an earlier document within a second."""
 NEAR = 150
-"""Within which no document of a broker tells whether it had read on, in milliseconds."""
+"""For how long a broker's document does not show whether the broker had read a newer one, in milliseconds."""
 
 
 def runs(**options: Any) -> tuple[int, Counter[str]]:
-    """How many changes are lost in many runs, and what happened."""
+    """Returns how many changes are lost in many runs, and what was counted."""
     lost, counts = 0, Counter[str]()
     for seed in range(SEEDS):
         run = InPlace(seed, **{"rounds": ROUNDS, "rests": RESTS, **options}).run()
@@ -43,7 +43,7 @@ def runs(**options: Any) -> tuple[int, Counter[str]]:
         pytest.param({"repeats": 0.25}, id="25-repeats"),
     ],
 )
-def test_beside_calls_that_change_nothing_nobody_loses_anything(shares: dict[str, float], single: bool) -> None:
+def test_no_change_is_lost_among_calls_that_change_nothing(shares: dict[str, float], single: bool) -> None:
     without, _ = runs(**shares, single=single, guard=False)
     lost, counts = runs(**shares, single=single)
     assert without > counts["calls"] / 100
@@ -59,7 +59,7 @@ def test_removals_on_a_topic_without_policies_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("spread", [400, 1_000])
-def test_where_a_broker_reads_nothing_for_up_to_a_second_hardly_one_in_a_thousand_is_lost(spread: int) -> None:
+def test_at_most_one_change_in_a_thousand_is_lost_if_a_broker_reads_nothing_for_up_to_a_second(spread: int) -> None:
     lost, counts = runs(removals=0.25, spread=spread, stalls=(300, 990))
     assert counts["changed nothing"] > 200 and counts["stale"] > 30
     assert lost <= counts["calls"] / 1_000
@@ -67,20 +67,20 @@ def test_where_a_broker_reads_nothing_for_up_to_a_second_hardly_one_in_a_thousan
 
 
 @pytest.mark.parametrize("after", [(5, 60), (5, 900)], ids=["at-once", "within-a-second"])
-def test_what_is_set_back_alone_is_set_back(after: tuple[int, int]) -> None:
+def test_a_revert_without_other_calls_is_recognized(after: tuple[int, int]) -> None:
     lost, counts = runs(reverts=1.0, quiet=True, after=after, settled=True)
     assert counts["set back"] == SEEDS * ROUNDS
     assert lost == counts["undone in heads"] == 0
 
 
-def test_the_first_setting_of_a_topic_that_is_set_back_within_a_second_is_in_doubt() -> None:
+def test_a_revert_of_the_first_setting_of_a_topic_within_a_second_may_be_lost_but_is_flagged() -> None:
     lost, counts = runs(reverts=1.0, quiet=True)
     assert 0 < lost <= SEEDS, "only the first of a topic"
-    assert counts["rounds that lost and told a doubt"] == counts["rounds that lost"]
+    assert counts["rounds that lost and were flagged"] == counts["rounds that lost"]
 
 
 @pytest.mark.parametrize(("planted", "value"), [("_AGAIN", 16), ("_AT_ONCE_MS", -1_000), ("_NONE_MS", 1)])
-def test_each_part_of_the_rule_counts(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_lost_if_any_part_of_the_rule_is_disabled(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, planted, value)
     assert runs(removals=0.25, repeats=0.25, settled=True)[0] + runs(removals=0.25, fresh=True)[0] > 0
 
@@ -91,38 +91,38 @@ OURS = "an event of ours"
 
 
 def changed(raw: Settings | None, document: Settings, *, stood: int, after: int, successor: str = "") -> list[Setting]:
-    """What a document changes that is a raw one as it was, which stood for a while and was superseded some milliseconds ago."""
+    """Returns what a document changes; ``raw`` was the newest for ``stood`` milliseconds, until ``after`` milliseconds before it."""
     older = [Superseded(None if raw is None else {}, 100_000 - stood, ""), Superseded(raw, 100_000, "")]
     found = infer_overlapping(document, Superseded(SET, 100_000 + after, successor), older, SET, None, 70_000, 0)
     return found.changed
 
 
 @pytest.mark.parametrize("after", [3, 60, NEAR])
-def test_a_document_that_comes_again_is_an_old_one_if_it_had_hardly_stood(after: int) -> None:
+def test_a_document_that_is_written_again_is_an_old_one_if_it_was_the_newest_only_briefly(after: int) -> None:
     assert changed(BEFORE, BEFORE, stood=10, after=after) == []
 
 
 @pytest.mark.parametrize("after", [3, 60, 900])
-def test_a_document_that_had_stood_for_a_while_is_restored(after: int) -> None:
+def test_a_document_that_is_written_again_is_a_revert_if_it_was_the_newest_for_a_while(after: int) -> None:
     assert changed(BEFORE, BEFORE, stood=1_000, after=after) == ["compaction_threshold"]
 
 
-def test_a_document_that_comes_again_is_a_wish_after_a_while() -> None:
+def test_a_document_that_is_written_again_long_after_it_was_superseded_is_a_revert() -> None:
     assert changed(BEFORE, BEFORE, stood=10, after=500) == ["compaction_threshold"]
 
 
 @pytest.mark.parametrize("after", [-20, 0, 2])
-def test_calls_that_are_made_at_once_set_nothing_back(after: int) -> None:
+def test_concurrent_calls_revert_nothing(after: int) -> None:
     assert changed(BEFORE, BEFORE, stood=20_000, after=after) == []
 
 
 @pytest.mark.parametrize(("after", "set_back"), [(60, False), (400, False), (600, True)])
-def test_a_document_from_before_an_event_of_ours_may_be_old_however_long_it_had_stood(after: int, set_back: bool) -> None:
+def test_a_document_that_our_event_superseded_may_be_old_however_long_it_was_the_newest(after: int, set_back: bool) -> None:
     assert changed(BEFORE, BEFORE, stood=20_000, after=after, successor=OURS) == ["compaction_threshold"] * set_back
 
 
 @pytest.mark.parametrize(("after", "set_back"), [(60, False), (200, False), (300, True), (1_100, True)])
-def test_no_document_may_be_old_as_any_other(after: int, set_back: bool) -> None:
+def test_an_empty_document_may_be_an_old_one_computed_from_no_document(after: int, set_back: bool) -> None:
     only: Settings = {"compaction_threshold": b"1"}
     found = infer_overlapping({}, Superseded(only, 100_000 + after, ""), [Superseded(None, 100_000, "")], only, None, 70_000, 0)
     assert found.changed == ["compaction_threshold"] * set_back
@@ -133,18 +133,18 @@ def test_no_document_may_be_old_as_any_other(after: int, set_back: bool) -> None
     [{"lag": (100, 400), "spread": 400}, {"stalls": (300, 990), "spread": 1_000}],
     ids=["reads-late", "reads-nothing-for-a-while"],
 )
-def test_first_calls_at_a_slow_broker_hardly_lose_anything_as_each_tells_what_it_was_made_from(
+def test_first_calls_at_a_slow_broker_lose_little_because_documents_made_from_none_are_recognized(
     slow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost() -> tuple[int, int]:
         all_runs = [InPlace(seed, rounds=1, removals=0.25, fresh=True, **slow).run() for seed in range(400)]
         return sum(len(run.lost) for run in all_runs), sum(run.counts["calls"] for run in all_runs)
 
-    told, calls = lost()
+    with_rule, calls = lost()
     monkeypatch.setattr(overlap, "_made_from_none", lambda entry, before: False)
-    untold, _ = lost()
-    assert told <= calls / 500
-    assert untold > 3 * told and untold > calls / 500
+    without_rule, _ = lost()
+    assert with_rule <= calls / 500
+    assert without_rule > 3 * with_rule and without_rule > calls / 500
 
 
 THREE: Settings = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "compaction_threshold": b"1"}
@@ -160,13 +160,11 @@ SECOND: Settings = {"max_consumers_per_subscription": b"1"}
     ],
     ids=["from-none-after-a-repair", "from-none-before-a-repair"],
 )
-def test_a_broker_that_made_a_document_from_none_a_moment_ago_makes_the_next_one_from_none_too(
-    older: list[Superseded], newest: Superseded
-) -> None:
+def test_a_broker_that_just_made_a_document_from_none_makes_the_next_one_from_none_too(older: list[Superseded], newest: Superseded) -> None:
     assert infer_overlapping({}, newest, older, newest.raw, None, -30_000, 0).changed == []
 
 
-def test_a_document_without_a_change_of_its_own_that_came_late_sets_nothing_back() -> None:
+def test_a_late_document_without_a_change_of_its_own_reverts_nothing() -> None:
     base: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
     live: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"2", "dispatch_rate": b"2"}
     document: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"1", "dispatch_rate": b"2"}

@@ -1,4 +1,4 @@
-"""Events that this process computed itself: folding them the short way comes to what folding them like any other comes to."""
+"""Events that this process computed itself: the short way to fold them has the same result as the general one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGES = st.one_of(
     st.just(compile_change(TopicPolicies(max_consumer_per_topic=1), ["*"], {})),
     st.none(),
 )
-"""None deletes."""
+"""None: a deletion."""
 CONDITIONS = st.fixed_dictionaries(
     {},
     optional={
@@ -66,14 +66,14 @@ STEPS = st.lists(st.one_of(SUBMIT, SUBMIT, LAND), min_size=4, max_size=40)
 
 
 class Twice:
-    """A sequencer over states that are folded both ways, and compared."""
+    """A sequencer over states that are folded both ways and compared."""
 
     def __init__(self) -> None:
         self.quick: dict[PolicyKey, KeyState] = {}
         self.full: dict[PolicyKey, KeyState] = {}
         self.wanted: deque[Event] = deque()
         self.late: list[Event] = []
-        """What the log has not acknowledged, and may have."""
+        """Events that the log has not acknowledged but may contain."""
         ids, self._requests = itertools.count(), itertools.count()
         self._places = itertools.count(1)
         self.sequencer = Sequencer(self.quick.get, lambda: f"event-{next(ids)}")
@@ -114,18 +114,18 @@ class Twice:
         before = quick.document
         folded = fold(quick, placed, ALONE, self.sequencer.computed_on(event))
         assert folded == fold(full, placed, ALONE)
-        assert told(quick) == told(full)
+        assert fields_of(quick) == fields_of(full)
         self.perform(self.sequencer.folded(event, folded, before))
 
 
-def told(state: KeyState) -> dict[str, Any]:
-    """All that is known of a key."""
+def fields_of(state: KeyState) -> dict[str, Any]:
+    """Returns all fields of a state."""
     return {name: getattr(state, name) for name in KeyState.__slots__}
 
 
 @given(STEPS)
 @settings(deadline=None)
-def test_what_an_event_does_is_the_same_both_ways(steps: list[tuple[Any, ...]]) -> None:
+def test_an_event_has_the_same_result_both_ways(steps: list[tuple[Any, ...]]) -> None:
     twice = Twice()
     for step in steps:
         twice.do(*step)
@@ -146,4 +146,4 @@ def test_most_events_are_folded_the_short_way(monkeypatch: pytest.MonkeyPatch) -
         twice.do("submit", KEY, simple(number, "max_producer_per_topic"), {})
     while twice.wanted:
         twice.do("land")
-    assert len(judged) == 100 + 1, "all of them once for the comparison, and the first, which meets no document"
+    assert len(judged) == 100 + 1, "all of them once for the comparison, and the first, which finds no document"

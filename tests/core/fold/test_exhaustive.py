@@ -1,4 +1,4 @@
-"""Every interleaving of a few changes by a sidecar and a broker: whatever is wrong is of a kind that cannot be promised."""
+"""Every interleaving of a few changes by a sidecar and a broker: each wrong head is of a kind that the fold cannot prevent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.core.fold.model.exhaustive import Search
 
 @pytest.fixture(autouse=True)
 def no_garbage_collection() -> Iterator[None]:
-    """A search keeps every state: looking for garbage among a million of them took a quarter of its time."""
+    """Disables the garbage collector: a search keeps every state, and a collection among a million of them took a quarter of its time."""
     gc.disable()
     yield
     gc.enable()
@@ -20,7 +20,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 @pytest.mark.parametrize("chained", [True, False], ids=["4.2.4", "4.0.0"])
 @pytest.mark.parametrize(("sidecar", "broker", "states"), [(2, 1, 30_000), (1, 2, 15_000)])
-def test_every_interleaving_of_three_changes(sidecar: int, broker: int, states: int, chained: bool) -> None:
+def test_every_interleaving_of_three_changes_keeps_the_promises(sidecar: int, broker: int, states: int, chained: bool) -> None:
     search = Search(sidecar, broker, chained=chained)
     counts = search.run()
     assert not search.wrong, search.wrong[0]
@@ -34,7 +34,7 @@ EXCUSED = {"wrong, it changed nothing", "wrong, ambiguous", "wrong, a broker was
 
 @pytest.mark.parametrize(("sidecar", "broker", "states", "late"), [(0, 2, 10_000, 5), (1, 1, 300_000, 100)])
 @pytest.mark.timeout(300)
-def test_every_interleaving_with_a_compaction_a_newcomer_and_repairs_that_are_late_by_any_time(
+def test_every_interleaving_with_a_compaction_a_newcomer_and_late_repairs_keeps_the_promises(
     sidecar: int, broker: int, states: int, late: int
 ) -> None:
     search = Search(sidecar, broker, chained=False, joins=True)
@@ -47,7 +47,7 @@ def test_every_interleaving_with_a_compaction_a_newcomer_and_repairs_that_are_la
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chained", [True, False], ids=["4.2.4", "4.0.0"])
-def test_every_interleaving_of_four_changes(chained: bool) -> None:
+def test_every_interleaving_of_four_changes_keeps_the_promises(chained: bool) -> None:
     search = Search(2, 2, chained=chained)
     counts = search.run()
     assert not search.wrong, search.wrong[0]

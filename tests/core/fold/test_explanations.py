@@ -1,4 +1,4 @@
-"""Other explanations of a broker's document: looked for in one comparison each, they are what looking at each setting finds."""
+"""Other explanations of a broker's document: one comparison per document finds the same as a comparison of every setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDER = st.lists(st.builds(Superseded, st.none() | DOCUMENTS, st.integers(0, 3),
 def explained_otherwise(
     document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
 ) -> bool:
-    """The same, by what it means."""
+    """Returns whether another explanation has another effect, by definition."""
     others = [one_apart(raw, document, known) for raw in raws]
     explanations = [changed, *(other for other in others if other is not None)]
     effects = [[name for name in each if document.get(name) != (head or {}).get(name)] for each in explanations]
@@ -30,7 +30,7 @@ def explained_otherwise(
 @given(
     DOCUMENTS, st.none() | DOCUMENTS, OLDER, st.none() | DOCUMENTS, st.sampled_from([None, None, frozenset({"a", "b"})]), st.integers(0, 3)
 )
-def test_each_is_found_as_by_looking_at_every_setting(
+def test_ambiguity_is_found_as_by_a_comparison_of_every_setting(
     document: Settings,
     live: Settings | None,
     older: list[Superseded],
@@ -44,7 +44,7 @@ def test_each_is_found_as_by_looking_at_every_setting(
         assert found == infer(document, live, older, head, known, since)
 
 
-def test_one_setting_that_changes_over_and_over_is_compared_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_that_differ_only_in_the_changed_setting_are_not_compared_setting_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[Settings | None] = []
 
     def counted(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
@@ -56,4 +56,6 @@ def test_one_setting_that_changes_over_and_over_is_compared_as_a_whole(monkeypat
     live = {"a": b"live", "b": b"1"}
     assert not infer({"a": b"new", "b": b"1"}, live, older, live, None, 0).ambiguous
     assert compared == [live]
-    assert infer({"a": b"%d" % (2 * AMBIGUITY_DEPTH - 1), "b": b"1"}, live, older, live, None, 0).ambiguous, "it may be a copy"
+    assert infer({"a": b"%d" % (2 * AMBIGUITY_DEPTH - 1), "b": b"1"}, live, older, live, None, 0).ambiguous, (
+        "it may be a copy of an older document"
+    )

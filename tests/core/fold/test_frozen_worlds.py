@@ -1,4 +1,4 @@
-"""Worlds in which every key is frozen and thawed between its events: nobody can tell, and every promise holds."""
+"""Worlds in which keys are frozen and thawed between their events: no result differs, and every promise holds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Fold = Callable[[KeyState, Placed, FoldContext], Folded]
 
 
 def passing(fold: Fold, chance: random.Random, counts: Counter[str], through: Callable[[KeyState, Placed], KeyState | None]) -> Fold:
-    """A fold that hands every other state through something, and sees whether the original would have come to the same.
+    """Returns a fold that replaces about half of the states by equal ones, and checks that the originals give the same result.
 
-    ``through``: gives another state that is the same; None: it does not take this one.
+    ``through``: returns another state that is equal; None: it does not take this one.
     """
 
     def folded(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
@@ -48,13 +48,13 @@ def passing(fold: Fold, chance: random.Random, counts: Counter[str], through: Ca
 
 
 def thawed(state: KeyState, _: Placed) -> KeyState | None:
-    """The same, frozen and thawed; None: it is not settled."""
+    """Returns the state after freezing and thawing; None: it is not settled."""
     frozen = freeze(state, None)
     return None if frozen is None else thaw(KEY, frozen).state
 
 
 def copied(state: KeyState) -> KeyState:
-    """Another state that is the same, and stays so when one of them is folded into."""
+    """Returns an equal state that shares nothing that folding modifies."""
     other = copy.copy(state)
     other.older = None if state.older is None else list(state.older)
     other.seen = None if state.seen is None else dict(state.seen)
@@ -66,7 +66,7 @@ def copied(state: KeyState) -> KeyState:
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 25), marks=pytest.mark.slow)], ids=["first", "more"])
 @pytest.mark.parametrize("name", KINDS)
-def test_nobody_can_tell_that_keys_were_frozen_between_their_events(monkeypatch: pytest.MonkeyPatch, name: str, seeds: range) -> None:
+def test_freezing_and_thawing_a_key_between_its_events_changes_no_result(monkeypatch: pytest.MonkeyPatch, name: str, seeds: range) -> None:
     counts: Counter[str] = Counter()
     monkeypatch.setattr(rules, "fold", passing(rules.fold, random.Random(name), counts, thawed))
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""Sidecars that start to read in the middle: what they take for the head, whose word they take, and that time makes no knowledge."""
+"""Sidecars that start to read in the middle: what they take as the head, which writer they believe, and that a guess stays one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ W = 30_000
 
 
 def both(first: Script, second: Script, event: Event, *, wait: int = 1) -> None:
-    """One event, read by two."""
+    """Appends an event that both read."""
     second.now = first.now
     first.put(event, wait=wait)
     second.put(event, wait=wait)
 
 
 def agree(one: Script, other: Script) -> bool:
-    """Whether two have the same head."""
+    """Returns whether two have the same head."""
     return (one.document, one.version) == (other.document, other.version)
 
 
 def undone() -> Script:
-    """A log in which a stale document undid a setting, and no repair has come yet."""
+    """Returns a log in which a stale document undid a setting, and no repair has come yet."""
     full = Script()
     full.update({TTL: b"1"})
     full.broker({RATE: b"2"}, on={})
@@ -37,13 +37,13 @@ def undone() -> Script:
 # -- the first event that is seen ----------------------------------------------------------------------------------------
 
 
-def test_an_operation_on_an_absent_document_is_taken_as_such() -> None:
+def test_a_first_operation_on_an_absent_document_is_taken_as_the_head() -> None:
     full = Script()
     full.update({TTL: b"1"})
     assert agree(join(full), full)
 
 
-def test_of_any_other_operation_the_whole_document_is_taken() -> None:
+def test_the_whole_document_of_any_other_first_operation_is_taken_as_the_head() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.update({RATE: b"2"}, etag=full.version, reads={TTL: digest(b"1")})
@@ -52,7 +52,7 @@ def test_of_any_other_operation_the_whole_document_is_taken() -> None:
     assert joined.state.head_event == full.state.head_event
 
 
-def test_what_is_remembered_travels_in_the_event() -> None:
+def test_the_remembered_requests_of_a_first_event_are_taken_over() -> None:
     full = Script()
     first = full.update({TTL: b"1"}, request_id="one")
     full.update({RATE: b"2"}, request_id="two", remembered=full.state.remembered)
@@ -62,7 +62,7 @@ def test_what_is_remembered_travels_in_the_event() -> None:
     assert joined.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_what_went_before_is_not_claimed_to_be_known() -> None:
+def test_the_previous_version_of_a_first_operation_is_unknown() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.update({TTL: b"2"}, request_id="two")
@@ -70,7 +70,7 @@ def test_what_went_before_is_not_claimed_to_be_known() -> None:
     assert joined.state.remembers("two") == ("two", "digest", "000002", "")
 
 
-def test_a_deletion_is_taken_as_an_absence() -> None:
+def test_a_first_deletion_is_taken_as_an_absence() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.delete()
@@ -78,7 +78,7 @@ def test_a_deletion_is_taken_as_an_absence() -> None:
     assert joined.gone() and joined.version == full.version and joined.state.due
 
 
-def test_a_repair_is_taken_for_the_head_that_it_restates() -> None:
+def test_a_first_repair_is_taken_as_the_head_that_it_restates() -> None:
     full = Script()
     old = full.seen()
     full.update({TTL: b"1"}, on=old)
@@ -89,7 +89,7 @@ def test_a_repair_is_taken_for_the_head_that_it_restates() -> None:
     assert joined.state.remembered == full.state.remembered and not joined.state.due
 
 
-def test_a_tombstone_is_taken_for_the_absence_that_it_restates() -> None:
+def test_a_first_tombstone_is_taken_as_the_absence_that_it_restates() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.delete()
@@ -98,7 +98,7 @@ def test_a_tombstone_is_taken_for_the_absence_that_it_restates() -> None:
     assert joined.gone() and joined.version == "000002" and not joined.state.due
 
 
-def test_a_brokers_document_is_taken_as_it_is() -> None:
+def test_a_first_document_of_a_broker_is_taken_as_it_is() -> None:
     full = Script()
     full.broker({TTL: b"1"})
     full.broker({RATE: b"2"})
@@ -106,21 +106,21 @@ def test_a_brokers_document_is_taken_as_it_is() -> None:
     assert agree(joined, full) and not joined.state.due
 
 
-def test_none_is_no_first_event() -> None:
+def test_an_event_of_the_action_none_is_no_first_event() -> None:
     joined = Script(FoldContext(joining=True))
     joined.write({TTL: b"9"}, action=Action.NONE)
     joined.update({RATE: b"2"}, on=Seen({TTL: b"1"}, "000000x"))
     assert joined.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_where_nothing_else_was_written_nothing_may_be_missing() -> None:
+def test_in_the_log_of_a_sole_writer_no_document_is_unseen() -> None:
     script = Script(FoldContext(joining=True, sole_writer=True))
     script.update({RATE: b"2"}, on=Seen({TTL: b"1"}, "000000x"))
     assert script.document == {TTL: b"1", RATE: b"2"} and check_all_seen(script.state, script.now)
     assert script.state.history is None
 
 
-def test_what_a_sole_writer_had_refused_is_not_remembered_as_applied_once_it_has_spoken_again() -> None:
+def test_a_rejected_first_event_of_a_sole_writer_is_not_remembered_as_applied_after_its_next_event() -> None:
     sole = FoldContext(sole_writer=True)
     full = Script(sole)
     full.update({TTL: b"1"}, request_id="first")
@@ -128,7 +128,7 @@ def test_what_a_sole_writer_had_refused_is_not_remembered_as_applied_once_it_has
     again = full.update({TTL: b"2"}, request_id="second", remembered=full.state.remembered)
     full.update({RATE: b"3"}, request_id="third", remembered=full.state.remembered)
     joined = Script(sole._replace(joining=True))
-    for placed in full.log[1:]:  # young events are kept, and the one that was refused is the oldest of them
+    for placed in full.log[1:]:  # compaction keeps recent events, and the rejected one is the oldest of them
         fold(joined.state, placed, joined.context)
     assert agree(joined, full)
     assert joined.state.remembered == full.state.remembered
@@ -142,7 +142,7 @@ def test_in_a_log_that_was_read_from_its_beginning_an_unknown_key_is_truly_absen
     assert script.document == {RATE: b"2"} and script.due()
 
 
-# -- who has seen more is believed ---------------------------------------------------------------------------------------
+# -- the writer that has seen more is believed ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("late", [0, W - 1, W, 2 * W, 1_000 * W])
@@ -155,7 +155,7 @@ def test_a_repair_is_believed_however_late_it_comes(late: int) -> None:
 
 
 @pytest.mark.parametrize("late", [1, W, 1_000 * W])
-def test_a_repair_is_believed_that_a_newcomer_reads_behind_the_stale_event_in_one_go(late: int) -> None:
+def test_a_repair_that_a_newcomer_reads_right_after_the_stale_event_is_believed(late: int) -> None:
     full = undone()
     full.put(restatement(KEY, full.state, "repair"), wait=late)
     joined = join(full, last=2, late=1)
@@ -163,11 +163,11 @@ def test_a_repair_is_believed_that_a_newcomer_reads_behind_the_stale_event_in_on
 
 
 @pytest.mark.parametrize("late", [1, W, 1_000 * W])
-def test_a_newcomers_own_repair_is_not_believed_by_who_has_seen_more(late: int) -> None:
+def test_a_newcomers_repair_is_not_believed_by_a_sidecar_that_has_seen_more(late: int) -> None:
     full = undone()
     joined = join(full, last=1)
     stale = full.event(None, Seen(None, ""))._replace(document={SIZE: b"9"}, stamp=None)
-    both(full, joined, stale, wait=W // 2)  # computed from what the newcomer has not seen
+    both(full, joined, stale, wait=W // 2)  # computed from a document that the newcomer has not seen
     assert not agree(joined, full) and full.due()
     guess = restatement(KEY, joined.state, "guess")
     both(full, joined, guess, wait=late)
@@ -176,7 +176,7 @@ def test_a_newcomers_own_repair_is_not_believed_by_who_has_seen_more(late: int) 
     assert agree(joined, full) and not full.due() and not joined.due()
 
 
-def test_of_two_newcomers_the_one_who_came_first_is_believed() -> None:
+def test_of_two_newcomers_the_one_that_came_first_is_believed() -> None:
     full = undone()
     full.update({SUB_A: b"5"}, on=Seen({}, "old"))
     first = join(full, last=2)
@@ -191,7 +191,7 @@ def test_of_two_newcomers_the_one_who_came_first_is_believed() -> None:
     assert agree(first, full) and agree(second, full)
 
 
-def test_a_newcomer_that_was_told_tells_others_with_the_same_right() -> None:
+def test_a_newcomer_that_learned_from_a_repair_is_believed_like_the_writer_of_the_repair() -> None:
     full = undone()
     joined, other = join(full, last=1), join(full, last=1)
     other.update({SIZE: b"4"}, event_id="other's", request_id="other's")
@@ -204,7 +204,7 @@ def test_a_newcomer_that_was_told_tells_others_with_the_same_right() -> None:
     assert agree(other, full)
 
 
-def test_time_makes_no_knowledge_of_a_guess() -> None:
+def test_a_guess_stays_a_guess_however_old_it_is() -> None:
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full, late=100 * W)
@@ -217,7 +217,7 @@ def test_time_makes_no_knowledge_of_a_guess() -> None:
     assert joined.document == {TTL: b"9"}
 
 
-def test_what_a_writer_had_not_seen_yet_is_folded_again_on_top_of_what_it_restates() -> None:
+def test_events_that_the_writer_of_a_repair_had_not_seen_are_folded_again_on_top_of_the_repair() -> None:
     full = undone()
     late = restatement(KEY, full.state, "late")
     joined = join(full, last=1)
@@ -231,19 +231,19 @@ def test_what_a_writer_had_not_seen_yet_is_folded_again_on_top_of_what_it_restat
     assert [request.request_id for request in joined.state.remembered] == [request.request_id for request in full.state.remembered]
 
 
-def test_a_brokers_change_of_a_document_that_is_gone_brings_none_into_being_when_it_is_folded_again() -> None:
+def test_a_brokers_change_of_a_deleted_document_creates_none_when_it_is_folded_again() -> None:
     full = undone()
     late = restatement(KEY, full.state, "late")
     joined = join(full, last=1)
     for script in (full, joined):
         script.broker({SIZE: b"3"})
         script.write(None)
-        script.write({SIZE: b"3"})  # ttl cleared, by somebody who had not seen that
+        script.write({SIZE: b"3"})  # clears the ttl, by a broker that had not seen the deletion
     both(full, joined, late)
     assert agree(joined, full) and full.document == joined.document
 
 
-def test_a_rejected_first_event_is_put_right_by_its_repair_although_the_version_goes_back() -> None:
+def test_a_rejected_first_event_is_corrected_by_its_repair_although_the_version_goes_back() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.update({TTL: b"2"}, etag="000000")
@@ -253,7 +253,7 @@ def test_a_rejected_first_event_is_put_right_by_its_repair_although_the_version_
     assert agree(joined, full)
 
 
-def test_a_rejected_event_among_what_was_seen_is_judged_again() -> None:
+def test_an_event_that_was_rejected_because_of_a_guess_is_judged_again_after_the_repair() -> None:
     full = Script()
     full.update({TTL: b"1"})
     version = full.version
@@ -266,7 +266,7 @@ def test_a_rejected_event_among_what_was_seen_is_judged_again() -> None:
     assert joined.document == {TTL: b"3"} and agree(joined, full)
 
 
-def test_a_repair_that_comes_too_late_to_be_told_apart_from_what_followed_is_left_to_the_next() -> None:
+def test_a_repair_from_before_events_that_were_dropped_is_not_believed_but_the_next_one_is() -> None:
     full = undone()
     late = restatement(KEY, full.state, "late")
     joined = join(full, last=1)
@@ -280,7 +280,7 @@ def test_a_repair_that_comes_too_late_to_be_told_apart_from_what_followed_is_lef
     assert agree(joined, full)
 
 
-def test_an_operation_of_who_has_seen_more_brings_its_whole_document() -> None:
+def test_the_whole_document_of_an_operation_whose_writer_has_seen_more_is_taken() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.broker({RATE: b"2"}, on={})
@@ -291,7 +291,7 @@ def test_an_operation_of_who_has_seen_more_brings_its_whole_document() -> None:
     assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"3"} and joined.state.since == ""
 
 
-def test_so_does_one_that_followed_others_of_its_writer_which_were_on_their_way() -> None:
+def test_the_whole_document_of_a_pipelined_operation_is_taken_if_its_predecessor_arrived() -> None:
     full = undone()
     joined = join(full, last=1)
     known = full.state.history
@@ -307,7 +307,7 @@ def test_so_does_one_that_followed_others_of_its_writer_which_were_on_their_way(
     assert agree(joined, full) and joined.state.since == ""
 
 
-def test_but_not_one_whose_predecessor_never_came() -> None:
+def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_never_arrived() -> None:
     full = undone()
     joined = join(full, last=1)
     waiting = (Remembered("lost", "digest", "", ""),)
@@ -318,7 +318,7 @@ def test_but_not_one_whose_predecessor_never_came() -> None:
 
 
 @pytest.mark.parametrize("behind", [0, 1])
-def test_nor_one_whose_request_was_on_its_way_already_nor_what_followed_that(behind: int) -> None:
+def test_the_document_of_an_operation_is_not_taken_if_its_request_was_in_flight_before(behind: int) -> None:
     full = undone()
     joined = join(full, last=1)
     known, on = full.state.history, full.seen()
@@ -343,7 +343,7 @@ def test_nor_one_whose_request_was_on_its_way_already_nor_what_followed_that(beh
     assert remembered == [request.request_id for request in full.state.remembered[-2 - behind :]]
 
 
-def test_a_first_event_whose_request_was_on_its_way_already_is_remembered_once() -> None:
+def test_a_first_event_whose_request_was_in_flight_before_is_remembered_once() -> None:
     full = undone()
     on, waiting = full.seen(), (Remembered("one", "digest", "", ""), Remembered("two", "digest", "", ""))
     full.update({SIZE: b"3"}, request_id="one")
@@ -353,13 +353,13 @@ def test_a_first_event_whose_request_was_on_its_way_already_is_remembered_once()
     assert [request.request_id for request in joined.state.remembered] == ["two", "one"]
 
 
-def test_an_operation_of_who_has_seen_less_changes_what_it_names_and_nothing_else() -> None:
+def test_an_operation_whose_writer_has_seen_less_changes_only_masked_settings() -> None:
     full = undone()
     full.update({SIZE: b"4"}, on=Seen({RATE: b"2"}, full.version), seen=events.Seen("000002", "000002"))
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"4"} and full.due()
 
 
-def test_who_does_not_say_what_he_had_seen_is_not_believed_but_by_who_has_seen_nothing() -> None:
+def test_a_repair_without_what_its_writer_had_seen_is_believed_only_as_a_first_event() -> None:
     full = undone()
     repair = restatement(KEY, full.state, "repair")
     assert repair.stamp is not None
@@ -372,7 +372,7 @@ def test_who_does_not_say_what_he_had_seen_is_not_believed_but_by_who_has_seen_n
     assert first.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_a_restatement_older_than_one_that_was_believed_is_not() -> None:
+def test_a_restatement_older_than_one_that_was_believed_is_not_believed() -> None:
     full = Script()
     full.update({TTL: b"1"})
     old = restatement(KEY, full.state, "old")
@@ -384,10 +384,10 @@ def test_a_restatement_older_than_one_that_was_believed_is_not() -> None:
     assert agree(joined, full)
 
 
-# -- what was not seen can't explain -------------------------------------------------------------------------------------
+# -- an event that was not seen can't explain another one -----------------------------------------------------------------
 
 
-def test_something_may_be_missing_for_w_after_the_first_event_that_was_seen() -> None:
+def test_documents_may_be_unseen_for_w_after_the_first_event_that_was_seen() -> None:
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full)
@@ -395,14 +395,14 @@ def test_something_may_be_missing_for_w_after_the_first_event_that_was_seen() ->
     assert check_all_seen(joined.state, full.now + W)
 
 
-def test_of_an_old_key_nothing_is_missing_as_soon_as_the_log_is_read() -> None:
+def test_no_document_of_an_old_key_is_unseen_as_soon_as_the_log_is_read() -> None:
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full, late=W)
     assert check_all_seen(joined.state, full.now + W)
 
 
-def test_what_came_soon_after_the_first_seen_event_of_an_old_key_is_understood() -> None:
+def test_an_event_soon_after_the_first_one_of_an_old_key_is_inferred_correctly() -> None:
     full = Script()
     full.update({TTL: b"1"})
     assert full.broker({RATE: b"2"}, on={}, wait=5).settings == (RATE,)
@@ -411,8 +411,8 @@ def test_what_came_soon_after_the_first_seen_event_of_an_old_key_is_understood()
 
 
 @pytest.mark.parametrize("wait", [100, 999])
-def test_what_brokers_showed_before_a_first_event_that_goes_on_is_not_taken_for_nothing(wait: int) -> None:
-    """Else a removal reads as the return of a time when nothing was set, and is taken back."""
+def test_the_document_that_brokers_showed_before_a_first_event_is_not_assumed_to_be_none(wait: int) -> None:
+    """Otherwise a removal looks like an old document from before anything was set, and is undone."""
     full = Script(FoldContext(in_place=True))
     full.broker({TTL: b"1", SIZE: b"1"})
     full.broker({TTL: b"3"}, wait=2_000)
@@ -423,7 +423,7 @@ def test_what_brokers_showed_before_a_first_event_that_goes_on_is_not_taken_for_
     assert agree(joined, full) and not joined.due()
 
 
-def test_a_guess_is_repaired_at_once_where_a_change_that_came_later_was_undone() -> None:
+def test_a_guess_is_repaired_at_once_if_a_later_change_was_undone() -> None:
     full = Script()
     full.broker({TTL: b"1"})
     joined = join(full)
@@ -433,7 +433,7 @@ def test_a_guess_is_repaired_at_once_where_a_change_that_came_later_was_undone()
 
 
 @pytest.mark.parametrize(("wait", "own"), [(1, True), (2 * W, False)])
-def test_a_head_that_was_told_rests_on_what_was_seen_here_once_an_event_soon_after_goes_unexplained(wait: int, own: bool) -> None:
+def test_a_head_taken_from_a_repair_is_a_guess_again_after_an_unexplained_event_within_the_window(wait: int, own: bool) -> None:
     full = undone()
     joined = join(full, last=1)
     both(full, joined, restatement(KEY, full.state, "repair"))
@@ -442,7 +442,7 @@ def test_a_head_that_was_told_rests_on_what_was_seen_here_once_an_event_soon_aft
     assert joined.state.since == ("000002" if own else "")
 
 
-def test_one_that_is_explained_leaves_it_as_it_is() -> None:
+def test_a_head_taken_from_a_repair_is_no_guess_after_an_explained_event() -> None:
     full = undone()
     joined = join(full, last=1)
     both(full, joined, restatement(KEY, full.state, "repair"))
@@ -450,7 +450,7 @@ def test_one_that_is_explained_leaves_it_as_it_is() -> None:
     assert joined.state.since == "" and joined.document == {TTL: b"1", RATE: b"2", SIZE: b"6"}
 
 
-def test_a_key_that_was_forgotten_too_early_goes_on_where_it_was() -> None:
+def test_a_key_that_compaction_forgot_too_early_gets_its_document_back_from_the_next_event() -> None:
     full = Script()
     full.update({TTL: b"1"})
     full.delete()
@@ -468,7 +468,7 @@ def test_a_key_that_was_forgotten_too_early_goes_on_where_it_was() -> None:
             assert joined.document == event.document
 
 
-def test_a_key_that_is_new_after_joining_is_known_to_everybody_alike() -> None:
+def test_a_key_that_is_new_after_joining_has_the_same_head_for_all_readers() -> None:
     script, late = Script(FoldContext(joined_at=1_000_000)), Script(FoldContext(joined_at=0))
     for one in (script, late):
         one.update({TTL: b"1"})
@@ -476,7 +476,7 @@ def test_a_key_that_is_new_after_joining_is_known_to_everybody_alike() -> None:
     assert not check_all_seen(script.state, script.now) and check_all_seen(late.state, late.now)
 
 
-def test_what_is_remembered_is_completed_by_a_restatement() -> None:
+def test_remembered_requests_are_completed_by_a_restatement() -> None:
     joined = Script(FoldContext(joining=True, joined_at=1_000_000))
     joined.update({TTL: b"1"}, on=Seen({}, "old"), request_id="mine")
     earlier = Remembered("earlier", "digest", "000000", "")
@@ -485,7 +485,7 @@ def test_what_is_remembered_is_completed_by_a_restatement() -> None:
     assert joined.state.remembers("earlier") == earlier and joined.state.remembers("mine") == mine
 
 
-def test_a_request_that_was_taken_for_applied_is_not_any_more_once_somebody_knows_better() -> None:
+def test_a_request_wrongly_taken_as_applied_is_dropped_after_a_restatement_by_a_writer_that_saw_more() -> None:
     joined = Script(FoldContext(joining=True, joined_at=1_000_000))
     joined.update({TTL: b"1"}, on=Seen({}, "old"), request_id="rejected", etag="old")
     joined.claim({RATE: b"1"}, "000000", since="")
@@ -497,14 +497,14 @@ def test_a_request_that_was_taken_for_applied_is_not_any_more_once_somebody_know
 # -- other clusters -------------------------------------------------------------------------------------------------------
 
 
-def test_a_replicated_events_etag_was_judged_where_it_came_from() -> None:
+def test_the_etag_of_a_replicated_event_is_not_judged_again() -> None:
     script = Script()
     script.update({TTL: b"1"})
     event = script.event({TTL: b"2"}, Seen({TTL: b"1"}, "elsewhere"), mask=(TTL,), etag="elsewhere")
     assert script.put(event._replace(replicated=True)).status is Status.APPLIED
 
 
-def test_in_place_of_a_replicated_events_etag_the_document_that_it_named_is_judged() -> None:
+def test_a_replicated_event_is_judged_by_the_digest_of_the_document_that_its_etag_named() -> None:
     cases: list[tuple[dict[str, bytes | None], Status]] = [({TTL: b"1"}, Status.APPLIED), ({TTL: b"1", RATE: b"1"}, Status.REJECTED_READS)]
     for present, status in cases:
         for kind in (StampKind.UPDATE, StampKind.DELETE):
@@ -515,14 +515,14 @@ def test_in_place_of_a_replicated_events_etag_the_document_that_it_named_is_judg
             assert script.put(event._replace(replicated=True)).status is status
 
 
-def test_a_replicated_event_that_was_computed_from_an_old_base_is_repaired_here_too() -> None:
+def test_a_replicated_event_that_was_computed_from_an_old_base_needs_a_repair_too() -> None:
     script = Script()
     script.broker({TTL: b"1"})
     script.broker({RATE: b"2"}, on={}, replicated=True)
     assert script.document == {TTL: b"1", RATE: b"2"} and script.due()
 
 
-def test_a_replicated_restatement_says_nothing_about_this_log() -> None:
+def test_a_replicated_restatement_changes_no_head() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.state.since = "000001"
@@ -530,7 +530,7 @@ def test_a_replicated_restatement_says_nothing_about_this_log() -> None:
     assert folded.status is Status.RESTATED and not folded.changed and script.document == {TTL: b"1"} and script.due()
 
 
-def test_how_much_of_another_log_a_writer_had_seen_says_nothing_about_this_one() -> None:
+def test_what_a_writer_had_seen_of_another_log_does_not_count_in_this_one() -> None:
     full = undone()
     joined = join(full, last=1)
     event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), seen=events.Seen("", "999999"))
@@ -538,7 +538,7 @@ def test_how_much_of_another_log_a_writer_had_seen_says_nothing_about_this_one()
     assert joined.document == {RATE: b"2", SIZE: b"3"} and joined.state.since == "000002"
 
 
-def test_what_a_replicated_event_remembers_has_no_versions_here() -> None:
+def test_requests_remembered_by_a_replicated_event_have_no_versions() -> None:
     script = Script(FoldContext(joining=True))
     event = script.event({TTL: b"2"}, Seen({}, "elsewhere"), mask=(TTL,), remembered=(Remembered("r", "d", "77", "66"),))
     script.put(event._replace(replicated=True))
@@ -546,7 +546,7 @@ def test_what_a_replicated_event_remembers_has_no_versions_here() -> None:
 
 
 @pytest.mark.parametrize("last", [1, 5, 40])
-def test_a_joiner_at_rest_knows_what_everybody_knows(last: int) -> None:
+def test_a_newcomer_at_rest_has_the_head_and_the_requests_of_a_full_reader(last: int) -> None:
     full = Script()
     for number in range(last):
         seen = full.seen()

@@ -1,6 +1,6 @@
-"""Events that were on their way for long: their writers knew all of a key's history, but not what a newcomer has of it from elsewhere.
+"""Events that were in flight for long: their writers had seen a key's history from its beginning, but not what a newcomer has learned.
 
-Beside each newcomer stands somebody who has read everything (``full``), and who is right.
+Each newcomer is compared with a reader of the whole log (``full``), which is right.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from topicpolicies_server.core.policies.events import Event, Remembered
 
 
 def overtaken() -> tuple[Script, Event, Event]:
-    """A log whose newest event restates its head, and an operation and a repair that were computed before the last change."""
+    """Returns a log whose newest event restates its head, and an operation and a repair that were computed before the last change."""
     full = Script()
     full.update({TTL: b"1"})
     operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
@@ -23,14 +23,14 @@ def overtaken() -> tuple[Script, Event, Event]:
     return full, operation, repair
 
 
-def test_an_operation_that_was_overtaken_brings_no_document_that_lacks_what_a_newcomer_was_told() -> None:
+def test_an_overtaken_operation_undoes_nothing_that_a_newcomer_has_learned() -> None:
     full, operation, _ = overtaken()
     joined = join(full, last=1)
     both(full, joined, operation)
     assert joined.document == full.document == {TTL: b"1", RATE: b"2", SIZE: b"9"}
 
 
-def test_a_repair_that_was_overtaken_undoes_nothing_of_what_a_newcomer_was_told() -> None:
+def test_an_overtaken_repair_undoes_nothing_that_a_newcomer_has_learned() -> None:
     full, _, repair = overtaken()
     joined = join(full, last=1)
     both(full, joined, repair)
@@ -39,7 +39,7 @@ def test_a_repair_that_was_overtaken_undoes_nothing_of_what_a_newcomer_was_told(
     assert agree(joined, full) and not joined.due() and not full.due()
 
 
-def test_nor_of_what_somebody_told_it_who_had_seen_more_than_it_had() -> None:
+def test_an_overtaken_repair_undoes_nothing_that_a_newcomer_has_learned_from_another_newcomer() -> None:
     full = Script()
     full.update({TTL: b"1"})
     late = restatement(KEY, full.state, "late")
@@ -53,7 +53,7 @@ def test_nor_of_what_somebody_told_it_who_had_seen_more_than_it_had() -> None:
     assert joined.document == full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3"}
 
 
-def test_a_key_claims_no_beginning_whose_history_has_a_hole() -> None:
+def test_a_key_whose_history_has_a_gap_is_not_known_from_its_beginning() -> None:
     for idle in (False, True):
         full = Script()
         full.update({TTL: b"1"})
@@ -69,7 +69,7 @@ def test_a_key_claims_no_beginning_whose_history_has_a_hole() -> None:
         assert joined.state.since == "000003"
 
 
-def test_nor_does_one_that_came_into_being_long_after_joining() -> None:
+def test_a_key_with_a_gap_that_appeared_long_after_joining_is_not_known_from_its_beginning() -> None:
     full = Script()
     full.update({TTL: b"1"})
     known = full.state.history
@@ -87,7 +87,7 @@ def test_nor_does_one_that_came_into_being_long_after_joining() -> None:
     assert joined.state.since == "000003"
 
 
-def test_what_brokers_may_compute_from_is_missing_for_longer_where_clocks_differ() -> None:
+def test_documents_count_as_unseen_for_longer_because_clocks_may_differ() -> None:
     full = undone()
     full.restate()
     joined = join(full, last=1)
@@ -97,7 +97,7 @@ def test_what_brokers_may_compute_from_is_missing_for_longer_where_clocks_differ
     assert joined.state.since == "000003"
 
 
-def test_a_replicated_event_is_no_less_in_doubt_for_what_its_writer_had_seen_of_another_log() -> None:
+def test_a_replicated_event_stays_in_doubt_whatever_its_writer_had_seen_of_another_log() -> None:
     full = undone()
     joined = join(full, last=1)
     both(full, joined, restatement(KEY, full.state, "repair"))
@@ -107,7 +107,7 @@ def test_a_replicated_event_is_no_less_in_doubt_for_what_its_writer_had_seen_of_
     assert joined.state.since == "000002"
 
 
-def test_who_has_seen_less_tells_nobody_that_a_request_was_applied_which_never_came() -> None:
+def test_a_newcomers_repair_does_not_make_a_request_applied_that_never_arrived() -> None:
     full = Script()
     full.update({TTL: b"0"})
     known = full.state.history
@@ -147,13 +147,13 @@ class Compared(str):
         return str.__lt__(self, other)
 
 
-def test_what_followed_an_event_of_a_busy_key_is_found_without_looking_at_all_of_it() -> None:
+def test_the_events_after_a_position_of_a_busy_key_are_found_with_few_comparisons() -> None:
     full = undone()
     joined = join(full, last=1)
     for number in range(1_000):
         joined.update({SIZE: b"%d" % number}, seen=None)
     assert joined.state.joined is not None and len(joined.state.joined.trail) > 1_000
     Compared.times = 0
-    joined.update({SIZE: b"9"}, seen=events.Seen("", Compared("000900")))  # of who has seen more, and was overtaken
+    joined.update({SIZE: b"9"}, seen=events.Seen("", Compared("000900")))  # of a writer that has seen more, but was overtaken
     assert 0 < Compared.times < 30
     assert joined.document == {RATE: b"2", SIZE: b"9"} and joined.state.since == "000002"

@@ -1,4 +1,4 @@
-"""What events of ours do to a head."""
+"""What sidecars' events do to a head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def element(name: str) -> bytes:
     return b"\xc2\x01" + bytes([len(name)]) + name.encode()
 
 
-def test_a_masked_setting_is_taken_from_the_event_and_nothing_else() -> None:
+def test_only_masked_settings_are_taken_from_the_event() -> None:
     script = Script()
     old = script.seen()
     script.update({TTL: b"1"})
@@ -54,7 +54,7 @@ def test_a_mask_of_a_whole_map_replaces_all_its_entries_of_the_head() -> None:
     assert script.document == {SUB_B: b"3", TTL: b"1"}
 
 
-def test_a_star_replaces_the_document_whatever_the_head_is() -> None:
+def test_a_wildcard_replaces_the_document_whatever_the_head_is() -> None:
     script = Script()
     old = script.seen()
     script.update({TTL: b"1", RATE: b"2"})
@@ -62,7 +62,7 @@ def test_a_star_replaces_the_document_whatever_the_head_is() -> None:
     assert script.document == {SIZE: b"3"}
 
 
-def test_a_delete_takes_all_that_came_before_it_and_nothing_that_comes_after() -> None:
+def test_a_deletion_removes_everything_before_it_and_nothing_after_it() -> None:
     script = Script()
     script.update({TTL: b"1"})
     old = script.seen()
@@ -73,7 +73,7 @@ def test_a_delete_takes_all_that_came_before_it_and_nothing_that_comes_after() -
     assert script.document == {SIZE: b"3"}
 
 
-def test_versions_are_positions_and_name_their_predecessors() -> None:
+def test_versions_are_positions_and_results_have_the_previous_version() -> None:
     script = Script()
     first = script.update({TTL: b"1"})
     second = script.update({TTL: b"2"})
@@ -83,7 +83,7 @@ def test_versions_are_positions_and_name_their_predecessors() -> None:
     assert [second.previous, third.previous, fourth.previous] == [first.version, second.version, third.version]
 
 
-def test_a_list_operation_is_done_again_on_the_list_of_the_head() -> None:
+def test_a_list_operation_is_applied_to_the_list_of_the_head() -> None:
     script = Script()
     script.update({CLUSTERS: element("a") + element("b")})
     old = script.seen()
@@ -92,7 +92,7 @@ def test_a_list_operation_is_done_again_on_the_list_of_the_head() -> None:
     assert script.document == {CLUSTERS: element("c") + element("d")}
 
 
-def test_two_additions_to_one_list_from_one_base_both_count() -> None:
+def test_two_additions_to_one_list_from_one_base_are_both_applied() -> None:
     script = Script()
     script.update({CLUSTERS: element("a")})
     old = script.seen()
@@ -111,7 +111,7 @@ def test_removing_the_last_element_of_a_list_unsets_it() -> None:
 # -- conditions ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_etag_that_is_not_the_heads_version_rejects_and_changes_nothing() -> None:
+def test_an_operation_whose_etag_is_not_the_heads_version_is_rejected() -> None:
     script = Script()
     script.update({TTL: b"1"})
     old, version = script.seen(), script.version
@@ -123,7 +123,7 @@ def test_an_etag_that_is_not_the_heads_version_rejects_and_changes_nothing() -> 
     assert script.document == {TTL: b"1", RATE: b"2"}
 
 
-def test_an_etag_that_is_the_heads_version_counts() -> None:
+def test_an_operation_whose_etag_is_the_heads_version_is_applied() -> None:
     script = Script()
     script.update({TTL: b"1"})
     assert script.update({TTL: b"2"}, etag=script.version).status is Status.APPLIED
@@ -165,14 +165,14 @@ def test_skip_if_absent_does_nothing_without_a_document() -> None:
     assert folded.status is Status.SKIPPED_ABSENT and script.gone() and script.version == ABSENT
 
 
-def test_skip_if_absent_counts_where_there_is_a_document() -> None:
+def test_an_operation_with_skip_if_absent_is_applied_where_there_is_a_document() -> None:
     script = Script()
     script.update({TTL: b"1"})
     assert script.update({TTL: b"2"}, skip_if_absent=True).status is Status.APPLIED
 
 
 @pytest.mark.parametrize("meanwhile", [b"3", None])
-def test_an_operation_whose_readings_no_longer_hold_is_rejected(meanwhile: bytes | None) -> None:
+def test_an_operation_is_rejected_if_a_setting_that_it_read_has_changed(meanwhile: bytes | None) -> None:
     script = Script()
     script.update({RATE: b"left:right"})
     old = script.seen()
@@ -190,7 +190,7 @@ def test_an_operation_may_rely_on_a_setting_being_unset() -> None:
     assert script.update({RATE: b"2"}, on=old, reads={TTL: digest(None)}).status is Status.REJECTED_READS
 
 
-def test_readings_that_hold_count_however_stale_the_base_is() -> None:
+def test_an_operation_is_applied_if_what_it_read_is_unchanged_however_stale_its_base_is() -> None:
     script = Script()
     script.update({RATE: b"1"})
     old = script.seen()
@@ -199,7 +199,7 @@ def test_readings_that_hold_count_however_stale_the_base_is() -> None:
     assert folded.status is Status.APPLIED and folded.stale
 
 
-def test_what_was_pipelined_after_a_rejected_event_stays_valid() -> None:
+def test_an_operation_pipelined_after_a_rejected_one_is_applied() -> None:
     script = Script()
     script.update({TTL: b"1"})
     old = script.seen()
@@ -213,7 +213,7 @@ def test_what_was_pipelined_after_a_rejected_event_stays_valid() -> None:
 # -- bases ----------------------------------------------------------------------------------------------------------------
 
 
-def test_an_event_on_the_head_is_not_stale_by_its_version_or_by_its_id() -> None:
+def test_an_event_whose_base_is_the_heads_version_or_event_id_is_not_stale() -> None:
     script = Script()
     script.update({TTL: b"1"}, event_id="first")
     assert not script.update({TTL: b"2"}, event_id="second").stale
@@ -221,7 +221,7 @@ def test_an_event_on_the_head_is_not_stale_by_its_version_or_by_its_id() -> None
     assert script.update({TTL: b"4"}, on=Seen({TTL: b"1"}, "first")).stale
 
 
-def test_an_event_on_no_document_is_stale_where_there_is_one() -> None:
+def test_an_event_computed_from_no_document_is_stale_where_there_is_one() -> None:
     script = Script()
     assert not script.update({TTL: b"1"}, on=Seen(None, "")).stale
     assert script.update({TTL: b"2"}, on=Seen(None, "")).stale
@@ -232,7 +232,7 @@ def test_an_event_on_no_document_is_stale_where_there_is_one() -> None:
 # -- repeats --------------------------------------------------------------------------------------------------------------
 
 
-def test_an_event_that_is_published_twice_counts_once_and_reports_the_first_version() -> None:
+def test_an_event_that_is_published_twice_is_applied_once_and_reports_the_first_version() -> None:
     script = Script()
     script.update({TTL: b"1"})
     event = script.event({TTL: b"2"}, script.seen(), mask=(TTL,))
@@ -244,7 +244,7 @@ def test_an_event_that_is_published_twice_counts_once_and_reports_the_first_vers
     assert script.document == {TTL: b"3"}
 
 
-def test_a_request_that_another_sidecar_repeats_counts_once() -> None:
+def test_a_request_that_another_sidecar_repeats_is_applied_once() -> None:
     script = Script()
     first = script.update({TTL: b"1"}, request_id="same")
     script.update({TTL: b"2"})
@@ -282,7 +282,7 @@ def test_the_last_sixteen_applied_requests_are_remembered_with_their_answers() -
     assert script.state.remembers("r3") is None
 
 
-def test_events_without_a_request_are_not_remembered_but_their_copies_are_known() -> None:
+def test_events_without_a_request_are_not_remembered_but_their_copies_are_recognized() -> None:
     script = Script()
     event = script.event({TTL: b"2"}, script.seen(), mask=(TTL,), request_id="")
     script.put(event)
@@ -291,7 +291,7 @@ def test_events_without_a_request_are_not_remembered_but_their_copies_are_known(
     assert script.document == {TTL: b"3"} and len(script.state.remembered) == 1
 
 
-def test_a_copy_is_known_while_it_is_younger_than_the_window() -> None:
+def test_a_copy_is_recognized_within_the_window() -> None:
     script = Script()
     event = script.event({TTL: b"2"}, script.seen(), mask=(TTL,))
     script.put(event)
@@ -300,7 +300,7 @@ def test_a_copy_is_known_while_it_is_younger_than_the_window() -> None:
     assert script.put(event).status is Status.DUPLICATE
 
 
-def test_an_unreadable_entry_only_takes_its_place() -> None:
+def test_an_unreadable_entry_is_ignored() -> None:
     script = Script()
     script.update({TTL: b"1"})
     folded = script.put(None)

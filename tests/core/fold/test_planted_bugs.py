@@ -1,7 +1,6 @@
-"""The bugs that these tests must catch, planted one by one.
+"""Bugs of the fold, planted one by one: the tests of worlds must catch each.
 
-Each is put into the fold where a wrong idea would have put it; then a world must break. Without it the same runs pass, as
-``test_worlds`` shows.
+With the bug, a world must break a promise. Without it the same runs pass, as ``test_worlds`` shows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ UNDONE = "nothing acknowledged is undone"
 
 
 def broken(kind: WorldKind, seeds: int = SEEDS, *, named: tuple[str, ...] = ("",)) -> str:
-    """The first promise that a world breaks, of those that are asked for; empty if it keeps them."""
+    """Returns the first of the named promises that a world breaks; empty: it breaks none."""
     for seed in range(seeds):
         try:
             World(kind, seed).run()
@@ -42,12 +41,12 @@ def broken(kind: WorldKind, seeds: int = SEEDS, *, named: tuple[str, ...] = ("",
 
 
 def of_families(changed: Iterable[Setting], *documents: Settings | None) -> list[Setting]:
-    """All settings of the fields to which some settings belong."""
+    """Returns all settings of the fields to which some settings belong."""
     touched = {family(name) for name in changed}
     return sorted({name for document in documents for name in document or () if family(name) in touched} | set(changed))
 
 
-def test_whole_fields_as_the_unit_of_comparing_and_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_or_merging_whole_fields_instead_of_settings_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_field_apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
         changed = [name for name in differing(raw, document) if inference.compares(name, known)]
         return of_families(changed, raw, document) if len({family(name) for name in changed}) <= 1 else None
@@ -63,7 +62,7 @@ def test_whole_fields_as_the_unit_of_comparing_and_merging(monkeypatch: pytest.M
         assert UNDONE in broken(WORLDS["sidecars"])
 
 
-def test_the_newest_raw_document_always_taken_as_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_always_taking_the_newest_raw_document_as_the_base_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def newest(document: Settings, live: Settings | None, *_: object) -> Inference:
         return Inference(differing(live, document), live)
 
@@ -75,7 +74,7 @@ def test_the_newest_raw_document_always_taken_as_the_base(monkeypatch: pytest.Mo
     assert UNDONE in search.wrong[0]
 
 
-def test_a_repair_read_as_an_operation_which_only_a_guard_like_run_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folding_a_repair_like_an_operation_is_caught_in_worlds_with_a_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     def as_operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, _: bool) -> Folded:
         folded = operation.apply(state, placed, stamp, event.document)
         state.advance(event.document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
@@ -86,12 +85,12 @@ def test_a_repair_read_as_an_operation_which_only_a_guard_like_run_sees(monkeypa
     assert "a restatement changes no head" in broken(WORLDS["guard"])
 
 
-def test_a_window_that_is_shorter_than_the_brokers_lag() -> None:
+def test_a_window_that_is_shorter_than_the_brokers_lag_is_caught() -> None:
     assert UNDONE in broken(replace(WORLDS["guard"], window_ms=20))
 
 
-def test_time_taken_for_knowledge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A head whose history was not seen is taken for known W after its first event, as it once was: late repairs are disbelieved."""
+def test_taking_an_old_guess_for_known_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guess counts as known W after the key's first event, as in an earlier version: late repairs are not believed."""
     fold = rules.fold
 
     def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
@@ -104,22 +103,22 @@ def test_time_taken_for_knowledge(monkeypatch: pytest.MonkeyPatch) -> None:
         assert broken(WORLDS[kind], named=("a restatement changes no head", "all who read the same prefix agree"))
 
 
-def test_who_has_seen_less_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_believing_a_writer_that_has_seen_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "_has_seen_more", lambda _state, stamp: stamp.seen is not None)
     assert broken(WORLDS["late repairs"])
 
 
-def test_guesses_from_what_was_not_seen_taken_for_as_good_as_anybodys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_every_folded_event_for_certain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "check_certainty", lambda *_, **__: True)
     assert broken(WORLDS["joining"]) or broken(WORLDS["late guards"])
 
 
-def test_operations_of_who_has_seen_more_believed_although_something_came_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_believing_an_operation_although_other_events_came_in_between_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "_stands_on_its_own", lambda *_: True)
     assert broken(WORLDS["late repairs"])
 
 
-def test_heads_as_candidates_for_a_base(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_the_head_as_a_candidate_for_the_base_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_head(document: Settings, live: Settings | None, older: Iterable[Superseded], head: Settings | None, *rest: Any) -> Inference:
         return infer(document, head, [*older, Superseded(live, 1 << 60, "")], head, *rest)
 
@@ -127,7 +126,7 @@ def test_heads_as_candidates_for_a_base(monkeypatch: pytest.MonkeyPatch) -> None
     assert "a broker that has read everything is understood" in broken(WORLDS["mixed"])
 
 
-def test_comparing_settings_that_the_writers_schema_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_settings_that_the_writers_schema_lacks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (rules, inference):
         monkeypatch.setattr(module, "compares", lambda *_: True)
     counts: Counter[str] = Counter()
@@ -142,16 +141,16 @@ def test_comparing_settings_that_the_writers_schema_lacks(monkeypatch: pytest.Mo
     assert UNDONE in message or counts["undone, unexplained"] > 0
 
 
-def test_repairs_replicated() -> None:
+def test_replicating_repairs_is_caught() -> None:
     with pytest.raises(Broken, match="repairs do not loop"):
         for seed in range(10):
             Clusters(WORLDS["mixed"], seed, both=True, replicate_repairs=True).run()
 
 
-# -- and some of our own ---------------------------------------------------------------------------------------------------
+# -- bugs of operations ----------------------------------------------------------------------------------------------------
 
 
-def test_a_stale_event_that_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipping_a_stale_event_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = operation.judge
 
     def skipping(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
@@ -163,24 +162,24 @@ def test_a_stale_event_that_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "an etag decides" in broken(WORLDS["sidecars"])
 
 
-def test_repeats_that_are_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_applying_a_repeated_request_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyState, "remembers", lambda *_: None)
     assert "a request is applied once" in broken(WORLDS["sidecars"])
 
 
-def test_readings_that_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_comparing_what_an_operation_read_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "digest", lambda _: "")
     judge = operation.judge
     monkeypatch.setattr(rules, "judge", lambda state, placed, event, stamp: judge(state, placed, event, stamp._replace(reads={})))
     assert UNDONE in broken(WORLDS["sidecars"])
 
 
-def test_lists_taken_from_the_event_instead_of_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_a_list_from_the_event_instead_of_changing_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     operated: Callable[..., Settings] = operation.operated
     monkeypatch.setattr(operation, "operated", lambda head, document, stamp: operated(head, document, stamp._replace(operands={})))
     assert UNDONE in broken(WORLDS["sidecars"])
 
 
-def test_requests_that_an_event_does_not_carry_taken_for_no_reason_to_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_repairing_an_event_that_lacks_an_applied_request_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_misremembers", lambda *_: False)
     assert "knows what was applied" in broken(WORLDS["sidecars"])

@@ -13,7 +13,7 @@ from topicpolicies_server.core.policies.events import Action, Remembered, StampK
 
 
 def stale_pair() -> Script:
-    """Two changes of one base: the newest document lacks the first."""
+    """Returns a log with two changes of one base: the newest document lacks the first change."""
     script = Script()
     old = script.seen()
     script.update({TTL: b"1"}, on=old)
@@ -21,7 +21,7 @@ def stale_pair() -> Script:
     return script
 
 
-def test_none_is_due_while_the_newest_event_says_what_the_head_is() -> None:
+def test_no_repair_is_due_while_the_newest_event_has_the_head() -> None:
     script = Script()
     assert not script.due()
     for number in range(3):
@@ -31,20 +31,20 @@ def test_none_is_due_while_the_newest_event_says_what_the_head_is() -> None:
     assert not script.due()
 
 
-def test_one_is_due_after_a_stale_event_until_it_is_written() -> None:
+def test_a_repair_is_due_after_a_stale_event_until_it_is_written() -> None:
     script = stale_pair()
     assert script.due()
     script.restate()
     assert not script.due()
 
 
-def test_a_clean_event_cancels_it() -> None:
+def test_a_repair_is_not_needed_any_more_after_an_event_that_is_not_stale() -> None:
     script = stale_pair()
     script.update({SIZE: b"3"})
     assert not script.due()
 
 
-def test_it_carries_head_version_and_what_is_remembered() -> None:
+def test_a_repair_has_the_head_its_version_and_the_remembered_requests() -> None:
     script = stale_pair()
     event = restatement(KEY, script.state, "id")
     assert (event.key, event.action, event.document) == (KEY, Action.UPDATE, {TTL: b"1", RATE: b"2"})
@@ -53,14 +53,14 @@ def test_it_carries_head_version_and_what_is_remembered() -> None:
     assert event.stamp.remembered == script.state.remembered and len(event.stamp.remembered) == 2
 
 
-def test_it_is_no_version_and_no_change() -> None:
+def test_a_repair_makes_no_version_and_changes_no_head() -> None:
     script = stale_pair()
     folded = script.restate()
     assert folded.status is Status.RESTATED and not folded.changed
     assert folded.version == folded.previous == script.version == "000002"
 
 
-def test_a_copy_does_no_harm() -> None:
+def test_a_second_repair_of_the_same_head_changes_nothing() -> None:
     script = stale_pair()
     event = restatement(KEY, script.state, "one")
     script.put(event)
@@ -68,7 +68,7 @@ def test_a_copy_does_no_harm() -> None:
     assert not script.due() and script.version == "000002"
 
 
-def test_one_that_comes_too_late_undoes_nothing_and_makes_another_due() -> None:
+def test_a_repair_that_comes_too_late_undoes_nothing_and_makes_another_one_due() -> None:
     script = stale_pair()
     late = restatement(KEY, script.state, "late")
     script.update({SIZE: b"3"})
@@ -78,14 +78,14 @@ def test_one_that_comes_too_late_undoes_nothing_and_makes_another_due() -> None:
     assert script.shown() == script.document and not script.due()
 
 
-def test_one_is_due_after_a_rejected_event_even_if_its_document_is_the_head_for_its_version_is_not() -> None:
+def test_a_repair_is_due_after_a_rejected_event_although_its_document_equals_the_head() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.update({TTL: b"1"}, etag="000000")
     assert script.shown() == script.document and script.due()
 
 
-def test_one_is_due_after_a_copy_for_the_same_reason() -> None:
+def test_a_repair_is_due_after_a_copy_of_an_event() -> None:
     script = Script()
     event = script.event({TTL: b"1"}, script.seen(), mask=(TTL,))
     script.put(event)
@@ -96,7 +96,7 @@ def test_one_is_due_after_a_copy_for_the_same_reason() -> None:
 
 
 @pytest.mark.parametrize(("came", "due"), [(True, False), (False, True)])
-def test_one_is_due_after_an_event_that_carries_a_request_that_never_came(came: bool, due: bool) -> None:
+def test_a_repair_is_due_after_an_event_that_remembers_a_request_that_never_arrived(came: bool, due: bool) -> None:
     script = Script()
     script.update({TTL: b"1"})
     if came:
@@ -110,7 +110,7 @@ def test_one_is_due_after_an_event_that_carries_a_request_that_never_came(came: 
 
 @pytest.mark.parametrize("there", [False, True], ids=["on an absence", "on a document"])
 @pytest.mark.parametrize("carries", [True, False])
-def test_one_is_due_after_an_event_whose_writer_did_not_know_a_request_that_was_applied(there: bool, carries: bool) -> None:
+def test_a_repair_is_due_after_an_event_that_lacks_an_applied_request(there: bool, carries: bool) -> None:
     script = Script()
     if there:
         script.update({TTL: b"0"})
@@ -126,7 +126,7 @@ def test_one_is_due_after_an_event_whose_writer_did_not_know_a_request_that_was_
     assert newcomer.state.remembers("overtaken") is not None and not newcomer.due()
 
 
-def test_one_is_due_after_a_chain_whose_first_event_did_not_know_a_request_that_was_applied() -> None:
+def test_a_repair_is_due_after_a_chain_whose_first_event_lacks_an_applied_request() -> None:
     script = Script()
     script.update({TTL: b"0"})
     before, known = script.seen(), script.state.remembered
@@ -139,7 +139,7 @@ def test_one_is_due_after_a_chain_whose_first_event_did_not_know_a_request_that_
     assert join(script, last=1).state.remembers("overtaken") is not None and not script.due()
 
 
-def test_one_is_due_after_an_event_of_somebody_who_had_seen_less_and_did_not_know_what_was_applied() -> None:
+def test_a_repair_is_due_after_a_newcomers_event_that_lacks_an_applied_request() -> None:
     script = Script()
     script.update({TTL: b"0"}, request_id="earlier")
     script.broker({RATE: b"1"})
@@ -153,7 +153,7 @@ def test_one_is_due_after_an_event_of_somebody_who_had_seen_less_and_did_not_kno
     assert join(script, last=1).state.remembers("earlier") is not None and not script.due()
 
 
-def test_one_is_due_after_an_event_that_who_sees_it_alone_takes_for_skipped() -> None:
+def test_a_repair_is_due_after_an_event_that_a_reader_of_it_alone_takes_as_skipped() -> None:
     script = Script()
     script.update({TTL: b"1"})
     folded = script.update({TTL: b"2"}, on=Seen(None, ""), skip_if_absent=True, remembered=script.state.remembered)
@@ -163,7 +163,7 @@ def test_one_is_due_after_an_event_that_who_sees_it_alone_takes_for_skipped() ->
     assert (newcomer.document, newcomer.version) == (script.document, script.version) and not script.due()
 
 
-def test_a_delete_is_followed_by_a_tombstone_that_changes_nothing() -> None:
+def test_a_deletion_is_followed_by_a_tombstone_that_changes_nothing() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.delete()
@@ -176,7 +176,7 @@ def test_a_delete_is_followed_by_a_tombstone_that_changes_nothing() -> None:
     assert script.shown() is None and not script.due()
 
 
-def test_a_tombstone_over_a_concurrent_change_loses_nothing() -> None:
+def test_a_tombstone_after_a_concurrent_change_loses_nothing() -> None:
     script = Script()
     script.update({TTL: b"1"})
     script.delete()
@@ -188,7 +188,7 @@ def test_a_tombstone_over_a_concurrent_change_loses_nothing() -> None:
     assert script.shown() == {RATE: b"2"} and not script.due()
 
 
-def test_where_brokers_show_a_document_that_is_gone_all_is_unset_before_the_tombstone() -> None:
+def test_a_deleted_document_that_brokers_still_show_is_emptied_before_its_tombstone() -> None:
     script = Script()
     script.update({TTL: b"1"})
     late = restatement(KEY, script.state, "late")
@@ -205,7 +205,7 @@ def test_where_brokers_show_a_document_that_is_gone_all_is_unset_before_the_tomb
     assert script.gone() and script.version == "000002" and not script.due()
 
 
-def test_an_operation_that_was_skipped_must_not_stay_what_brokers_show() -> None:
+def test_the_document_of_a_skipped_operation_is_removed_from_brokers_by_repairs() -> None:
     script = Script()
     script.update({TTL: b"1"}, skip_if_absent=True)
     assert script.shown() == {TTL: b"1"} and script.due()
@@ -214,7 +214,7 @@ def test_an_operation_that_was_skipped_must_not_stay_what_brokers_show() -> None
     assert script.shown() is None and not script.due()
 
 
-def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_none_is_due() -> None:
+def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_no_repair_is_due() -> None:
     script = Script()
     old = script.seen()
     outcomes: set[bool] = set()
@@ -256,7 +256,7 @@ def test_an_absence_that_only_this_process_remembers_needs_no_repair() -> None:
     assert state.document is None and state.version == "000007" and state.base == "" and not repair_due(state)
 
 
-def test_a_restatement_of_a_version_that_never_was_is_not_believed_by_who_saw_everything() -> None:
+def test_a_restatement_of_an_unknown_version_is_not_believed_by_a_full_reader() -> None:
     script = Script()
     script.update({TTL: b"1"})
     for since in ("000001", "000001x"):
@@ -264,13 +264,13 @@ def test_a_restatement_of_a_version_that_never_was_is_not_believed_by_who_saw_ev
         assert not folded.changed and script.document == {TTL: b"1"} and script.due()
 
 
-def test_a_contradiction_of_a_version_whose_history_was_seen_is_not_believed() -> None:
+def test_a_restatement_that_contradicts_a_version_of_a_known_history_is_not_believed() -> None:
     script = stale_pair()
     folded = script.claim({TTL: b"9"}, script.version)
     assert not folded.changed and script.document == {TTL: b"1", RATE: b"2"} and script.due()
 
 
-def test_copies_of_a_contradiction_do_not_make_it_true() -> None:
+def test_a_contradiction_is_not_believed_however_often_it_is_repeated() -> None:
     script = stale_pair()
     script.restate()
     for _ in range(5):
@@ -280,7 +280,7 @@ def test_copies_of_a_contradiction_do_not_make_it_true() -> None:
 
 def test_two_sidecars_that_cannot_agree_do_not_repair_for_ever() -> None:
     here, there = stale_pair(), stale_pair()
-    there.state.document = {TTL: b"9"}  # by other rules
+    there.state.document = {TTL: b"9"}  # folded by other rules
     repairs = 0
     while here.due() or there.due():
         writer, reader = (here, there) if here.due() else (there, here)
@@ -293,7 +293,7 @@ def test_two_sidecars_that_cannot_agree_do_not_repair_for_ever() -> None:
     assert repairs > 2
 
 
-def test_two_sidecars_that_disagree_about_the_version_come_to_agree_too() -> None:
+def test_two_sidecars_that_disagree_about_the_version_agree_in_the_end() -> None:
     here, there = Script(), Script()
     for script in (here, there):
         script.update({TTL: b"1"}, event_id="same")
@@ -310,14 +310,14 @@ def test_two_sidecars_that_disagree_about_the_version_come_to_agree_too() -> Non
     assert here.document == there.document and here.version == there.version
 
 
-def test_a_zombies_repair_of_a_key_that_nobody_knows_creates_nothing() -> None:
+def test_a_stale_repair_of_an_unknown_key_creates_no_document() -> None:
     script = Script()
     script.claim({TTL: b"1"}, "000000x")
     assert script.gone() and script.due()
     assert restatement(KEY, script.state, "t").document == {}
 
 
-def test_bases_name_the_version_or_nothing() -> None:
+def test_the_base_is_the_version_or_empty_without_a_document() -> None:
     script = Script()
     assert script.state.base == ""
     script.update({TTL: b"1"})
@@ -326,7 +326,7 @@ def test_bases_name_the_version_or_nothing() -> None:
     assert script.state.base == ""
 
 
-def test_an_older_absence_that_is_restated_late_takes_nothing_from_what_is_remembered() -> None:
+def test_a_late_restatement_of_an_older_absence_removes_no_remembered_request() -> None:
     script = Script()
     script.update({TTL: b"1"}, request_id="first")
     script.delete()

@@ -1,8 +1,8 @@
-"""Sidecars that remember different requests of one key tell each other by repairs, and come to an end.
+"""Sidecars that remember different requests of one key exchange them by repairs, and then stop.
 
-Each repair that answers another one comes from somebody who has seen more of the key, or as much and carries more requests; no more than
-``REMEMBERED_REQUESTS`` are carried. So the number of repairs is bounded by how many there are who have seen how much, whatever they
-remember, and however long their repairs are on their way.
+A repair that follows another one is from a sidecar that has seen more of the key, or that has seen as much and remembers more requests; a
+repair carries at most ``REMEMBERED_REQUESTS``. So the number of repairs is bounded by the number of different beginnings that sidecars have
+seen, whatever they remember, and however long their repairs are in flight.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from topicpolicies_server.core.policies.events import Event, Position, Remembere
 
 SIDECARS = 5
 HEAD = "000040"
-"""The version that all of them have."""
+"""The version that all sidecars have."""
 APPLIED = tuple(Remembered(f"request-{number}", "digest", f"{number:06d}", f"{number - 1:06d}") for number in range(1, 41))
 
 
 def sidecar(chance: random.Random, since: Position) -> Script:
-    """Somebody who knows the head, and some of the requests before it; where he has seen little, he remembers one that never came."""
+    """Returns a sidecar with the head and some requests before it; one that has not seen the beginning may have one that never came."""
     script = Script()
     script.update({TTL: b"1"}, event_id="newest", request_id="request-40", remembered=APPLIED[-1 - REMEMBERED_REQUESTS : -1])
     state = script.state
@@ -39,7 +39,7 @@ def sidecar(chance: random.Random, since: Position) -> Script:
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["one at a time", "on their way at once"])
 @pytest.mark.parametrize("beginnings", [("",), ("", "000010"), ("", "000010", "000020"), ("000010", "000020")], ids=" ".join)
-def test_sidecars_that_remember_different_requests_come_to_agree_by_few_repairs(beginnings: tuple[Position, ...], at_once: bool) -> None:
+def test_sidecars_that_remember_different_requests_agree_after_few_repairs(beginnings: tuple[Position, ...], at_once: bool) -> None:
     most = 0
     bound = len(beginnings) * REMEMBERED_REQUESTS * (SIDECARS if at_once else 1)
     for seed in range(100):
@@ -58,11 +58,13 @@ def test_sidecars_that_remember_different_requests_come_to_agree_by_few_repairs(
             assert repairs <= bound, "repairs do not loop"
         newest = sidecars[0].log[-1].event
         assert newest is not None and newest.stamp is not None
-        told = {each.request_id for each in newest.stamp.remembered}
-        assert beginnings[0] or told <= {each.request_id for each in APPLIED}, "who has seen all is not told what never came"
+        remembered = {each.request_id for each in newest.stamp.remembered}
+        assert beginnings[0] or remembered <= {each.request_id for each in APPLIED}, (
+            "a sidecar that has seen everything does not take over a request that never arrived"
+        )
         for each in sidecars:
-            assert {request.request_id for request in each.state.remembered} == told, (
-                "in the end all remember the same, and the log tells it"
+            assert {request.request_id for request in each.state.remembered} == remembered, (
+                "in the end all remember the requests of the newest event"
             )
             assert (each.document, each.version) == ({TTL: b"1"}, HEAD)
         most = max(most, repairs)

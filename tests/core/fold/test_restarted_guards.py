@@ -1,6 +1,6 @@
-"""Guards that start, stop, crash and pause beside a broker that changes its document in place: nobody's change is lost.
+"""Guards that start, stop, crash and pause while a broker changes its document in place: no change is lost.
 
-A failure names its seeds; ``python -m tests.core.fold.model.restarted_guards WAY SEED`` shows one again.
+A failure names its seeds; ``python -m tests.core.fold.model.restarted_guards WAY SEED`` replays one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topicpolicies_server.core.policies.events import Placed
 
 
 class Sum(NamedTuple):
-    """What many runs came to."""
+    """The results of many runs."""
 
     counts: Counter[str]
     lost: list[str]
@@ -27,12 +27,12 @@ class Sum(NamedTuple):
 
 
 def runs(name: str, seeds: Iterable[int], least: int | None = None) -> Sum:
-    """Many runs of one way.
+    """Makes many runs of one way.
 
     Args:
-        name: of the way.
-        seeds: which.
-        least: after so many, if all moves were made that have to be, the others are left out; None: none is.
+        name: the name of the way.
+        seeds: the seeds of the runs.
+        least: after so many runs, stops as soon as all required moves were made; None: makes all runs.
     """
     total = Sum(Counter(), [], [])
     for done, seed in enumerate(seeds, 1):
@@ -63,41 +63,41 @@ MOVES = {
 }
 SEEDS = {"alone": 40, "witnessed": 60, "relayed": 60, "relayed, waited for": 60, "restarted": 40, "restarted, few recalled": 40}
 LEAST_SEEDS = 20
-"""So many seeds of each way are always run, and then those until all moves were made that have to be; all of ``SEEDS`` are ``slow``."""
+"""So many seeds of each way are always run, then more until all required moves were made; to run all of ``SEEDS`` is ``slow``."""
 
 
 @pytest.mark.parametrize("least", [LEAST_SEEDS, pytest.param(None, marks=pytest.mark.slow)], ids=["until all has happened", "all"])
 @pytest.mark.parametrize("name", MOVES)
-def test_whoever_starts_stops_and_pauses_all_is_as_it_was_left_and_all_guards_agree(name: str, least: int | None) -> None:
+def test_no_change_is_lost_and_guards_agree_however_they_start_stop_and_pause(name: str, least: int | None) -> None:
     counts, lost, disagreed = runs(name, range(SEEDS[name]), least)
     assert_hostile(counts, *MOVES[name])
     assert not lost and not disagreed
     assert counts["compactions in gaps"] == 0
 
 
-def test_only_what_was_compacted_and_trimmed_while_nobody_was_there_is_lost() -> None:
+def test_only_changes_that_were_compacted_and_trimmed_while_no_guard_ran_are_lost() -> None:
     counts, lost, disagreed = runs("restarted, none recalled", range(40))
     assert_hostile(counts, "compactions in gaps", "crashed with a repair due")
     assert 0 < len(lost) < counts["calls"] / 20
     assert not disagreed
 
 
-def test_only_one_that_recalls_nothing_and_was_not_there_for_w_loses_what_its_predecessor_would_have_healed() -> None:
-    seeds = (294, 466, 700, 767, 879)  # of 1,000 these and two others lose 13 of 60,000 calls
+def test_a_guard_that_recalls_nothing_and_has_not_run_for_w_may_lose_what_its_predecessor_would_heal() -> None:
+    seeds = (294, 466, 700, 767, 879)  # of 1,000 seeds these and two others lose 13 of 60,000 calls
     counts, lost, disagreed = runs("relayed, none recalled", seeds)
     assert_hostile(counts, "compactions", "succeeded", "stopped")
     assert 0 < len(lost) < counts["calls"] / 20
     assert not disagreed
 
 
-def test_nothing_is_lost_if_the_predecessor_waits() -> None:
-    seeds = (573, 988)  # of 1,000 the ones that lose something if it does not
+def test_no_change_is_lost_if_a_guard_waits_until_its_successor_has_seen_everything() -> None:
+    seeds = (573, 988)  # of 1,000 seeds those that lose a change if it does not wait
     assert runs("relayed", seeds).lost
     assert not runs("relayed, waited for", seeds).lost
 
 
 @pytest.mark.parametrize("name", ["witnessed", "relayed"])
-def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_an_old_guess_for_known_loses_changes_that_a_late_repair_restored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fold = rules.fold
 
     def with_time(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
@@ -109,7 +109,7 @@ def test_time_taken_for_knowledge_loses_what_a_late_repair_brought_back(name: st
     assert any(RestartedGuards(WAYS[name], seed).run().lost for seed in range(SEEDS[name]))
 
 
-def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guards_that_never_believe_each_other_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.core.fold.joining._has_seen_more", lambda *_: False)
     with pytest.raises(Unrest):
         runs("witnessed", range(20))
@@ -118,11 +118,11 @@ def test_guards_none_of_which_believes_another_do_not_come_to_rest(monkeypatch: 
 @pytest.mark.evidence
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVES)
-def test_many_more_runs(name: str, part: int) -> None:
+def test_no_change_is_lost_in_many_more_runs(name: str, part: int) -> None:
     seeds = seeds_of(part, SEEDS[name], 340)  # the first ones are run above
     _, lost, disagreed = runs(name, seeds)
     assert not disagreed
-    if name == "relayed":  # one that is followed at once may take with it what only its successor's wait would have healed
+    if name == "relayed":  # a guard that stops at once may leave changes lost that it would have healed while it waited for its successor
         losing = sorted({int(line.split()[1].rstrip(":")) for line in lost})
         assert len(losing) <= len(seeds) // 100, lost
         lost = runs("relayed, waited for", losing).lost

@@ -1,4 +1,4 @@
-"""The worked tables on the first pages of the fold's hardest rooms: what they say is what happens."""
+"""The worked tables in the docstrings of the fold's hardest modules show what the fold does."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ NAMES = {TTL: "ttl", RATE: "rate", SIZE: "size", MOST: "max"}
 
 
 def shown(document: Settings | None) -> str:
-    """A document as the tables write it."""
+    """Returns a document as the tables write it."""
     return "none" if document is None else "{" + ", ".join(f"{NAMES[name]} {value.decode()}" for name, value in document.items()) + "}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as the first pages have them; the first is the title."""
+    """Returns rows as the docstrings have them; the first row is the title."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     rule = "  ".join("=" * width for width in widths)
     return "\n".join([rule, lines[0], rule, *lines[1:], rule])
 
 
-def test_who_joins_takes_a_guess_for_the_head_until_somebody_tells_who_has_seen_more() -> None:
+def test_the_table_of_joining_shows_how_a_guess_is_corrected_by_a_repair() -> None:
     x = Script()
     y: Script | None = None
     rows = [("place", "event", "X, who has seen all of it", "Y, who joins after 4")]
 
-    def told(script: Script | None) -> str:
+    def described(script: Script | None) -> str:
         if script is None:
             return ""
         since = f", since {int(script.state.since)}" if script.state.since else ""
         return f"{shown(script.document)}{since}{', a repair is due' if script.due() else ''}"
 
     def note(event: str) -> None:
-        rows.append((str(len(x.log)), event, told(x), told(y)))
+        rows.append((str(len(x.log)), event, described(x), described(y)))
 
     for document in ({TTL: b"1"}, {TTL: b"1", RATE: b"2"}, {TTL: b"1", SIZE: b"3"}, {SIZE: b"3"}, {SIZE: b"3", MOST: b"5"}):
         event = Event(KEY, Action.UPDATE, document)
@@ -57,7 +57,7 @@ def test_who_joins_takes_a_guess_for_the_head_until_somebody_tells_who_has_seen_
     assert table(rows) in (joining.__doc__ or "")
 
 
-def test_of_documents_that_overlap_each_is_told_for_what_its_call_has_changed() -> None:
+def test_the_table_of_overlap_shows_which_changes_overlapping_documents_make() -> None:
     script = Script(FoldContext(in_place=True))
     rows = [("place", "at", "a broker's document", "changes", "head", "owed", "repair")]
     began = script.now + 1

@@ -1,9 +1,8 @@
-"""Random worlds: nobody's change is undone, whoever writes, whenever they read.
+"""Random worlds: no change is undone, whichever process writes and whenever it reads.
 
 Each run checks itself after every event (``model/world``). Here it is asserted that the runs were as hostile as they were meant to be.
-Some kinds of worlds are ``slow``: the fast part of the tests leaves them out, and runs others until all has happened in them that has to
-(``docs/testing.md``).
-A failure names its seed, and the command that shows it again.
+Some kinds of worlds are ``slow``: the fast part of the tests leaves them out, and runs the others only until everything required has
+happened in them (``docs/testing.md``). A failure names its seed, and the command that replays it.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from tests.evidence import seeds_of
 from topicpolicies_server.core.names import Scope
 
 SEEDS = 100
-"""The first ones of each kind: ``test_many_more_worlds`` goes on from there."""
+"""How many seeds of each kind are run: ``test_no_change_is_undone_in_many_more_worlds`` continues after them."""
 LEAST_SEEDS = 30
-"""So many seeds of each kind are always run, and then those until all has happened that has to; all of ``SEEDS`` are ``slow``."""
+"""So many seeds of each kind are always run, then more until everything required has happened; to run all of ``SEEDS`` is ``slow``."""
 FEWER = {"joining": 60, "late repairs": 120, "late guards": 120, "late repairs, recalled": 60}
-"""The same of worlds that take longer."""
+"""How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
-    "undone, it changed nothing",  # somebody cleared what was clear already, in what he saw
+    "undone, it changed nothing",  # a call cleared a setting that was already unset in the document that the broker saw
     "undone, it changed nothing and looked like a revert",
     "undone, ambiguous",
     "undone, unexplained",
     "undone, several settings in one write",
     "undone, a forgotten request was repeated",
-    "undone, nobody knew better",
+    "undone, no sidecar knew better",
 }
 
 
@@ -44,17 +43,17 @@ HAPPENS = {
     "schemas": (*OURS, *UNDONE, "restated", "answered", "flagged ambiguous", "ignored", "empty or absent"),
     "guard": (*UNDONE, "restated", "tombstone", "flagged ambiguous", "ignored"),
 }
-"""What must have happened in the worlds of a kind, beside what must have in all."""
+"""What must have happened in the worlds of a kind, besides what must have happened in all."""
 BOTH = pytest.mark.parametrize("least", [LEAST_SEEDS, pytest.param(SEEDS, marks=pytest.mark.slow)], ids=["until all has happened", "all"])
 
 
 def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int | None = None) -> Counter[str]:
-    """Many runs of one world.
+    """Runs many worlds of one kind.
 
     Args:
-        name: the kind.
-        seeds: which.
-        least: after so many, if all has happened that has to, the others are left out; None: none is.
+        name: the name of the kind.
+        seeds: the seeds of the runs.
+        least: after so many runs, stops as soon as everything required has happened; None: makes all runs.
     """
     counts: Counter[str] = Counter()
     for done, seed in enumerate(seeds, 1):
@@ -67,7 +66,7 @@ def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int | None = None
 
 
 def lacking(counts: Counter[str], *more: str) -> list[str]:
-    """What has not happened, though it has to."""
+    """Returns what is required and has not happened."""
     return [what for what in ("stale", "repair", *more) if not counts[what]]
 
 
@@ -76,34 +75,34 @@ def assert_hostile(counts: Counter[str], *more: str) -> None:
 
 
 @BOTH
-def test_sidecars_undo_nothing_of_each_other(least: int) -> None:
+def test_sidecars_undo_no_change_of_each_other(least: int) -> None:
     counts = run("sidecars", least=least)
     assert_hostile(counts, *HAPPENS["sidecars"])
     assert not any(what.startswith("undone") for what in counts)
 
 
 @BOTH
-def test_sidecars_and_brokers_of_both_kinds_undo_nothing_of_each_other(least: int) -> None:
+def test_sidecars_and_brokers_of_both_kinds_undo_no_change_of_each_other(least: int) -> None:
     counts = run("mixed", least=least)
     assert_hostile(counts, *HAPPENS["mixed"])
     assert counts["undone, unexplained"] == counts["flagged unexplained"] == 0
 
 
 @BOTH
-def test_a_broker_of_an_older_schema_clears_nothing_that_it_does_not_know(least: int) -> None:
+def test_a_broker_of_an_older_schema_clears_no_setting_that_it_does_not_know(least: int) -> None:
     counts = run("schemas", least=least)
     assert_hostile(counts, *HAPPENS["schemas"])
     assert counts["flagged unexplained"] == 0
 
 
 @BOTH
-def test_a_guard_heals_what_old_brokers_do_to_themselves(least: int) -> None:
+def test_a_guard_heals_the_changes_that_old_brokers_undo(least: int) -> None:
     counts = run("guard", least=least)
     assert_hostile(counts, *HAPPENS["guard"])
     assert counts["flagged unexplained"] == 0
 
 
-def test_a_guard_is_silent_beside_a_healthy_broker() -> None:
+def test_a_guard_writes_nothing_where_a_healthy_broker_writes() -> None:
     counts = run("quiet guard")
     assert counts["applied"] > 1_000
     assert counts["repair"] == counts["tombstone"] == counts["stale"] == 0
@@ -119,16 +118,16 @@ def test_joined_sidecars_agree_with_those_that_saw_everything() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", [name for name in FEWER if name.startswith("late")])
-def test_a_repair_that_is_late_by_any_time_is_believed_by_all_who_start_and_restart(name: str) -> None:
+def test_a_repair_is_believed_by_all_sidecars_that_start_however_late_it_is(name: str) -> None:
     counts = run(name, range(FEWER[name]))
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
     assert_hostile(counts, *moves)
     assert counts["joined between a late repair and a compaction"] >= 10 or WORLDS[name].sidecars[0].recalls
-    assert counts["undone, unexplained"] == counts["undone, nobody knew better"] == 0
+    assert counts["undone, unexplained"] == counts["undone, no sidecar knew better"] == 0
     assert counts["wrong answers of guesses"] <= counts["answered by guesses"] / 100
 
 
-def test_policies_of_all_clusters_are_no_exception() -> None:
+def test_global_policies_keep_the_same_promises() -> None:
     counts: Counter[str] = Counter()
     for seed in range(40):
         counts += World(WORLDS["late repairs"], seed, scope=Scope.GLOBAL).run()
@@ -137,20 +136,20 @@ def test_policies_of_all_clusters_are_no_exception() -> None:
 
 
 @pytest.mark.slow
-def test_writes_of_several_settings_are_the_only_ones_that_go_unexplained() -> None:
+def test_writes_of_several_settings_are_the_only_unexplained_ones() -> None:
     counts = run("foreign")
     assert_hostile(counts, "flagged unexplained", "undone, several settings in one write")
     assert counts["undone, unexplained"] == 0
 
 
 @pytest.mark.slow
-def test_joined_sidecars_agree_with_each_other_where_nobody_saw_everything() -> None:
+def test_joined_sidecars_agree_with_each_other_where_none_has_seen_everything() -> None:
     counts = run("orphaned")
     assert_hostile(counts, "joined", "crashed with repairs due", "answered by guesses")
 
 
 @pytest.mark.slow
-def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_goes_to_and_fro() -> None:
+def test_if_one_of_two_clusters_is_written_both_show_their_heads_and_repairs_do_not_loop() -> None:
     counts: Counter[str] = Counter()
     for seed in range(100):
         counts += Clusters(WORLDS["mixed"], seed).run()
@@ -159,7 +158,7 @@ def test_clusters_that_are_written_one_at_a_time_show_their_heads_and_nothing_go
 
 
 @pytest.mark.slow
-def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
+def test_clusters_that_are_written_at_the_same_time_come_to_rest() -> None:
     for seed in range(40):
         Clusters(WORLDS["mixed"], seed, both=True).run()
 
@@ -167,5 +166,5 @@ def test_clusters_that_are_written_at_once_still_come_to_rest() -> None:
 @pytest.mark.evidence
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", WORLDS)
-def test_many_more_worlds(name: str, part: int) -> None:
+def test_no_change_is_undone_in_many_more_worlds(name: str, part: int) -> None:
     run(name, seeds_of(part, FEWER.get(name, SEEDS), 200 if "late" in name else 900))  # the first ones are run above

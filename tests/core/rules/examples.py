@@ -1,4 +1,4 @@
-"""Documents that rules take and refuse, written as texts of Protobuf."""
+"""Documents in Protobuf's text format, facts, and the violations that the rules find."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC = "persistent://acme/orders/one"
 
 
 def policies(text: str) -> TopicPolicies:
-    """A document."""
+    """Returns a document."""
     return text_format.Parse(text, TopicPolicies())
 
 
@@ -36,7 +36,7 @@ FACTS = Facts(
     ),
     missing_topics=frozenset({"persistent://acme/orders/missing", "non-persistent://acme/orders/shadow"}),
 )
-"""All that can be known."""
+"""Facts of which none is missing."""
 
 
 def violated(
@@ -48,15 +48,15 @@ def violated(
     topic: str = TOPIC,
     mask: Sequence[str] = ("*",),
 ) -> dict[str, str]:
-    """What is wrong with an update: reasons by the request's fields.
+    """Returns the violations of an update: reasons, by field of the request.
 
     Args:
-        text: its values.
-        before: the document that is there.
-        scope: whose.
-        facts: what is known.
-        topic: of which topic.
-        mask: its paths.
+        text: the update's values.
+        before: the document before the update; None: there is none.
+        scope: the scope of the policy key.
+        facts: the known facts.
+        topic: the topic of the policy key.
+        mask: the update's paths.
     """
     head = split(policies(before)) if before is not None else None
     change = compile_change(policies(text), mask, {})

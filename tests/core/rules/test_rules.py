@@ -1,4 +1,4 @@
-"""The rules, one by one, and all together."""
+"""The rules, each alone and all together."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def offload(**leaves: str) -> str:
 
 @pytest.mark.parametrize("field", NUMBERS)
 @pytest.mark.parametrize("scope", list(Scope))
-def test_numbers_are_not_negative(field: str, scope: Scope) -> None:
+def test_a_negative_number_is_refused_and_zero_is_accepted(field: str, scope: Scope) -> None:
     assert violated(f"{field}: -1", scope=scope) == {f"policies.{field}": "NEGATIVE"}
     assert violated(f"{field}: 0", scope=scope) == {}
 
 
 @pytest.mark.parametrize("field", NUMBERS)
 @pytest.mark.parametrize("value", [-(2**31), -2, -1, 0, 1, 2**31 - 1])
-def test_a_number_alone_is_judged_as_one_among_others(field: str, value: int) -> None:
+def test_a_number_is_judged_the_same_alone_and_together_with_other_fields(field: str, value: int) -> None:
     alone = violated(f"{field}: {value}", mask=[field], facts=None)
     assert alone == violated(f"{field}: {value} {retention(1, 1)}", mask=[field, "retention_policies"], facts=None)
     assert bool(alone) == (value < 0)
@@ -124,16 +124,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", TAKEN)
-def test_what_keeps_the_rules_is_taken(text: str) -> None:
+def test_a_document_that_violates_no_rule_is_accepted(text: str) -> None:
     assert violated(text) == {}
 
 
 @pytest.mark.parametrize(("text", "expected"), REFUSED)
-def test_what_violates_a_rule_is_refused_with_its_reason(text: str, expected: dict[str, str]) -> None:
+def test_a_violation_of_a_rule_is_refused_with_its_field_and_reason(text: str, expected: dict[str, str]) -> None:
     assert violated(text) == {f"policies.{field}": reason for field, reason in expected.items()}
 
 
-def test_a_global_list_of_clusters_is_within_the_namespaces() -> None:
+def test_a_global_list_of_clusters_must_be_within_the_clusters_of_the_namespace() -> None:
     assert violated(clusters("there"), **GLOBAL) == {}  # type: ignore[arg-type]
     alone = FACTS._replace(namespace=policies(clusters("here")))
     field = "policies.replication_clusters"
@@ -145,7 +145,7 @@ def test_a_global_list_of_clusters_is_within_the_namespaces() -> None:
 @pytest.mark.parametrize(
     "text", [shadows("persistent://acme/orders/shadow"), "schema_compatibility_strategy: SCHEMA_COMPATIBILITY_STRATEGY_FULL"]
 )
-def test_what_exists_locally_only_is_refused_globally(text: str) -> None:
+def test_a_field_of_the_local_scope_only_is_refused_in_the_global_scope(text: str) -> None:
     assert list(violated(text, scope=Scope.GLOBAL).values()) == ["LOCAL_SCOPE_ONLY"]
 
 
@@ -154,7 +154,7 @@ def test_only_persistent_topics_have_shadows() -> None:
     assert found == {"policies.shadow_topics": "NOT_PERSISTENT"}
 
 
-def test_all_violations_are_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     text = f"max_producer_per_topic: -1 max_message_size: 5000 {retention(0, 5)} {clusters('there')} {persistence(6, 0, 7)}"
     change = compile_change(policies(text), ["*"], {})
     found = judge(KEY, change, None, change.apply(None), FACTS)
@@ -173,44 +173,44 @@ def test_all_violations_are_told_at_once() -> None:
     ]
 
 
-def test_violations_of_rules_are_told_beside_wrong_paths() -> None:
+def test_violations_of_rules_are_reported_together_with_unknown_paths() -> None:
     with pytest.raises(PolicyError) as refusal:
         compile_change(TopicPolicies(max_producer_per_topic=-1), ["max_producer_per_topic", "no_such_field"], {})
     assert {violation.reason for violation in refusal.value.violations} == {"UNKNOWN_PATH", "NEGATIVE"}
 
 
-def test_half_an_object_is_told_beside_violations_of_rules() -> None:
+def test_an_incomplete_object_is_reported_together_with_violations_of_rules() -> None:
     half = policies("max_producer_per_topic: -1 retention_policies { retention_size_in_mb: 5 }")
     with pytest.raises(PolicyError) as refusal:
         compile_change(half, ["max_producer_per_topic", "retention_policies"], {})
     assert {violation.reason for violation in refusal.value.violations} == {"HALF_OBJECT", "NEGATIVE"}
 
 
-def test_what_only_the_cluster_stands_against_is_a_failed_precondition() -> None:
+def test_a_violation_that_depends_on_the_cluster_is_a_failed_precondition() -> None:
     change = compile_change(policies("max_message_size: 5000"), ["*"], {})
     error = refused(judge(KEY, change, None, change.apply(None), FACTS))
     assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "ABOVE_BROKER_MAXIMUM")
 
 
-def test_what_is_there_already_is_not_judged_again() -> None:
+def test_values_that_the_document_already_has_are_not_judged_again() -> None:
     wrong = f"max_producer_per_topic: -1 {clusters('there')} {retention(0, 5)}"
     assert violated(f"{wrong} max_consumer_per_topic: 1", before=wrong) == {}
     assert violated("max_consumer_per_topic: 1", before=wrong, mask=["max_consumer_per_topic"]) == {}
 
 
-def test_clearing_is_always_allowed() -> None:
+def test_clearing_a_document_with_violations_is_accepted() -> None:
     everything = f"max_producer_per_topic: -1 {clusters('there')} {retention(0, 5)} {persistence(0, 0, 0)} {shadows('x')}"
     assert violated("", before=everything) == {}
 
 
-def test_without_facts_only_what_needs_none_is_refused() -> None:
+def test_without_facts_only_violations_of_rules_that_need_none_are_found() -> None:
     for text in ("max_message_size: 5000", persistence(9, 8, 7), quota("message_age", seconds=10), shadows("persistent://a/b/c")):
         assert violated(text, facts=None) == {}
     assert violated("max_message_size: -1", facts=None) == {"policies.max_message_size": "NEGATIVE"}
     assert violated(clusters("nowhere"), scope=Scope.GLOBAL, facts=None) == {}
 
 
-def test_a_local_list_of_clusters_needs_the_local_clusters_name_always() -> None:
+def test_a_local_list_of_clusters_is_refused_while_the_local_clusters_name_is_unknown() -> None:
     assert violated(clusters("here"), facts=None) == {"policies.replication_clusters": "LOCAL_CLUSTER_UNKNOWN"}
     assert violated(clusters("here"), facts=FACTS._replace(cluster="")) == {"policies.replication_clusters": "LOCAL_CLUSTER_UNKNOWN"}
 
@@ -244,7 +244,7 @@ def test_a_quota_is_compared_with_retention_of_the_document_then_the_namespace()
     assert violated(given, before=retention(5, 1), facts=FACTS, mask=path) == clash
 
 
-def test_a_quota_that_is_removed_leaves_the_brokers_default_to_compare_with() -> None:
+def test_when_a_quota_is_removed_retention_is_compared_with_the_brokers_default_quota() -> None:
     assert FACTS.broker is not None
     facts = FACTS._replace(broker=FACTS.broker._replace(policies=policies(quota("message_age", seconds=600))))
     before = f"{retention(10, -1)} {quota('message_age', seconds=60)}"
@@ -252,7 +252,7 @@ def test_a_quota_that_is_removed_leaves_the_brokers_default_to_compare_with() ->
     assert found == {"policies.back_log_quota_map.message_age": "QUOTA_ABOVE_RETENTION"}
 
 
-def test_what_is_judged_together_is_what_the_event_depends_on() -> None:
+def test_a_change_reads_the_settings_that_are_judged_together_with_what_it_sets() -> None:
     before = split(policies(f"{retention(10, 1)} {quota('message_age', seconds=60)}"))
 
     def relied(text: str, *mask: str) -> set[str]:
@@ -266,7 +266,7 @@ def test_what_is_judged_together_is_what_the_event_depends_on() -> None:
 
 
 @pytest.mark.parametrize(("scope", "expected"), [(Scope.LOCAL, {"replication_clusters"}), (Scope.GLOBAL, set())])
-def test_list_operations_on_a_local_list_of_clusters_hold_for_that_list_only(scope: Scope, expected: set[str]) -> None:
+def test_a_list_operation_on_clusters_reads_the_list_in_the_local_scope_only(scope: Scope, expected: set[str]) -> None:
     before = split(policies(clusters("here", "there")))
     change = compile_change(
         policies(clusters("there")), ["replication_clusters"], {"replication_clusters": ListOperation.LIST_OPERATION_SUBTRACT}
@@ -274,7 +274,7 @@ def test_list_operations_on_a_local_list_of_clusters_hold_for_that_list_only(sco
     assert set(reads(PolicyKey(TOPIC, scope), change, before, change.apply(before))) == expected
 
 
-def test_facts_are_asked_for_only_where_a_rule_needs_them() -> None:
+def test_facts_are_requested_only_where_a_rule_needs_them() -> None:
     def needed(*mask: str) -> Need:
         return needs(compile_change(TopicPolicies(), mask, {}))
 
@@ -286,7 +286,7 @@ def test_facts_are_asked_for_only_where_a_rule_needs_them() -> None:
     assert needed("*") == ~Need.NOTHING
 
 
-def test_the_table_names_fields_that_exist_and_no_reason_twice() -> None:
+def test_the_table_of_rules_has_only_existing_fields_and_no_duplicate_reasons() -> None:
     known = fields(TopicPolicies.DESCRIPTOR)
     assert all(rule.field in known for rule in RULES)
     assert len({(rule.field, rule.reason) for rule in RULES}) == len(RULES)

@@ -1,4 +1,4 @@
-"""What holds of the rules for every document, every change and all that may be known."""
+"""Properties of the rules for random documents, changes and known facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS
 
 @st.composite
 def changes(draw: st.DrawFn, before: Settings | None) -> tuple[Change, Settings]:
-    """A change that can be applied to a document, and the document after it."""
+    """Draws a change that applies to a document, and the document after it."""
     source = draw(policies())
     change = compile_change(source, draw(MASKS), {})
     try:
@@ -33,7 +33,7 @@ def changes(draw: st.DrawFn, before: Settings | None) -> tuple[Change, Settings]
 
 
 @given(st.data(), heads(), KEYS, KNOWN)
-def test_every_violation_blames_a_field_that_the_change_alters(
+def test_every_violation_names_a_field_that_the_change_alters(
     data: st.DataObject, before: Settings | None, key: PolicyKey, facts: Facts | None
 ) -> None:
     change, after = data.draw(changes(before))
@@ -61,14 +61,18 @@ def test_clearing_everything_is_never_refused_where_brokers_have_no_default_quot
 
 
 @given(st.data(), heads(), KEYS)
-def test_knowing_less_never_refuses_more_but_for_the_local_cluster(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+def test_missing_facts_add_no_violations_except_for_an_unknown_local_cluster(
+    data: st.DataObject, before: Settings | None, key: PolicyKey
+) -> None:
     change, after = data.draw(changes(before))
     reasons = [{rule.reason for rule, _ in judge(key, change, before, after, facts)} for facts in (UNKNOWN, FACTS)]
     assert reasons[0] - {"LOCAL_CLUSTER_UNKNOWN"} <= reasons[1]
 
 
 @given(st.data(), heads(), KEYS)
-def test_what_needs_facts_says_so(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+def test_the_facts_that_a_violated_rule_needs_are_among_those_requested_for_the_change(
+    data: st.DataObject, before: Settings | None, key: PolicyKey
+) -> None:
     change, after = data.draw(changes(before))
     for rule, _ in judge(key, change, before, after, FACTS):
         assert rule in RULES
@@ -76,7 +80,9 @@ def test_what_needs_facts_says_so(data: st.DataObject, before: Settings | None, 
 
 
 @given(st.data(), heads(), KEYS)
-def test_what_was_relied_on_is_told_as_it_was_before(data: st.DataObject, before: Settings | None, key: PolicyKey) -> None:
+def test_the_settings_that_a_change_reads_have_the_digests_from_before_the_change(
+    data: st.DataObject, before: Settings | None, key: PolicyKey
+) -> None:
     change, after = data.draw(changes(before))
     relied = reads(key, change, before, after)
     assert relied == {setting: digest((before or {}).get(setting)) for setting in relied}

@@ -1,4 +1,4 @@
-"""Administrators who each change a setting of their own, round after round, and know how they left it."""
+"""Administrators that each change a setting of their own, round after round; the value of the last call is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topicpolicies_server.core.policies.documents import Setting, Settings
 from .clock import Clock
 
 SIDECAR: Setting = "message_ttl_in_seconds"
-"""What a client of the sidecar sets."""
+"""The setting that a client of the sidecar changes."""
 SETTINGS: tuple[Setting, ...] = (
     "max_producer_per_topic",
     "max_consumer_per_topic",
@@ -32,22 +32,22 @@ Answered = Callable[[], None]
 
 @dataclass(frozen=True)
 class Mix:
-    """What is called, and when."""
+    """Which calls are made, and when."""
 
     values: int = 1_000
-    """How many there are of a setting, which take turns."""
+    """How many values of a setting there are, which take turns."""
     sidecar: bool = False
-    """Whether a sidecar's client sets something too."""
+    """Whether a client of the sidecar changes a setting too."""
     spread: int = 40
     """Over how many milliseconds the calls of a round are spread."""
     removals: float = 0
     """The share of calls that remove their setting, set or not."""
     repeats: float = 0
-    """The share of calls that set their setting to what it is."""
+    """The share of calls that set their setting to its present value."""
     reverts: float = 0
-    """The share of calls that are followed by one that sets back what they changed."""
+    """The share of calls that are followed by one that restores the value before."""
     after: tuple[int, int] = (5, 900)
-    """How much later that is, in milliseconds."""
+    """How much later the value is restored, in milliseconds."""
     quiet: bool = False
     """Whether only one administrator calls in a round."""
     single: bool = False
@@ -55,12 +55,12 @@ class Mix:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """What is set by somebody."""
+        """The settings that are changed."""
         return (*SETTINGS, SIDECAR) if self.sidecar else SETTINGS
 
 
 class _Call(NamedTuple):
-    """What an administrator does to a setting in a round."""
+    """A call of an administrator in a round."""
 
     at: int
     """How long after the round's beginning, in milliseconds."""
@@ -70,7 +70,7 @@ class _Call(NamedTuple):
 
 
 class Administrators:
-    """All of them."""
+    """All administrators of a run."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class Administrators:
         counts: Counter[str],
         make: Callable[[Setting, bytes | None, Answered], None],
     ) -> None:
-        """Nobody calls yet.
+        """Makes no calls yet.
 
         Args:
-            mix: of their calls.
-            clock: whose time it is.
-            chance: of everything.
-            counts: of their ``calls``, and of those that are ``set back``.
-            make: makes a call, and says when it is answered.
+            mix: the calls to make.
+            clock: the simulated time.
+            chance: the source of randomness.
+            counts: counts ``calls``, and those that are ``set back``.
+            make: makes a call, and invokes its last argument when the call is answered.
         """
         self.left: dict[Setting, bytes | None] = dict.fromkeys(mix.settings)
         """Each setting as the last call left it."""
         self.calling = 0
-        """How many have calls to make or wait for an answer."""
+        """How many administrators have calls to make or wait for an answer."""
         self._mix = mix
         self._clock = clock
         self._chance = chance
@@ -101,11 +101,11 @@ class Administrators:
         self._unseen: set[Setting] = set()
 
     def settle(self) -> None:
-        """Everything is set, one call after the other."""
+        """Sets every setting, one call after the other."""
         self._one_by_one((_Call(0, setting, b"0") for setting in self.left), self._clock.now)
 
     def begin(self, number: int) -> None:
-        """Has a round's calls made, each in its time."""
+        """Schedules the calls of a round."""
         chance, mix = self._chance, self._mix
         value = b"%d" % (number % mix.values)
         by_administrator: list[list[_Call]] = []
@@ -121,18 +121,18 @@ class Administrators:
             self._one_by_one(iter(calls), self._clock.now)
 
     def wrong(self, shown: Settings | None) -> set[Setting]:
-        """The settings that are not as they were left."""
+        """Returns the settings that do not have the value of their last call."""
         return {setting for setting, value in self.left.items() if (shown or {}).get(setting) != value}
 
     def newly_lost(self, shown: Settings | None) -> list[Setting]:
-        """The settings that are not as they were left, and were not told since their last call."""
+        """Returns the settings that do not have the value of their last call, and were not returned since that call."""
         wrong = self.wrong(shown)
         lost = sorted(wrong - self._unseen)
         self._unseen = wrong
         return lost
 
     def _one_by_one(self, calls: Iterator[_Call], begun: int) -> None:
-        """Makes calls, each in its time, and when the one before has been answered."""
+        """Makes calls, each at its time or when the one before has been answered, whichever is later."""
         self.calling += 1
         self._following(calls, begun, 0)
 
@@ -151,7 +151,7 @@ class Administrators:
         self._make(call.setting, call.value, answered)
 
     def _next(self, setting: Setting, value: bytes) -> bytes | None:
-        """What a call makes of its setting."""
+        """Returns the value to which a call sets its setting; None: it removes it."""
         mix = self._mix
         kind = self._chance.random() if mix.removals or mix.repeats else 1.0
         if setting == SIDECAR or kind >= mix.removals + mix.repeats:

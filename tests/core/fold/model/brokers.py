@@ -20,13 +20,13 @@ class BrokerKind:
     """How a broker behaves."""
 
     chained: bool
-    """4.2.4 has one admin call of a key wait for the event of the one before (PIP-428); 4.0.0 computes all on what it has."""
+    """Whether an admin call of a key waits for the event of the one before, as in 4.2.4 (PIP-428); 4.0.0 computes each at once."""
     lag: tuple[int, int] = (2, 30)
-    """Milliseconds between an event's place in the log and the broker's reading it."""
+    """Milliseconds between the append of an event and its reading by the broker."""
     known: frozenset[str] | None = None
     """The families that its schema knows; None: all."""
     writes_two: float = 0.0
-    """How often an admin call changes two settings, which no released broker does."""
+    """The share of admin calls that change two settings, which no released broker does."""
 
 
 class Broker:
@@ -36,7 +36,7 @@ class Broker:
         self.name = name
         self.kind = kind
         self.shown: dict[PolicyKey, Settings] = {}
-        """What it applies to its topics."""
+        """The documents that it applies to its topics."""
         self._clock = clock
         self._log = log
         self._chance = chance
@@ -48,7 +48,7 @@ class Broker:
         log.readers.append(self._hear)
 
     def admin(self, key: PolicyKey) -> None:
-        """Somebody calls the admin API."""
+        """Receives a call of the admin API."""
         if self.kind.chained and key in self._in_flight:
             self._waiting[key].append(None)
         else:
@@ -86,14 +86,14 @@ class Broker:
 
 
 def seen_by(document: Settings | None, known: frozenset[str] | None) -> Settings | None:
-    """What a broker of a schema sees of a document."""
+    """Returns the part of a document that a broker's schema knows."""
     if document is None or known is None:
         return document
     return {name: value for name, value in document.items() if name.partition("/")[0] in known}
 
 
 def show(shown: dict[PolicyKey, Settings], event: Event, known: frozenset[str] | None) -> None:
-    """What a broker makes of an event (``SystemTopicBasedTopicPoliciesService.refreshTopicPoliciesCache``)."""
+    """Applies an event to a broker's documents (``SystemTopicBasedTopicPoliciesService.refreshTopicPoliciesCache``)."""
     if event.document is None or event.action is Action.DELETE:
         shown.pop(event.key, None)
     elif event.action is Action.UPDATE or (event.action is Action.INSERT and event.key not in shown):

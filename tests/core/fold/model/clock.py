@@ -1,4 +1,4 @@
-"""Simulated time: actions in the order of their times, and of their making where those are the same."""
+"""Simulated time: actions run in the order of their times; those of one time run in the order in which they were added."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from .log import Entry
 from .world import Broken, World
 
 MANY = 4_000
-"""Entries that no log reaches unless something goes to and fro."""
+"""More entries than a log gets unless repairs loop."""
 
 
 class Clusters:
-    """Cluster A, and cluster B in which nobody changes anything unless ``both`` is set."""
+    """Cluster A, and cluster B, in which no changes are made unless ``both`` is set."""
 
     def __init__(self, kind: WorldKind, seed: int, *, both: bool = False, replicate_repairs: bool = False) -> None:
         self.clock = Clock()
@@ -31,7 +31,7 @@ class Clusters:
         self.b.log.readers.append(lambda entry: self._replicate(entry, self.b, self.a))
 
     def run(self) -> Counter[str]:
-        """Lets everybody write until all is quiet."""
+        """Runs both worlds until nothing more happens. Returns what was counted."""
         self.a.start()
         self.b.start()
         self.clock.run()
@@ -62,4 +62,4 @@ class Clusters:
 
 
 def void(_: object) -> None:
-    """An action has no result."""
+    """Drops a result, because actions return none."""

@@ -1,13 +1,13 @@
-"""All interleavings of a small world: one sidecar, one broker, one key, a few changes; perhaps one that joins.
+"""All interleavings of a small world: one sidecar, one broker, one key, a few changes; optionally a second sidecar that joins.
 
     python -m tests.core.fold.model.exhaustive 2 2 chained
     python -m tests.core.fold.model.exhaustive 1 1 joins
 
-With ``joins``, the log is compacted at any point, once, a second sidecar starts at any point, reads what is left, and repairs; and at any
-point so much time passes that nothing is W old any more. A repair can be late by any time: whatever else happens can happen before it.
+With ``joins``, the log is compacted once, at any point; a second sidecar starts at any point, reads what is left, and repairs; and once, at
+any point, more than 2 W pass. A repair can be late by any time: everything else can happen before it.
 
-Every state that can be reached is visited once. A state is what is in the log, what each has read of it, what is on its way, and how many
-changes are left. What is wrong is either reported with the log that shows it, or of a kind that cannot be promised.
+Every reachable state is visited once. A state is the log, how far each participant has read it, the events on their way to it, and how many
+changes are left. A wrong head is either reported with its log, or counted if it is of a kind that the fold cannot prevent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .intents import Intent
 
 KEY = PolicyKey("persistent://t/n/x", Scope.LOCAL)
 MANY = 25
-"""Events that no log reaches unless something goes to and fro."""
+"""More events than a log gets unless repairs loop."""
 SETTINGS = ("publish_rate", "compaction_threshold")
 
 
 class Sent(NamedTuple):
-    """An event and what it was meant to do."""
+    """An event, the intent of its writer, and the document that it was computed from."""
 
     event: Event
     intent: Intent | None
@@ -59,13 +59,13 @@ class Node(NamedTuple):
     sidecar_left: int = 0
     broker_left: int = 0
     horizon: int = 0
-    """So many of the events have been compacted."""
+    """How many of the events have been compacted."""
     late: int = 0
     """Events from this one on were published more than 2 W after those before; 0: none."""
     joined: tuple[int, int] | None = None
     """Of the second sidecar: how many events there were when it started, and how many of them had been compacted; None: not yet."""
     joiner_read: int = 0
-    """Up to which event it has read."""
+    """How many events the second sidecar has read."""
     joiner_sent: tuple[int, ...] = ()
     may_compact: bool = False
     may_wait: bool = False
@@ -73,18 +73,18 @@ class Node(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What the fold makes of a log."""
+    """The result of folding a log."""
 
     state: KeyState
     truth: Settings | None
-    """What the intents make of it."""
+    """The document that results from the intents."""
 
 
 class Search:
     """One exhaustive search."""
 
     def __init__(self, sidecar: int, broker: int, *, chained: bool, joins: bool = False) -> None:
-        """How many changes the sidecar and the broker make; a chained broker (4.2.4) waits for its own events."""
+        """Prepares a search with so many changes by the sidecar and the broker; a chained broker (4.2.4) waits for its own events."""
         self.chained = chained
         self.start = Node(sidecar_left=sidecar, broker_left=broker, may_compact=joins, may_wait=joins, may_join=joins)
         self.counts: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class Search:
         """Visits every state.
 
         Raises:
-            AssertionError: repairs go to and fro.
+            AssertionError: repairs loop.
         """
         seen = {self.start}
         todo = [self.start]
@@ -150,7 +150,7 @@ class Search:
             yield from self._joining(node)
 
     def _joining(self, node: Node) -> Iterator[Node]:
-        """What can happen around the second sidecar."""
+        """Yields the states that follow by a compaction, by the passing of time, or by a step of the second sidecar."""
         length = len(node.log)
         if node.may_compact and not node.joined:
             yield node._replace(horizon=length, may_compact=False)
@@ -172,7 +172,7 @@ class Search:
             yield node._replace(joiner_sent=(number,))
 
     def _guess(self, node: Node) -> KeyState:
-        """What the second sidecar makes of what it has read."""
+        """Returns the second sidecar's state, folded from what it has read."""
         assert node.joined is not None, "it has started"
         started, horizon = node.joined
         log = node.log[: node.joiner_read]
@@ -195,7 +195,7 @@ class Search:
         if left == 1:
             yield Intent(delete=True)
         if present and SETTINGS[1] in present:
-            yield Intent({SETTINGS[1]: present[SETTINGS[1]]})  # nothing new
+            yield Intent({SETTINGS[1]: present[SETTINGS[1]]})  # changes nothing
 
     def _operation(self, node: Node, head: KeyState, intent: Intent) -> int:
         document, base, known = head.document, head.base, head.remembered
@@ -281,7 +281,7 @@ class Search:
                 self._report(node.log, f"in the end all agree (joined at {node.joined}, late from {node.late})")
 
     def _repaired_late(self, node: Node) -> bool:
-        """Whether the second sidecar saw a stale document that compaction had left, and the first's repair of it more than 2 W later."""
+        """Returns whether the second sidecar saw a stale document that compaction had left, and its repair more than 2 W later."""
         assert node.joined is not None, "it has started"
         horizon = node.joined[1]
         if not 0 < horizon < node.late or not self._head(node.log[:horizon], node.late).state.due:

@@ -1,4 +1,4 @@
-"""Guards: they fold the log and repair, as long as they live and are not paused."""
+"""Guards: they fold the log, and write repairs while they run and are not paused."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Guard:
         """Begins to read what compaction has left of the log.
 
         Args:
-            name: whose events these are.
-            clock: whose time it is.
-            log: of the topic's namespace.
-            chance: of everything.
-            counts: of what the fold told, and of ``repairs``.
+            name: the producer name of its events.
+            clock: the simulated time.
+            log: the log of the topic's namespace.
+            chance: the source of randomness.
+            counts: counts what the fold reports, and ``repairs``.
             known: whether it knows that brokers change their documents in place.
-            repairs: whether it writes what is due; if not, it only looks on.
+            repairs: whether it writes repairs that are due; if not, it only reads.
             recalls: how many entries before the compaction's end it reads as they were.
         """
         self.name = name
@@ -66,17 +66,17 @@ class Guard:
 
     @property
     def read_until(self) -> int:
-        """How many of the log's entries it has behind it."""
+        """How many of the log's entries it has read."""
         return self._read_entries
 
     @property
     def loaded(self) -> bool:
-        """Whether it has read what was there when it started."""
+        """Whether it has read the entries that were in the log when it started."""
         return self._read_entries >= self._begun_with
 
     @property
     def sees_all(self) -> bool:
-        """Whether it has seen all that brokers may compute from: it could recall it, or has been there for W."""
+        """Whether it has seen every document that brokers may compute from: it recalled entries, or has run for W."""
         return self._recalls or self._clock.now >= self._started_at + WINDOW_MS
 
     @property
@@ -85,16 +85,16 @@ class Guard:
         return self._read_entries == len(self._log.entries) and not rules.repair_due(self.state)
 
     def pause(self) -> None:
-        """Its repairs wait: they were paused, there are too many, or the log is out of its reach."""
+        """Holds back its repairs: they were paused, there are too many, or the log cannot be reached."""
         self.paused = True
 
     def resume(self) -> None:
-        """What is due is repaired."""
+        """Schedules the repair that is due."""
         self.paused = False
         self._consider()
 
     def end(self) -> None:
-        """It is gone, with all that it knew."""
+        """Ends, and loses its state."""
         self.alive = False
         self._log.readers.remove(self._hear)
 
@@ -115,7 +115,7 @@ class Guard:
         self._consider()
 
     def _consider(self) -> None:
-        """What is due is repaired a little after the newest event."""
+        """Schedules a repair that is due, a little after the newest event."""
         self._due += 1
         number = self._due
         if self._repairs and self.loaded and rules.repair_due(self.state):

@@ -1,4 +1,4 @@
-"""A broker that changes the document in its cache in place, administrators who call it, and a guard beside it that sees everything."""
+"""A broker that changes the document in its cache in place, administrators that call it, and a guard that reads every event."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .in_place_broker import KEY, InPlaceBroker
 from .log import Log
 
 _LONG = 40_000
-"""Longer than anything is remembered, in milliseconds."""
+"""Longer than the fold keeps superseded documents, in milliseconds."""
 
 
 class InPlace:
-    """One broker, a guard, and administrators who each set a setting of their own, round after round; perhaps a sidecar's client too."""
+    """One broker, a guard, and administrators that each set a setting of their own, round after round; optionally a sidecar's client."""
 
     def __init__(
         self,
@@ -37,24 +37,24 @@ class InPlace:
         settled: bool = False,
         **mix: Any,
     ) -> None:
-        """A run.
+        """Prepares a run.
 
         Args:
-            seed: of all chance.
-            rounds: how many.
-            lag: how long the broker takes to read what was written, in milliseconds.
-            guard: whether there is one.
-            known: whether the guard knows that the broker does this.
-            rests: between rounds, in milliseconds.
+            seed: of the randomness.
+            rounds: how many rounds of calls there are.
+            lag: how long the broker takes to read an event, in milliseconds.
+            guard: whether the guard writes repairs.
+            known: whether the guard knows that the broker changes its document in place.
+            rests: the pauses between rounds, in milliseconds.
             stalls: how long the broker reads nothing in each round, in milliseconds; None: it never stalls.
             fresh: whether the broker has no document at first.
-            settled: whether everything was set long before.
-            mix: of the administrators' calls (``Mix``).
+            settled: whether every setting was set long before.
+            mix: the administrators' calls (``Mix``).
         """
         self.counts: Counter[str] = Counter()
-        """``calls``, of them those that ``changed nothing`` in the broker's document, and those that ``set back``; what the fold told."""
+        """``calls``, of them those that ``changed nothing`` in the broker's document or were ``set back``; and what the fold reported."""
         self.lost: list[str] = []
-        """What was not as it was left when a round had come to rest."""
+        """The settings that did not have the value of their last call when a round had come to rest."""
         self._mix = Mix(**mix)
         self._chance = random.Random(seed)
         self._clock = Clock()
@@ -82,12 +82,12 @@ class InPlace:
             doubts, lost = self._doubts, len(self.lost)
             self._clock.run()
             self._look(number)
-            self.counts["rounds that lost and told a doubt"] += len(self.lost) > lost and self._doubts > doubts
+            self.counts["rounds that lost and were flagged"] += len(self.lost) > lost and self._doubts > doubts
             self._clock.run(self._clock.now + self._chance.choice(self._rests))
         return self
 
     def _look(self, number: int) -> None:
-        """Compares what the broker shows with what it was left as; what is lost is told once."""
+        """Compares the newest raw document with the values of the last calls; reports each lost setting once."""
         shown = self._guard.state.live
         lost = [f"{setting} {(shown or {}).get(setting)!r} in round {number}" for setting in self._administrators.newly_lost(shown)]
         self.lost += lost

@@ -1,8 +1,8 @@
 """A broker that changes the document in its cache in place, as 4.0.0 does.
 
-An admin call takes the cached document, sets its setting in it, and publishes what the document is when it is encoded. Until an event is
-read, which puts another document into the cache, all calls change the same one: so an event can carry the changes of calls whose own
-events come after it, and events come into the log in another order than that of the changes.
+An admin call takes the cached document, changes its setting in it, and publishes the document as it is when it is encoded. Until an event
+is read, which puts another document into the cache, all calls change the same one: so an event can carry the changes of calls whose own
+events come after it, and events can be appended in another order than that of the changes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class InPlaceBroker:
         """Follows the log.
 
         Args:
-            clock: whose time it is.
-            log: of the topic's namespace.
-            chance: of everything.
-            lag: how long it takes to read what was written, in milliseconds.
+            clock: the simulated time.
+            log: the log of the topic's namespace.
+            chance: the source of randomness.
+            lag: how long it takes to read an event, in milliseconds.
             fresh: whether it has no document at first: then each call makes one of its own, until an event is read.
         """
         self._clock = clock
@@ -44,11 +44,11 @@ class InPlaceBroker:
 
     @property
     def behind(self) -> bool:
-        """Whether there is something in the log that it has not read."""
+        """Whether the log has an event that it has not read."""
         return self._read_entries < len(self._log.entries)
 
     def call(self, setting: Setting, value: bytes | None, answered: Callable[[], None]) -> bool:
-        """Somebody calls the admin API to set a setting, or to remove it (None). Returns whether that changes the document."""
+        """Receives a call of the admin API that sets a setting, or removes it (None). Returns whether that changes the document."""
         cached = {} if self._cached is None else self._cached
         changes = cached.get(setting) != value
         if value is None:
@@ -59,7 +59,7 @@ class InPlaceBroker:
         return changes
 
     def stall(self, stalls: tuple[int, int]) -> None:
-        """It reads nothing for some milliseconds."""
+        """Reads nothing for some milliseconds."""
         self._read_until = max(self._read_until, self._clock.now + self._chance.randint(*stalls))
 
     def _encode(self, document: Settings, answered: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What somebody wants to change, apart from how it reaches the log: the truth that the fold is held against."""
+"""Intended changes, regardless of how they reach the log: applied in log order they are the truth that the fold is compared with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topicpolicies_server.core.policies.documents import Setting, Settings, subt
 from topicpolicies_server.core.policies.events import ListChange
 
 PLAIN = ("compaction_threshold", "max_message_size", "publish_rate", "subscription_policies/a", "subscription_policies/b")
-"""Settings that are changed as a whole. Two belong to one field: it is the setting, not the field, that is changed."""
+"""Settings that are changed as a whole. Two belong to one field, because settings are changed and not fields."""
 OBJECT = "dispatch_rate"
 """A setting of two leaves, in the form ``left:right``."""
 LEAVES = ("dispatch_throttling_rate_in_msg", "dispatch_throttling_rate_in_byte")
@@ -20,7 +20,7 @@ NEWER = "max_message_size"
 
 @dataclass(frozen=True)
 class Intent:
-    """A change, as a function of documents. Clearing and setting settings, unless it says otherwise."""
+    """A change, as a function of documents. It sets and clears settings, unless a field below says otherwise."""
 
     values: dict[Setting, bytes | None] = field(default_factory=dict)
     leaf: int | None = None
@@ -32,7 +32,7 @@ class Intent:
     delete: bool = False
 
     def apply(self, document: Settings | None) -> Settings | None:
-        """The document after the change."""
+        """Returns the document after the change."""
         if self.delete:
             return None
         result = {} if self.replace else dict(document or {})
@@ -53,7 +53,7 @@ class Intent:
         return result
 
     def mask(self) -> tuple[str, ...]:
-        """The paths by which a request names it."""
+        """Returns the update mask of a request for the change."""
         if self.replace:
             return ("*",)
         if self.leaf is not None:
@@ -62,26 +62,26 @@ class Intent:
 
 
 def element(name: str) -> bytes:
-    """One element of ``LIST`` as a record: field 24, length-delimited."""
+    """Returns one element of ``LIST`` as a record: field 24, length-delimited."""
     return b"\xc2\x01" + bytes([len(name)]) + name.encode()
 
 
 class Chooser:
-    """Random intents from a seed. Most values are new; some come from a few, so that settings go back to what they were."""
+    """Chooses random intents. Most values are new; some are from a small set, so that settings return to earlier values."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._count = 0
 
     def value(self) -> bytes:
-        """A value: mostly one that was never there."""
+        """Returns a value, mostly one that was never used."""
         self._count += 1
         if self._chance.random() < 0.2:
             return b"=%d" % self._chance.randrange(2)
         return b"#%d" % self._count
 
     def admin(self, present: Settings | None, known: frozenset[str] | None) -> Intent:
-        """What one call of a broker's admin API changes: one setting, sometimes to what it is."""
+        """Returns the intent of one call of a broker's admin API: of one setting, sometimes to its present value, or a deletion."""
         chance = self._chance
         name = chance.choice([name for name in (*PLAIN, OBJECT, LIST) if known is None or name.partition("/")[0] in known])
         roll = chance.random()
@@ -94,7 +94,7 @@ class Chooser:
         return Intent({name: self._whole(name)})
 
     def request(self) -> Intent:
-        """What a request to a sidecar changes."""
+        """Returns the intent of a request to a sidecar."""
         chance = self._chance
         roll = chance.random()
         if roll < 0.06:

@@ -1,4 +1,4 @@
-"""The worlds: who takes part, and how hard they press."""
+"""The kinds of worlds: their participants and their load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLD_SCHEMA = frozenset({*(name.partition("/")[0] for name in PLAIN), "dispatch_r
 
 @dataclass(frozen=True)
 class WorldKind:
-    """Who takes part, and how hard they press."""
+    """The participants and the load of a world."""
 
     name: str
     sidecars: tuple[SidecarKind, ...] = (SidecarKind(), SidecarKind())
@@ -24,19 +24,19 @@ class WorldKind:
     pause: tuple[int, int] = (0, 12)
     """Milliseconds between two changes."""
     long_pause: tuple[float, int] = (0.03, 600)
-    """How often they pause for longer, and for how long."""
+    """The probability of a longer pause, and its greatest length in milliseconds."""
     window_ms: int = 30_000
     requests: bool = True
-    """Whether anybody calls the sidecars; if not, they only guard."""
+    """Whether sidecars get requests; if not, they only guard."""
     joins: int = 0
-    """Sidecars that start in the middle."""
+    """How many sidecars start in the middle."""
     crashes: int = 0
-    """Sidecars, of those that joined, that go away."""
+    """How often a sidecar other than the first one crashes."""
     compactions: int = 0
     pauses: int = 0
-    """How often a sidecar's repairs wait, for up to 3 W."""
+    """How often the repairs of a sidecar, or of all, are paused, for up to 3 W."""
     survivor: bool = True
-    """Whether the first sidecar lives from the beginning to the end."""
+    """Whether the first sidecar runs from the beginning to the end."""
 
 
 CHAINED = BrokerKind(chained=True)
@@ -54,7 +54,7 @@ LATE = WorldKind(
     long_pause=(0.1, 5_000),
     window_ms=3_000,
 )
-"""Repairs wait, the log is compacted, and sidecars start and end meanwhile."""
+"""Repairs are paused while the log is compacted and sidecars start and end."""
 
 WORLDS: Mapping[str, WorldKind] = {
     kind.name: kind

@@ -1,4 +1,4 @@
-"""A change log that is compacted, and that remembers what its events were meant to do."""
+"""A change log that can be compacted, and that keeps the intents of its events."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class Entry(NamedTuple):
     placed: Placed
     event: Event
     intent: Intent | None
-    """What its writer wanted; None for repairs and tombstones that follow a deletion."""
+    """The intent of its writer; None for repairs and for tombstones that follow a deletion."""
     base: Settings | None
     """The document that its writer computed it from."""
     number: int
 
 
 class Log:
-    """One partition. Readers hear of entries in order; when they take them is their business."""
+    """One partition. Notifies its readers of entries in order; each reader decides when it folds them."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.horizon = 0
-        """So many of the entries have been compacted."""
+        """How many of the entries have been compacted."""
         self.readers: list[Callable[[Entry], None]] = []
 
     def append(self, event: Event, writer: str, intent: Intent | None, base: Settings | None, published_at: int) -> Entry:
-        """Places an event."""
+        """Appends an event, and notifies the readers."""
         number = len(self.entries)
         entry = Entry(Placed(0, position(number), event, published_at, writer), event, intent, base, number)
         self.entries.append(entry)
@@ -47,7 +47,7 @@ class Log:
         self.horizon = len(self.entries)
 
     def compacted(self, recalled: int = 0) -> list[Entry]:
-        """What a new reader gets; so many of the entries before the compaction's end as they were, as long as they are there."""
+        """Returns the entries that a new reader gets; the last ``recalled`` ones before the compaction's end are not compacted."""
         newest: dict[PolicyKey, Entry] = {entry.event.key: entry for entry in self.entries[: self.horizon]}
         whole = max(self.horizon - recalled, 0)
         kept = [entry for entry in newest.values() if entry.event.document is not None and entry.number < whole]
@@ -55,5 +55,5 @@ class Log:
 
 
 def position(number: int) -> Position:
-    """Where the entry of a number stands."""
+    """Returns the position of the entry with a number."""
     return f"{number + 1:08d}"

@@ -1,10 +1,10 @@
-"""Guards that start, stop, crash and pause beside a broker that changes its document in place, with compaction at any time.
+"""Guards that start, stop, crash and pause while a broker changes its document in place, with compaction at any time.
 
     python -m tests.core.fold.model.restarted_guards relayed 17        # replays one run
     python -m tests.core.fold.model.restarted_guards relayed 0 500     # runs many, and sums up
 
-A run is judged whenever it came to rest: nobody is paused or has anything to read or to repair, and somebody is there. Then brokers show
-every setting as its administrator left it, and all guards agree.
+A run is judged whenever it has come to rest: at least one guard runs, none is paused, and none has anything to read or to repair. Then
+brokers show every setting as the last call left it, and all guards agree.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from .in_place_broker import InPlaceBroker
 from .log import Entry, Log
 
 _STORM = 150
-"""For so long after a round's beginning its events come, in milliseconds: half of all moves are made then."""
+"""How long after the beginning of a round its events are written, in milliseconds: half of all moves are made in that time."""
 _STEP = 20
-"""How often it is looked whether a guard may stop, or whether all is at rest, in milliseconds."""
+"""How often it is checked whether a guard may stop, or whether the run is at rest, in milliseconds."""
 _REST = 2_000
-"""For so long it is waited for a rest, in milliseconds, if nobody is paused."""
+"""How long to wait for a rest, in milliseconds, if no guard is paused."""
 _MANY = 600
-"""Events that no log reaches unless something goes to and fro."""
+"""More events than a log gets unless repairs loop."""
 _MOST = 5
-"""Guards at once."""
+"""How many guards may run at once."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How guards come and go."""
+    """How guards start and end."""
 
     witness: bool = False
-    """Whether the first one lives from the beginning to the end."""
+    """Whether the first guard runs from the beginning to the end."""
     relays: bool = False
-    """Whether each stops when nothing is due, and only beside one that has started."""
+    """Whether a guard stops only when no repair is due and another guard has read the log."""
     waits: bool = False
-    """Whether it stops only beside one that has seen all that brokers may compute from."""
+    """Whether a guard stops only when another one has seen every document that brokers may compute from."""
     restarts: bool = False
-    """Whether all stop or crash at any time, and others start after a while."""
+    """Whether all guards crash at any time, and others start after a while."""
     pauses: bool = True
     compacts: bool = True
     compacts_in_gaps: bool = False
-    """Whether the log is compacted while nobody is there."""
+    """Whether the log is also compacted while no guard runs."""
     recalls: tuple[int, ...] = (0, 0, 0, 10, 10_000)
-    """How many entries before the compaction's end guards read as they were: one of these."""
+    """How many entries before the compaction's end a guard reads as they were: one of these, at random."""
 
 
 WAYS: Mapping[str, Way] = {
@@ -72,19 +72,19 @@ WAYS: Mapping[str, Way] = {
 
 
 class Unrest(AssertionError):
-    """Nobody is paused, nobody calls, and yet something goes to and fro."""
+    """Repairs loop, or a run does not come to rest although no guard is paused."""
 
 
 @dataclass
 class Run:
-    """What a run came to."""
+    """The result of a run."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Calls, moves, what the fold told, and what was looked at."""
+    """Calls, moves, what the fold reported, and how often the run was judged."""
     lost: list[str] = field(default_factory=list)
-    """What was not as it was left at a rest."""
+    """The settings that did not have the value of their last call at a rest."""
     disagreed: list[str] = field(default_factory=list)
-    """Guards that had another head than the first one at a rest."""
+    """The guards that had another head than the first one at a rest."""
 
 
 class RestartedGuards:
@@ -100,15 +100,15 @@ class RestartedGuards:
         rests: tuple[int, ...] = (200, 2_000, 40_000, 100_000, 100_000),
         mix: Mix | None = None,
     ) -> None:
-        """One guard is there, and nobody has called.
+        """Starts one guard; makes no calls yet.
 
         Args:
-            way: how guards come and go.
-            seed: of all chance.
-            rounds: how many.
-            lag: how long the broker takes to read what was written, in milliseconds.
-            rests: between rounds, in milliseconds.
-            mix: of the administrators' calls.
+            way: how guards start and end.
+            seed: of the randomness.
+            rounds: how many rounds of calls there are.
+            lag: how long the broker takes to read an event, in milliseconds.
+            rests: the pauses between rounds, in milliseconds.
+            mix: the administrators' calls.
         """
         self._way = way
         self._chance = random.Random(seed)
@@ -122,7 +122,7 @@ class RestartedGuards:
         self._administrators = Administrators(mix or Mix(), self._clock, self._chance, self._counts, self._make)
         self._started = 0
         self._idle: set[Setting] = set()
-        """What was last set to what the broker had: nobody can tell that from the log, if a newer change was undone there."""
+        """The settings whose last call changed nothing at the broker: the log does not show such a call if a newer change was undone."""
         self._guards: list[Guard] = []
         self._newcomers: set[Guard] = set()
         self._log.readers.append(self._observe)
@@ -135,7 +135,7 @@ class RestartedGuards:
             self._plan(rest)
             self._administrators.begin(number)
             self._clock.run(self._clock.now + rest)
-            if self._chance.random() < 0.8:  # otherwise the next round meets what is still due
+            if self._chance.random() < 0.8:  # otherwise repairs are still due in the next round
                 self._look(f"round {number}")
         self._clock.run()
         if not self._guards:
@@ -154,7 +154,7 @@ class RestartedGuards:
             self._idle.add(setting)
 
     def _plan(self, rest: int) -> None:
-        """Has some moves made until the end of a round."""
+        """Schedules some moves until the end of a round."""
         way, chance = self._way, self._chance
         moves: list[tuple[float, Callable[[], None]]] = []
         if way.compacts:
@@ -198,7 +198,7 @@ class RestartedGuards:
             self._counts["started between a compaction and a late repair"] += sum(guard.alive for guard in self._newcomers)
 
     def _is_late(self, entry: Entry) -> bool:
-        """Whether it repairs, W late or later, a document that compaction has left alone."""
+        """Returns whether an entry repairs, W late or later, the stale document just before the compaction's end."""
         stamp = entry.event.stamp
         if stamp is None or stamp.kind is not StampKind.REPAIR or entry.number != self._log.horizon or not entry.number:
             return False
@@ -214,7 +214,7 @@ class RestartedGuards:
         for guard in going if self._chance.random() < 0.8 else [self._chance.choice(going)]:
             guard.pause()
             self._clock.after(pause, functools.partial(self._resume, guard))
-        if self._chance.random() < 0.8:  # the case that is to be met: a newcomer sees the stale document, and a repair that is late
+        if self._chance.random() < 0.8:  # so that a newcomer sees the stale document and its late repair
             if self._way.compacts:
                 self._clock.after(self._chance.randint(0, pause), self._compact)
             if not self._way.restarts:
@@ -240,7 +240,7 @@ class RestartedGuards:
             self._stop(self._chance.choice(self._guards[1:]), 0)
 
     def _succeed(self) -> None:
-        """One or two start, and all others stop when they may."""
+        """Starts one or two guards; all others stop as soon as they may."""
         before = list(self._guards)
         self._start()
         if self._chance.random() < 0.2:
@@ -251,7 +251,7 @@ class RestartedGuards:
                 self._stop(guard, len(self._log.entries))
 
     def _stop(self, guard: Guard, least: int) -> None:
-        """Stops a guard as soon as it has read so many entries, nothing is due, and another is there that can take its place."""
+        """Stops a guard as soon as it has read so many entries, no repair is due, and another guard can take its place."""
         if not guard.alive:
             return
         beside = any(other.loaded and (other.sees_all or not self._way.waits) for other in self._guards if other is not guard)
@@ -263,7 +263,7 @@ class RestartedGuards:
             self._clock.after(_STEP, functools.partial(self._stop, guard, least))
 
     def _restart(self) -> None:
-        """All are gone, at any time, and others start after a while."""
+        """Ends all guards, and starts others after a while."""
         if not self._guards:
             return
         for guard in list(self._guards):
@@ -281,7 +281,7 @@ class RestartedGuards:
         return quiet and all(guard.at_rest for guard in self._guards)
 
     def _look(self, when: str) -> None:
-        """Waits for a rest, and compares what brokers show with what it was left as; what is lost is told once."""
+        """Waits for a rest, and compares the newest document with the values of the last calls; reports each lost setting once."""
         until = self._clock.now + _REST
         while self._guards and not self._at_rest and not any(guard.paused for guard in self._guards):
             if self._clock.now >= until:

@@ -1,4 +1,4 @@
-"""Sidecars: they fold the log, write operations on the head that they know, and repair. No more than the rules demand."""
+"""Sidecars: they fold the log, write operations on the head that they know, and repair. They do no more than the rules demand."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Request:
     intent: Intent
     request_id: str
     etag: bool = False
-    """Only if the document is as the sidecar knows it."""
+    """Whether its etag is the version that the sidecar knows."""
     skip_if_absent: bool = False
     status: Status | None = None
-    """What its event came to, once the sidecar has read it; None: no answer."""
+    """The status of its event, once the sidecar has read it; None: no answer."""
     version: Position = ""
     previous: Position = ""
     attempts: int = 0
     guessed: bool = False
-    """Whether whoever answered had not seen the key's history from its beginning."""
+    """Whether the sidecar that answered had not seen the key's history from its beginning."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class SidecarKind:
     """How a sidecar behaves."""
 
     lag: tuple[int, int] = (2, 25)
-    """Milliseconds between an event's place in the log and the sidecar's reading it."""
+    """Milliseconds between the append of an event and its reading by the sidecar."""
     lost: float = 0.05
-    """How often an acknowledgement is lost, and the event published again."""
+    """The share of events that get no acknowledgement and are published again; half of them did not arrive at first."""
     repair_after: tuple[int, int] = (20, 60)
     repair_bound: int = 250
     patience: int = 1_000
-    """Milliseconds for which it does not answer, once it has read the log, for what may be missing of a key."""
+    """Milliseconds after loading for which it does not answer for a key of which documents may be unseen."""
     load: tuple[int, int] = (0, 0)
-    """Milliseconds that it takes to begin to read."""
+    """Milliseconds until it begins to read."""
     recalls: int = 0
     """How many entries before the compaction's end it reads as they were."""
 
@@ -111,26 +111,26 @@ class Sidecar:
 
     @property
     def paused(self) -> bool:
-        """Whether its repairs wait."""
+        """Whether its repairs are paused."""
         return self._paused
 
     def pause(self) -> None:
-        """Its repairs wait: they were paused, or there are too many, or it is out of the log's reach."""
+        """Holds back its repairs: they were paused, there are too many, or the log cannot be reached."""
         self._paused = True
 
     def resume(self) -> None:
-        """What is due is repaired."""
+        """Schedules the repairs that are due."""
         self._paused = False
         for key in list(self.states):
             self._consider(key)
 
     def crash(self) -> None:
-        """It is gone, with all that it knew and had not yet published."""
+        """Ends, and loses its state and the events that it has not published yet."""
         self.alive = False
         self._log.readers.remove(self._hear)
 
     def ready(self, key: PolicyKey) -> bool:
-        """Whether it answers for a key."""
+        """Returns whether it answers for a key."""
         if not self.alive or not self._loaded:
             return False
         return self._clock.now >= self._patient_until or rules.check_all_seen(self.states[key], self._clock.now, self._window)
@@ -188,13 +188,13 @@ class Sidecar:
                 self._log.append(event, self.name, intent, base, at)
 
         roll = self._chance.random()
-        if roll >= self.kind.lost / 2:  # otherwise it never arrives
+        if roll >= self.kind.lost / 2:  # otherwise the first copy never arrives
             self._clock.after(self._published_until - at, publish)
         if roll < self.kind.lost:
             self._clock.after(self._published_until - at + 100, publish)
 
     def _consider(self, key: PolicyKey) -> None:
-        """A repair becomes due, waits longer, or is not needed any more."""
+        """Schedules the repair of a key, postpones it, or drops it if none is due any more."""
         if not self._loaded or self._paused or not rules.repair_due(self.states[key]):
             self._repairs.pop(key, None)
             return

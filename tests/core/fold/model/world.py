@@ -1,7 +1,7 @@
 """A world in which sidecars and brokers write one change log, and what must hold in it.
 
-An *observer* folds the whole log. After every event its heads are held against the truth (the intents, applied in log order), and every
-sidecar that has read as far is held against the observer. What breaks a promise raises ``Broken``; everything else is counted.
+An *observer* folds the whole log. After every event its heads are compared with the truth (the intents, applied in log order), and every
+sidecar that has read as far is compared with the observer. A broken promise raises ``Broken``; everything else is counted.
 
     python -m tests.core.fold.model.world mixed 17        # replays one run
     python -m tests.core.fold.model.world mixed 0 500     # runs many, and sums up
@@ -30,12 +30,12 @@ from .sidecars import Request, Sidecar, SidecarKind
 
 
 class Broken(AssertionError):
-    """A promise was broken. The message names it, the run, and the command that shows it again."""
+    """A promise was broken. The message names it, the run, and the command that replays it."""
 
 
 @dataclass
 class _Made:
-    """What the observer made of an entry."""
+    """The observer's result of folding an entry."""
 
     folded: Folded
     document: Settings | None
@@ -50,7 +50,7 @@ class World:
         self.seed = seed
         self.salt = salt
         self.at_once = False
-        """Whether another cluster changes the same keys at the same time: then nothing is promised about what is undone."""
+        """Whether another cluster changes the same keys at the same time: then changes may be undone."""
         self.counts: Counter[str] = Counter()
         self.clock = clock or Clock()
         self.log = Log()
@@ -79,14 +79,14 @@ class World:
             self._start(sidecar)
 
     def run(self) -> Counter[str]:
-        """Lets everybody write, waits until all is quiet, and checks what must hold then."""
+        """Runs the world until nothing more happens, and checks what must hold then. Returns what was counted."""
         self.start()
         self.clock.run()
         self.finish()
         return self.counts
 
     def start(self) -> None:
-        """Plans what happens."""
+        """Schedules changes, joins, crashes, compactions and pauses."""
         at = 200
         for _ in range(self.kind.changes):
             at += self.chance.randint(*self.kind.pause)
@@ -105,7 +105,7 @@ class World:
             self.clock.after(self.chance.randint(200, at), self.sidecars[0].crash)
 
     def finish(self) -> None:
-        """Lets those that are paused go on, and checks what must hold at rest."""
+        """Resumes paused sidecars, and checks what must hold at rest."""
         for sidecar in self.sidecars:
             if sidecar.alive and sidecar.paused:
                 self._resume(sidecar)
@@ -150,7 +150,7 @@ class World:
         self._start(self.kind.sidecars[0])
 
     def _repaired_late(self) -> bool:
-        """Whether the compacted log shows a stale document whose repair came more than W later: what made it stale is gone."""
+        """Returns whether the compacted log has a stale document and its repair, W later or more: the changes that it undid are gone."""
         before: dict[PolicyKey, Entry] = {}
         for entry in self.log.compacted():
             stamp, earlier = entry.event.stamp, before.get(entry.event.key)
@@ -171,7 +171,7 @@ class World:
         for sidecar in going if self.chance.random() < 0.5 else [self.chance.choice(going)]:
             sidecar.pause()
             self.clock.after(pause, functools.partial(self._resume, sidecar))
-        if self.chance.random() < 0.7:  # the case that is to be met: a newcomer sees the stale document, and a repair that is late
+        if self.chance.random() < 0.7:  # so that a newcomer sees the stale document and its late repair
             self.clock.after(self.chance.randint(0, pause), self.log.compact)
             self.clock.after(pause + self.chance.randint(0, 500), self._join)
 
@@ -217,7 +217,7 @@ class World:
             if folded.changed:
                 torn = entry.event.key in self.torn
                 self._require(torn or not self.kind.survivor, "a restatement changes no head", entry)
-                self.counts["undone, a forgotten request was repeated" if torn else "undone, nobody knew better"] += 1
+                self.counts["undone, a forgotten request was repeated" if torn else "undone, no sidecar knew better"] += 1
                 self.truth[entry.event.key] = self.heads[entry.event.key].document
             return
         again = stamp.event_id in self.judged or stamp.request_id in self.applied
@@ -237,23 +237,23 @@ class World:
         self.judged.add(stamp.event_id)
 
     def _check_alone(self, entry: Entry, state: KeyState) -> None:
-        """Who knows nothing but an event of ours knows the head and the requests that were applied, unless a repair is due."""
+        """Checks that a reader of this event alone knows the head and the requests that were applied, unless a repair is due."""
         if state.due or state.document is None:
             return
         alone = KeyState()
         rules.fold(alone, entry.placed, self.context._replace(joining=True))
         same = alone.document == state.document and alone.version == state.version
-        self._require(same, "who knows nothing but the newest event knows the head, or a repair is due", entry)
+        self._require(same, "a reader of the newest event alone knows the head, or a repair is due", entry)
         known = {request.request_id for request in alone.remembered}
         lacking = [request for request in state.remembered if request.request_id not in known]
-        self._require(not lacking, "who knows nothing but the newest event knows what was applied, or a repair is due", entry, f"{lacking}")
+        self._require(not lacking, "a reader of the newest event alone knows what was applied, or a repair is due", entry, f"{lacking}")
 
     def _check_truth(self, entry: Entry, before: KeyState, folded: Folded) -> None:
         key = entry.event.key
         if entry.intent is not None and (folded.status is Status.APPLIED or entry.event.stamp is None):
             truth = entry.intent.apply(self.truth[key])
             if entry.event.stamp is None and not truth and before.document is None and entry.base is not None:
-                truth = None  # a broker's change to a document that is gone
+                truth = None  # a broker's change to a deleted document
             self.truth[key] = truth
         head = self.heads[key].document
         if head == self.truth[key]:
@@ -266,7 +266,7 @@ class World:
         self.truth[key] = head
 
     def _excuse(self, entry: Entry, before: KeyState, folded: Folded) -> str:
-        """Why a head may differ from the truth; fails if it may not."""
+        """Returns why a head may differ from the truth; raises if it may not."""
         key = entry.event.key
         values = entry.intent.values if entry.intent is not None else {}
         promise = "nothing acknowledged is undone"
@@ -288,7 +288,7 @@ class World:
         return ""
 
     def _heard(self, sidecar: Sidecar, entry: Entry, state: KeyState, folded: Folded) -> None:
-        """A sidecar has read an entry."""
+        """Compares a sidecar that has read an entry with the observer."""
         key = entry.event.key
         made = self.made[entry.number]
         if Status.DUPLICATE in (folded.status, made.folded.status) and folded.status is not made.folded.status:
@@ -343,7 +343,7 @@ class World:
         if not good:
             last = self.log.entries[-1]
             excused = request.key in self.torn or request.guessed or not self.kind.survivor
-            self._require(excused, "answers tell what happened", last, f"{request}")
+            self._require(excused, "answers report what happened", last, f"{request}")
             self.counts["wrong answers of guesses" if request.guessed else "wrong answers"] += 1
 
     def _require(self, holds: bool, promise: str, entry: Entry, detail: str = "") -> None:
