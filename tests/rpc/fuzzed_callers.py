@@ -1,4 +1,4 @@
-"""Who fuzzed requests say that they are: mostly somebody who may call, else somebody who may not, or nearly somebody. All by a seed."""
+"""The credentials of fuzzed requests, made from a seed: mostly of a caller with permissions, otherwise of one without, or not valid."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ REFUSALS = {
         Reason.PRINCIPAL_LIMIT,
     )
 }
-"""With what the doors refuse that these callers come to."""
+"""The reasons with which the doors refuse these callers."""
 
 
 def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:
-    """How a server asks who calls, and what he may do."""
+    """Returns how a server authenticates and authorizes its callers."""
     key, roles = directory / "secret.key", directory / "roles.toml"
     key.write_bytes(SECRET)
     roles.write_text(_ROLES)
@@ -52,12 +52,12 @@ def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:
 
 
 def bearer(role: str, **claims: Any) -> Said:
-    """The metadata of somebody with a token."""
+    """Returns the metadata of a caller with a token."""
     return KEY, f"Bearer {token(sub=role, **claims)}"
 
 
 class Callers:
-    """Says who calls."""
+    """Chooses the credentials of calls."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -65,7 +65,7 @@ class Callers:
         self._expired = bearer(FUZZER, exp=time.time() - 60)
 
     def metadata(self) -> list[Said]:
-        """Of one call."""
+        """Returns the credentials of one call."""
         chance = self._chance
         match chance.choices(range(6), (80, 8, 3, 3, 3, 3))[0]:
             case 0:
@@ -86,7 +86,7 @@ class Callers:
         return [] if role is None else [(ORIGINAL_KEY, role)]
 
     def _torn(self, key: str, value: str | bytes) -> Said:
-        """A token in which one character is another, or none."""
-        assert isinstance(value, str), "a token is a text"
+        """Returns a token in which one character is replaced or removed."""
+        assert isinstance(value, str), "the value is not a text"
         at = self._chance.randrange(len(value))
         return key, value[:at] + self._chance.choice("0aZ._-= ~") * self._chance.randint(0, 1) + value[at + 1 :]

@@ -1,4 +1,4 @@
-"""Readers that are behind, that go away, and whose history fails: nothing twice, nothing missing, nothing left behind."""
+"""Readers that are behind, that disconnect, or whose history fails: no change is repeated or missing, and no resource leaks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Serving:
-    """Starts a server with a history and a ring of 16 changes."""
+    """Returns a function that starts a server with a history and a backlog of 16 changes."""
 
     @asynccontextmanager
     async def start(name: str = "one") -> AsyncIterator[tuple[Server, AsyncStub]]:
@@ -63,7 +63,7 @@ def serving(tmp_path: Path) -> Serving:
 
 
 async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) -> None:
-    """Makes so many changes, each with so many bytes, of so many topics in turn."""
+    """Makes so many changes, each with so many bytes, to so many topics in turn."""
 
     async def batches() -> AsyncIterator[UpdatePoliciesRequest]:
         for begin in range(0, count, 200):
@@ -81,13 +81,13 @@ async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) 
 
 
 def positions(events: list[WatchEvent]) -> list[str]:
-    """Where the events of the log stand."""
+    """Returns the positions of the changes and entries among events."""
     return [event.change.position or event.entry.position for event in events if event.HasField("change") or event.HasField("entry")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader_is_behind(
+async def test_a_bookmark_is_never_before_the_changes_already_sent_however_far_the_reader_is_behind(
     serving: Serving, mode: WatchMode.ValueType
 ) -> None:
     async with serving() as (_, stub):
@@ -102,20 +102,24 @@ async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader
             event = await told.next()
             seen += positions([event])
             if event.HasField("bookmark"):
-                assert list(event.bookmark.token.positions) >= seen[-1:], "it goes back"
+                assert list(event.bookmark.token.positions) >= seen[-1:], "the bookmark is before a change that was sent"
             if told.messages > read:
                 read = told.messages
                 await asyncio.sleep(0.1)
         last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
         told.cancel()
-    assert seen == sorted(set(seen)), "nothing twice"
+    assert seen == sorted(set(seen)), "a change was repeated"
     assert list(last.token.positions) == seen[-1:]
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
-async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(server: Server, stub: AsyncStub, mode: WatchMode.ValueType) -> None:
-    """A bookmark says as of when everything was told: a cache that is behind must not look fresh."""
-    async with grpc.aio.insecure_channel(server.address, options=[("grpc.http2.bdp_probe", 0)]) as channel:  # its window does not grow
+async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_sent(
+    server: Server, stub: AsyncStub, mode: WatchMode.ValueType
+) -> None:
+    """The confirmed time of a bookmark is when the reader had every change: a cache that is behind must not look fresh."""
+    async with grpc.aio.insecure_channel(
+        server.address, options=[("grpc.http2.bdp_probe", 0)]
+    ) as channel:  # keeps the window of flow control small
         request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1))
         told = Told(async_stub(channel), request)
         await told.until_synced()
@@ -126,17 +130,17 @@ async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(server: Serv
             event = await told.next()
             seen += event.HasField("change")
             if event.HasField("change") and seen in (1, 200):
-                await asyncio.sleep(1.2)  # a bookmark falls due
+                await asyncio.sleep(1.2)  # long enough for a bookmark to fall due
             if event.HasField("bookmark"):
                 between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
         last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
         told.cancel()
-    assert between, "the case"
+    assert between, "no bookmark was sent while the reader was behind"
     assert max(between) < written
     assert last.confirmed_time.ToMicroseconds() / 1e6 >= written
 
 
-async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_told_every_change_once(
+async def test_a_reader_from_the_beginning_gets_every_change_once_although_the_history_fails_meanwhile(
     serving: Serving, tmp_path: Path
 ) -> None:
     async with serving() as (_, stub):
@@ -154,7 +158,7 @@ async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_tol
     assert positions(events) == recorded and len(recorded) == 41
 
 
-async def test_a_reader_of_every_change_whose_history_could_not_be_written_is_told_that_events_are_gone(
+async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_history_was_not_written(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -173,7 +177,7 @@ async def test_a_reader_of_every_change_whose_history_could_not_be_written_is_to
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_a_place_that_is_ahead_of_the_log_begins_anew(serving: Serving, mode: WatchMode.ValueType) -> None:
+async def test_a_token_ahead_of_the_log_resets_the_watch(serving: Serving, mode: WatchMode.ValueType) -> None:
     async with serving() as (_, stub):
         await write(stub, 3)
         token = token_of(await Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest())
@@ -186,7 +190,9 @@ async def test_a_place_that_is_ahead_of_the_log_begins_anew(serving: Serving, mo
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(serving: Serving, mode: WatchMode.ValueType) -> None:
+async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_tasks_or_listeners(
+    serving: Serving, mode: WatchMode.ValueType
+) -> None:
     async with serving() as (server, stub):
         await write(stub, 20)
 
@@ -204,7 +210,7 @@ async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(se
         assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
 
 
-async def test_a_reader_of_the_newest_whose_deletions_were_forgotten_is_told_a_reset_and_a_snapshot(
+async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_forgotten_while_it_was_behind(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving() as (_, stub):

@@ -1,4 +1,4 @@
-"""The matrix of who calls: every method, with every kind of credentials, over plaintext on this machine, TLS and mutual TLS."""
+"""A matrix of authentication: every method with every kind of credentials, over plaintext on loopback, TLS and mutual TLS."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from .conftest import Refusal
 from .test_identifying import EVERY, EVERYBODY, PATIENCE, Metadata, Noting, replace
 
 REVOKED = bytes(32)
-"""The key that was in force before."""
+"""The key that is in force when the server starts, and then replaced."""
 
 
 @pytest.fixture(params=["plaintext", "tls", "mutual tls"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """How calls come."""
+    """Returns the transport of the calls."""
     found: str = request.param
     return found
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Whom both sides trust."""
+    """Returns the certificate authority that both sides trust."""
     return Authority(tmp_path, "authority")
 
 
 @pytest.fixture
 async def server(tmp_path: Path, transport: str, authority: Authority, limits: Limits) -> AsyncIterator[Server]:
-    """A server that asks for tokens, and over mutual TLS for certificates too. Its key was replaced since it began."""
+    """Yields a server that authenticates tokens, and certificates over mutual TLS. Its key is replaced after the start."""
     key = tmp_path / "secret.key"
     key.write_bytes(REVOKED)
     own = authority.identity("server", "127.0.0.1")
@@ -75,7 +75,7 @@ async def server(tmp_path: Path, transport: str, authority: Authority, limits: L
 
 @pytest.fixture
 async def stub(server: Server, transport: str, authority: Authority) -> AsyncIterator[AsyncStub]:
-    """The service, over the transport."""
+    """Yields a stub of the service over the transport, once the new key is in force."""
     mine = authority.identity("carol") if transport == "mutual tls" else None
     credentials = grpc.ssl_channel_credentials(
         authority.certificate.read_bytes(),
@@ -87,7 +87,7 @@ async def stub(server: Server, transport: str, authority: Authority) -> AsyncIte
         stub = async_stub(channel)
         async with asyncio.timeout(PATIENCE):
             while await told(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
-                pass  # the other key is not in force yet
+                pass  # the new key is not in force yet
         yield stub
 
 
@@ -97,7 +97,7 @@ def shown(text: str, original: str = "") -> Metadata:
 
 
 async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
-    """Why a call is refused at the door; None: it is not, whatever else may be wrong with it."""
+    """Returns why a call is refused as unauthenticated or not permitted; None: it is not, though it may fail otherwise."""
     try:
         await EVERY[method](stub, metadata)
     except grpc.aio.AioRpcError as error:
@@ -108,7 +108,9 @@ async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | Non
 
 
 @pytest.mark.parametrize("method", EVERY)
-async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method: str) -> None:
+async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with_its_reason(
+    server: Server, stub: AsyncStub, transport: str, method: str
+) -> None:
     now = time.time()
     mine: dict[str, Any] = {"sub": "alice", "aud": "sidecar"}
     good = token(**mine)
@@ -116,7 +118,7 @@ async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method
     for metadata, reason in [
         ((), None if certificate else Reason.CREDENTIALS_MISSING),
         (shown(token(bytes(48), **mine)), Reason.CREDENTIALS_INVALID),  # forged
-        (shown(token(REVOKED, **mine)), Reason.CREDENTIALS_INVALID),  # revoked: its key is not in force any more
+        (shown(token(REVOKED, **mine)), Reason.CREDENTIALS_INVALID),  # revoked: its key was replaced
         (shown(good[:-6] + "AAAAAA"), Reason.CREDENTIALS_INVALID),  # changed
         (shown(unsigned({"alg": "none"}, mine)), Reason.CREDENTIALS_INVALID),
         (shown(signed({"alg": "RS256"}, mine)), Reason.CREDENTIALS_INVALID),

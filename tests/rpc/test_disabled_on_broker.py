@@ -1,4 +1,4 @@
-"""Watches of topics that are disabled by a real broker's metadata. The broker itself does not know the property, and sets policies."""
+"""Watches of topics whose policies are disabled by properties in a real broker. The broker itself ignores the property."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topicpolicies_server.rpc.server import Server
 
 
 @pytest.mark.timeout(180)
-async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace_is_told_as_empty(
+async def test_a_topic_disabled_in_a_broker_is_left_out_and_a_disabled_namespace_appears_empty(
     broker: Broker, admin: Admin, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "FROM_BROKERS", Freshness(60, 1, 1))
@@ -52,5 +52,5 @@ async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace
         assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
         told.cancel()
         alone = Values(stub, topics=[off])
-        assert (await alone.until_synced())[0] == {off: 2}, "its own word counts"
+        assert (await alone.until_synced())[0] == {off: 2}, "the topic's own property overrides that of its namespace"
         alone.cancel()

@@ -1,4 +1,4 @@
-"""What every call passes before its request is looked at, and who is told of its end."""
+"""The doors that every call passes before its request is decoded, and the observers of its end."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
 class Porter:
-    """Knows everybody after a moment; lets nobody in while ``shut``; notes what it is told."""
+    """Two doors and an observer: identifies every caller after a moment, refuses every call while ``shut``, and records the calls."""
 
     def __init__(self) -> None:
         self.shut = False
@@ -39,28 +39,28 @@ class Porter:
         self.over = asyncio.Event()
 
     async def ask(self, call: Call) -> None:
-        """A door."""
+        """Identifies the caller. This is a door that has to be awaited."""
         await asyncio.sleep(0)
         call.caller = ALICE
 
     def let_in(self, call: Call) -> None:
-        """A door that decides at once."""
-        assert call.caller is ALICE, "doors are passed in their order"
+        """Refuses the call while ``shut``. This is a door that decides at once."""
+        assert call.caller is ALICE, "the doors were not passed in their order"
         if self.shut:
             raise SHUT
 
     def began(self, call: Call) -> None:
-        """A call has come."""
+        """Records the arrival of a call."""
         self.came.append(call.method)
 
     def ended_(self, call: Call) -> None:
-        """It has ended."""
+        """Records the end of a call."""
         assert call.seconds >= 0
         self.ended.append((call.method, call.caller.principal, call.error.reason if call.error else None, call.given_up))
         self.over.set()
 
     async def told_of(self, count: int) -> None:
-        """Returns when it was told of so many ends: callers have their answers a moment before."""
+        """Waits until so many calls have ended: callers have their answers a moment before."""
         async with asyncio.timeout(PATIENCE):
             while len(self.ended) < count:
                 self.over.clear()
@@ -68,7 +68,7 @@ class Porter:
 
 
 class Telling:
-    """Tells the porter."""
+    """An observer that notifies the porter."""
 
     def __init__(self, porter: Porter) -> None:
         self.began = porter.began
@@ -77,14 +77,14 @@ class Telling:
 
 @pytest.fixture
 def porter(server: Server) -> Porter:
-    """Stands at the doors."""
+    """Returns a porter that is the server's doors and observer."""
     porter = Porter()
     server.calls.doors = (porter.ask, porter.let_in)
     server.calls.observers = (Telling(porter),)
     return porter
 
 
-async def test_calls_pass_the_doors_in_order_and_their_ends_are_told(stub: AsyncStub, porter: Porter) -> None:
+async def test_calls_pass_the_doors_in_order_and_observers_are_notified_of_their_ends(stub: AsyncStub, porter: Porter) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
     await porter.told_of(2)
@@ -95,7 +95,7 @@ async def test_calls_pass_the_doors_in_order_and_their_ends_are_told(stub: Async
     assert reason is not None
 
 
-async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_are_looked_at(
+async def test_a_door_refuses_calls_of_every_service_before_their_requests_are_validated(
     server: Server, stub: AsyncStub, porter: Porter
 ) -> None:
     porter.shut = True
@@ -112,7 +112,7 @@ async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_a_door_that_fails_lets_nobody_in_and_tells_nothing_of_why(
+async def test_a_door_that_fails_refuses_the_call_as_internal_and_only_logs_the_cause(
     server: Server, stub: AsyncStub, caplog: pytest.LogCaptureFixture, later: bool
 ) -> None:
     def fails(_: Call) -> None:
@@ -132,7 +132,7 @@ async def test_a_door_that_fails_lets_nobody_in_and_tells_nothing_of_why(
     assert "what only the log is told" in caplog.text
 
 
-async def test_a_call_whose_caller_went_away_is_told_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:
+async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     porter.over.clear()
     watch = stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))

@@ -1,4 +1,4 @@
-"""A call is told one end, whatever comes while it is being told."""
+"""A call ends with one status, even if another end arrives while that is being sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, "late")
 
 
 class Context:
-    """Sends an end for as long as a test wants; as gRPC does, it takes one."""
+    """A context that sends a status until a test lets it finish; as in gRPC, a second ``abort`` fails."""
 
     def __init__(self) -> None:
         self.told: list[grpc.StatusCode] = []
@@ -34,7 +34,7 @@ class Context:
 
 
 @pytest.mark.parametrize("refused", [True, False])
-async def test_a_call_whose_end_is_being_told_is_told_no_other(refused: bool) -> None:
+async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_other_status(refused: bool) -> None:
     context = Context()
 
     async def answer() -> None:

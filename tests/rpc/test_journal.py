@@ -1,4 +1,4 @@
-"""The record of calls: what is in it, what is not, and that nobody waits for it."""
+"""The record of calls: what it contains, what it does not, and that no call waits for it."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ class Recording:
         self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), call_record=config, log_format=LogFormat.JSON))
 
     async def lines(self) -> list[dict[str, Any]]:
-        """All that was recorded, once the server has stopped."""
+        """Stops the server, and returns all lines of the record."""
         await self.server.stop()
         return read(self.path)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """A record of calls."""
+    """Reads the lines of a record of calls."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(params=[Recorded.CHANGES])
 async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Recording]:
-    """It runs."""
+    """Yields a running server with a record of calls."""
     made = Recording(tmp_path / "calls.log", request.param)
     await made.server.start()
     yield made
@@ -77,7 +77,7 @@ async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 
 @pytest.fixture
 async def client(recording: Recording) -> AsyncIterator[AsyncStub]:
-    """Calls it."""
+    """Yields a stub of its service."""
     async with grpc.aio.insecure_channel(recording.server.address) as channel:
         yield async_stub(channel)
 
@@ -87,9 +87,9 @@ def update(value: int, **rest: Any) -> UpdatePolicyRequest:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Waits for something that nobody announces."""
+    """Waits until this holds, where nothing signals it."""
     async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nobody tells)
+        while not holds():  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.02)
 
 
@@ -97,7 +97,7 @@ def told(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in names)
 
 
-async def test_changes_are_recorded_with_who_what_which_topic_outcome_duration_and_request_id(
+async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration_and_request_id(
     recording: Recording, client: AsyncStub
 ) -> None:
     async def door(call: Call) -> None:
@@ -119,7 +119,7 @@ async def test_changes_are_recorded_with_who_what_which_topic_outcome_duration_a
 
 
 @pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
-async def test_reads_are_recorded_when_asked_for(recording: Recording, client: AsyncStub) -> None:
+async def test_reads_are_recorded_if_the_configuration_says_so(recording: Recording, client: AsyncStub) -> None:
     await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
     await client.ListPolicies(ListPoliciesRequest(namespace="public/default"))
     watch = client.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"]))
@@ -136,7 +136,7 @@ async def test_reads_are_recorded_when_asked_for(recording: Recording, client: A
     ]
 
 
-async def test_a_change_whose_time_is_over_before_it_was_let_in_is_recorded_with_its_topic(
+async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded_with_its_topic(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gathering, "MANY", 0)
@@ -167,7 +167,7 @@ async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording
 
 
 @pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
-async def test_what_another_service_refuses_is_recorded_as_refused(recording: Recording) -> None:
+async def test_a_refusal_by_another_service_is_recorded_with_its_status(recording: Recording) -> None:
     async with grpc.aio.insecure_channel(recording.server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
@@ -187,7 +187,7 @@ async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Record
     assert SECRET not in recorded and "Bearer" not in recorded and "77123" not in recorded and "aws-s3" not in recorded
 
 
-async def test_a_file_that_is_moved_away_is_begun_anew(recording: Recording, client: AsyncStub) -> None:
+async def test_a_record_file_that_is_moved_away_is_created_again(recording: Recording, client: AsyncStub) -> None:
     await client.UpdatePolicy(update(1))
     await until(recording.path.read_text)
     moved = recording.path.with_suffix(".1")
@@ -199,23 +199,23 @@ async def test_a_file_that_is_moved_away_is_begun_anew(recording: Recording, cli
 
 
 class Stuck:
-    """A place that takes nothing before it is let go."""
+    """A file whose writes wait until a test lets them finish."""
 
     def __init__(self) -> None:
         self.began, self.go = threading.Event(), threading.Event()
         self.written: list[bytes] = []
 
     def write(self, raw: bytes) -> None:
-        """Writes, in the end."""
+        """Writes once ``go`` is set."""
         self.began.set()
         self.go.wait(PATIENCE)
         self.written.append(raw)
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
-async def test_nobody_waits_for_a_record_that_can_not_be_written_and_what_is_missing_is_counted(
+async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missing_lines_are_counted(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, stuck = recording.server._journal, Stuck()
@@ -236,7 +236,7 @@ async def test_nobody_waits_for_a_record_that_can_not_be_written_and_what_is_mis
     assert sum(missing) == dropped == 31 - sum(line["msg"] == "call" for line in lines)
 
 
-async def test_a_full_disk_is_told_once_and_calls_go_on(
+async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.journal")
@@ -260,7 +260,7 @@ async def test_a_full_disk_is_told_once_and_calls_go_on(
     assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
 
 
-async def test_a_line_that_the_disk_took_in_part_spoils_no_other_and_is_counted(
+async def test_a_partly_written_line_does_not_damage_the_next_one_and_counts_as_missing(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, real, room = recording.server._journal, os.write, 350
@@ -288,7 +288,7 @@ async def test_a_line_that_the_disk_took_in_part_spoils_no_other_and_is_counted(
     assert json.loads(rest[1])["calls"] == journal.dropped == 2
 
 
-def test_a_file_that_ends_in_the_middle_of_a_line_is_gone_on_with_in_the_next_one(tmp_path: Path) -> None:
+def test_a_file_that_ends_in_the_middle_of_a_line_is_continued_on_a_new_line(tmp_path: Path) -> None:
     path = tmp_path / "calls"
     for before, after in (("", "new\n"), ("a line\n", "a line\nnew\n"), ("a li", "a li\nnew\n")):
         path.write_text(before)
@@ -298,7 +298,9 @@ def test_a_file_that_ends_in_the_middle_of_a_line_is_gone_on_with_in_the_next_on
         assert path.read_text() == after
 
 
-async def test_what_waits_for_a_disk_holds_no_documents(recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
+    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal, stuck = recording.server._journal, Stuck()
     assert journal is not None
     journal._write = stuck.write
@@ -308,7 +310,7 @@ async def test_what_waits_for_a_disk_holds_no_documents(recording: Recording, cl
         await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
     await until(lambda: len(journal._waiting) == 300)
     await until(lambda: len(requests_in_memory()) < 100)
-    assert len(journal._waiting) == 300, "they still wait"
+    assert len(journal._waiting) == 300, "the lines do not wait any more"
     stuck.go.set()
 
 
@@ -317,7 +319,7 @@ def requests_in_memory() -> list[Request]:
     return [each for each in gc.get_objects() if isinstance(each, Request)]
 
 
-async def test_strangers_do_not_fill_the_disk_and_what_they_tried_is_counted(
+async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyond_it(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5, raising=False)
@@ -337,12 +339,12 @@ async def test_strangers_do_not_fill_the_disk_and_what_they_tried_is_counted(
             await client.UpdatePolicy(update(number + 1), metadata=(("topicpolicies-actor", "me"),))
     seconds = time.monotonic() - began
     lines = await recording.lines()
-    assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "of those who are known all is recorded"
+    assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "a call of an authenticated caller is missing"
     strangers = [line for line in lines if line.get("reason") == "CREDENTIALS_INVALID"]
     assert 5 <= len(strangers) <= 5 * (seconds + 2)
     assert len(strangers) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
 
 
-def test_a_file_that_can_not_be_opened_is_said_at_once(tmp_path: Path) -> None:
+def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
         Journal(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)

@@ -1,4 +1,4 @@
-"""No answer of a server has the secrets of an object storage, unless it was told to show them."""
+"""No answer of a server has the secrets of an object storage, unless the server is configured to show them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def policies(value: str = "hush") -> pb.TopicPolicies:
 
 
 async def everything(stub: AsyncStub) -> bytes:
-    """All that a server says of the topic, as bytes."""
+    """Returns all answers of a server that concern the topic, as bytes."""
     answers: list[Message] = [
         await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies())),
         await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC)),
@@ -51,7 +51,7 @@ async def everything(stub: AsyncStub) -> bytes:
     return b"".join(answer.SerializeToString() for answer in answers)
 
 
-async def test_no_answer_and_no_log_line_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_answer_and_no_line_of_the_log_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         said = await everything(stub)
     assert b"hush" not in said
@@ -59,7 +59,7 @@ async def test_no_answer_and_no_log_line_has_a_secret(stub: AsyncStub, caplog: p
     assert "hush" not in caplog.text
 
 
-async def test_a_server_shows_them_if_it_is_told_to_and_says_so_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_with_show_secrets_shows_secrets_and_logs_that_it_does(caplog: pytest.LogCaptureFixture) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         said = await everything(async_stub(channel))
@@ -69,7 +69,7 @@ async def test_a_server_shows_them_if_it_is_told_to_and_says_so_in_its_log(caplo
     assert not replace(config, show_secrets=False).show_secrets
 
 
-async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub: AsyncStub) -> None:
+async def test_writing_back_a_document_with_redacted_secrets_changes_nothing(stub: AsyncStub) -> None:
     first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies()))
     for paths in (["*"], ["offload_policies"], []):
         answer = await stub.UpdatePolicy(
@@ -79,7 +79,7 @@ async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub
         assert answer.document == first.document
 
 
-async def test_a_mark_in_place_of_a_secret_that_is_not_there_is_refused(stub: AsyncStub) -> None:
+async def test_a_redacted_value_where_no_secret_is_stored_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies(REDACTED))))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.info.reason == "REDACTED_SECRET"

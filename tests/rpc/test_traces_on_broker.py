@@ -1,4 +1,4 @@
-"""Beside a real broker a change's trace stands in the properties of its message, where whoever reads the topic finds it."""
+"""With a real broker, the trace context of a change is in the properties of its message, where every reader of the topic finds it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .test_traces import PARENT, STATE, TRACE
 from .watching import Told as Watch
 
 
-async def test_a_change_is_followed_from_its_caller_to_the_broker_and_back(broker: Broker, tmp_path: Path) -> None:
+async def test_the_trace_context_of_a_change_is_in_its_message_in_watches_and_in_the_history(broker: Broker, tmp_path: Path) -> None:
     with broker.admin() as admin:
         namespace = admin.create_namespace()
     topic = f"persistent://{namespace}/orders"

@@ -1,4 +1,4 @@
-"""Watches over real gRPC: snapshots, changes, places to resume from, resets, and what is told while a log is lost."""
+"""Watches over real gRPC: snapshots, changes, tokens to resume from, resets, and statuses after failures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Serving = Callable[..., AbstractAsyncContextManager[AsyncStub]]
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Serving:
-    """Starts a server with a history and a ring of 16 changes, each time on the same files."""
+    """Returns a function that starts a server with a backlog of 16 changes, and by default a history, each time on the same files."""
     config = ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         listen=parse_address("127.0.0.1:0"),
@@ -69,10 +69,10 @@ def serving(tmp_path: Path) -> Serving:
     return start
 
 
-# What is told
+# What is sent
 
 
-async def test_a_watch_gives_snapshot_synced_and_changes_and_says_absent(stub: AsyncStub) -> None:
+async def test_a_watch_sends_a_snapshot_with_absent_topics_then_synced_and_then_changes(stub: AsyncStub) -> None:
     first = await update(stub, 1)
     told = Told(stub, topics=[TOPIC, f"{TOPIC}-absent"], scopes=[SCOPE_LOCAL])
     events = [event for event in await told.until_synced() if not event.HasField("status")]
@@ -90,7 +90,7 @@ async def test_a_watch_gives_snapshot_synced_and_changes_and_says_absent(stub: A
     told.cancel()
 
 
-async def test_changes_have_the_document_before_where_that_is_asked_for(stub: AsyncStub) -> None:
+async def test_changes_have_the_previous_document_if_the_request_asks_for_it(stub: AsyncStub) -> None:
     told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, include_previous=True)
     plain = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
     await asyncio.gather(told.until_synced(), plain.until_synced())
@@ -103,7 +103,7 @@ async def test_changes_have_the_document_before_where_that_is_asked_for(stub: As
     plain.cancel()
 
 
-async def test_a_snapshot_comes_in_few_messages(stub: AsyncStub) -> None:
+async def test_a_large_snapshot_is_sent_in_few_messages(stub: AsyncStub) -> None:
     await asyncio.gather(*(update(stub, 1, f"{TOPIC}-{number}") for number in range(500)))
     told = Told(stub, namespaces=[NAMESPACE], end_when_synced=True)
     events = await told.rest()
@@ -111,7 +111,7 @@ async def test_a_snapshot_comes_in_few_messages(stub: AsyncStub) -> None:
     assert told.messages < 20
 
 
-async def test_a_watch_resumes_where_it_stood_without_gap_or_repetition(stub: AsyncStub) -> None:
+async def test_a_watch_resumes_from_its_token_without_gap_or_repetition(stub: AsyncStub) -> None:
     await update(stub, 1)
     for mode in MODES:
         synced = await Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest()
@@ -121,7 +121,7 @@ async def test_a_watch_resumes_where_it_stood_without_gap_or_repetition(stub: As
         assert [change.document for change in changes(events)] == expected and "reset" not in kinds(events)
 
 
-async def test_bookmarks_come_on_a_timer_without_traffic_and_say_as_of_when(stub: AsyncStub) -> None:
+async def test_bookmarks_come_on_a_timer_without_changes_to_the_watched_topic_and_have_a_later_confirmed_time(stub: AsyncStub) -> None:
     await update(stub, 1)
     told = Told(stub, topics=[QUIET], bookmark_interval=Duration(seconds=1))
     synced = (await told.until_synced())[-1].bookmark
@@ -132,7 +132,7 @@ async def test_bookmarks_come_on_a_timer_without_traffic_and_say_as_of_when(stub
     told.cancel()
 
 
-async def test_a_watcher_that_never_reads_delays_nobody(stub: AsyncStub) -> None:
+async def test_watches_that_never_read_do_not_delay_another_watch(stub: AsyncStub) -> None:
     stuck = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode)) for mode in MODES]
     told = Told(stub, namespaces=[NAMESPACE])
     await told.until_synced()
@@ -148,7 +148,7 @@ async def test_a_watcher_that_never_reads_delays_nobody(stub: AsyncStub) -> None
 # Resets
 
 
-async def test_a_token_that_does_not_serve_resets_its_namespace_and_no_other(stub: AsyncStub) -> None:
+async def test_a_token_of_another_log_resets_its_namespace_and_no_other(stub: AsyncStub) -> None:
     other = "public/other"
     here, there = await update(stub, 1), await update(stub, 2, f"persistent://{other}/orders")
     good = token_of(await Told(stub, namespaces=[other], end_when_synced=True).rest())
@@ -162,13 +162,13 @@ async def test_a_token_that_does_not_serve_resets_its_namespace_and_no_other(stu
     assert there.document.version in good.positions
 
 
-async def test_an_empty_token_begins_with_a_snapshot_and_no_reset(stub: AsyncStub) -> None:
+async def test_a_watch_with_an_empty_token_begins_with_a_snapshot_and_no_reset(stub: AsyncStub) -> None:
     await update(stub, 1)
     events = await Told(stub, namespaces=[NAMESPACE], resume={NAMESPACE: WatchToken()}, end_when_synced=True).rest()
     assert kinds(events) == ["change", "bookmark"]
 
 
-async def test_a_watch_goes_on_after_a_restart_of_the_server_from_its_token(serving: Serving) -> None:
+async def test_a_watch_resumes_from_its_token_after_a_restart_of_the_server(serving: Serving) -> None:
     async with serving() as stub:
         await update(stub, 1)
         token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
@@ -185,7 +185,7 @@ async def test_a_watch_goes_on_after_a_restart_of_the_server_from_its_token(serv
 # Every change, however far behind
 
 
-async def test_every_change_is_told_from_the_history_where_the_ring_has_passed(serving: Serving) -> None:
+async def test_changes_that_the_backlog_has_dropped_are_sent_from_the_history(serving: Serving) -> None:
     async with serving() as stub:
         await update(stub, 0)
         token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
@@ -230,7 +230,7 @@ async def test_changes_of_other_topics_never_leave_a_watch_of_every_change_behin
         told.cancel()
 
 
-async def test_where_events_are_gone_it_is_said(serving: Serving) -> None:
+async def test_a_watch_of_every_change_gets_a_reset_if_changes_behind_its_token_are_gone(serving: Serving) -> None:
     async with serving(history=False) as stub:
         await update(stub, 0)
         token = token_of(await Told(stub, namespaces=[NAMESPACE], end_when_synced=True).rest())
@@ -241,7 +241,7 @@ async def test_where_events_are_gone_it_is_said(serving: Serving) -> None:
         assert events[0].reset.reason == errors_pb2.ERROR_REASON_EVENTS_GONE
 
 
-async def test_the_history_is_a_stream_from_the_beginning_or_from_a_token_with_following_or_without(serving: Serving) -> None:
+async def test_the_history_can_be_watched_from_the_beginning_or_a_token_and_to_its_end_or_beyond(serving: Serving) -> None:
     async with serving() as stub:
         for value in range(1, 31):
             await update(stub, value)
@@ -259,7 +259,7 @@ async def test_the_history_is_a_stream_from_the_beginning_or_from_a_token_with_f
         told.cancel()
 
 
-async def test_a_bookmark_stands_where_the_history_goes_on_with_another_log(serving: Serving, tmp_path: Path) -> None:
+async def test_a_watch_of_the_history_has_bookmarks_where_another_log_begins(serving: Serving, tmp_path: Path) -> None:
     async with serving() as stub:
         first = [await update(stub, value) for value in (1, 2, 3)]
     (tmp_path / "policies.db").unlink()
@@ -274,10 +274,10 @@ async def test_a_bookmark_stands_where_the_history_goes_on_with_another_log(serv
         last = WatchToken(log=old.token.log, positions=[first[-1].version])
         for token, rest in ((last, kinds(events)[4:]), (new.token, kinds(events)[5:])):
             told = await Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, resume={NAMESPACE: token}, end_when_synced=True).rest()
-            assert kinds(told) == rest, "as if it had not been interrupted"
+            assert kinds(told) == rest, "the resumed watch differs from an uninterrupted one"
 
 
-async def test_the_history_goes_on_from_a_listing_of_a_log_that_it_has_nothing_of(serving: Serving) -> None:
+async def test_a_watch_of_an_empty_history_resumes_from_the_token_of_a_listing(serving: Serving) -> None:
     async with serving() as stub:
         token = (await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE))).token
         assert token.log
@@ -288,7 +288,7 @@ async def test_the_history_goes_on_from_a_listing_of_a_log_that_it_has_nothing_o
         told.cancel()
 
 
-async def test_a_gap_behind_all_events_is_told_once(serving: Serving, tmp_path: Path) -> None:
+async def test_a_gap_after_all_events_is_sent_once(serving: Serving, tmp_path: Path) -> None:
     async with serving() as stub:
         await update(stub, 1)
     connection = file.prepare(tmp_path / "history.db")
@@ -307,7 +307,7 @@ async def test_a_gap_behind_all_events_is_told_once(serving: Serving, tmp_path: 
         told.cancel()
 
 
-async def test_every_change_from_the_beginning(serving: Serving) -> None:
+async def test_every_change_can_be_watched_from_the_beginning_of_the_history(serving: Serving) -> None:
     async with serving() as stub:
         for value in range(1, 31):
             await update(stub, value)
@@ -320,7 +320,9 @@ async def test_every_change_from_the_beginning(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_the_beginning_of_a_namespace_without_events_is_its_end(serving: Serving, mode: service_pb2.WatchMode.ValueType) -> None:
+async def test_a_watch_from_the_beginning_of_a_namespace_without_events_is_synced_at_once(
+    serving: Serving, mode: service_pb2.WatchMode.ValueType
+) -> None:
     async with serving() as stub:
         told = Told(stub, namespaces=[NAMESPACE], mode=mode, from_beginning=True)
         assert kinds(await told.until_synced())[-1] == "bookmark"
@@ -330,7 +332,7 @@ async def test_the_beginning_of_a_namespace_without_events_is_its_end(serving: S
         told.cancel()
 
 
-async def test_a_reset_says_what_follows_in_its_mode(serving: Serving) -> None:
+async def test_the_message_of_a_reset_says_what_follows_in_the_mode_of_the_watch(serving: Serving) -> None:
     async with serving() as stub:
         await update(stub, 1)
         elsewhere = {NAMESPACE: WatchToken(log="elsewhere", positions=[""])}
@@ -339,7 +341,7 @@ async def test_a_reset_says_what_follows_in_its_mode(serving: Serving) -> None:
             assert kinds(events)[0] == "reset" and events[0].reset.message.endswith(follows)
 
 
-async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_says_so_and_goes_on_when_it_can(
+async def test_a_watch_that_fails_unexpectedly_gets_status_failed_and_resumes_when_it_can(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(_: object) -> None:
@@ -358,7 +360,7 @@ async def test_a_watch_that_fails_in_a_way_that_nobody_thought_of_says_so_and_go
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes_on_where_it_stood(
+async def test_a_namespace_whose_changes_can_not_be_serialized_fails_alone_and_resumes_where_it_stopped(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, mode: service_pb2.WatchMode.ValueType
 ) -> None:
     serialize = serializing.change_pieces
@@ -391,7 +393,9 @@ async def test_a_namespace_whose_changes_can_not_be_told_ends_no_stream_and_goes
     begun.cancel()
 
 
-async def test_a_snapshot_of_which_something_can_not_be_told_is_told_anew(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_snapshot_whose_serialization_fails_midway_is_sent_again_after_a_reset(
+    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(300):
         await update(stub, number, f"{TOPIC}-{number}")
     serialize, calls = serializing.change_pieces, 0
