@@ -28,7 +28,7 @@ def log_path() -> None:
 
 
 class Gone:
-    """gRPC's context of a call whose peer has disconnected, before gRPC reports that: every write fails."""
+    """gRPC's context of a call whose peer has gone, before gRPC has said so: what is written fails."""
 
     def invocation_metadata(self) -> tuple[()]:
         return ()
