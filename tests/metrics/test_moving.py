@@ -107,8 +107,8 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
     names = ("history_waiting_events", "history_waiting_bytes", "history_waiting_seconds", "history_failing")
 
     def show() -> list[float]:
-        told = figures(lambda: of_history(history))
-        return [told[name] for name in names]
+        samples = figures(lambda: of_history(history))
+        return [samples[name] for name in names]
 
     try:
         reader = await reader_of(history)
@@ -196,8 +196,8 @@ def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(m
         collector = ServerCollector(bench.registry)
 
         def logs() -> list[float]:
-            told = shown(collector)
-            return [told["logs_open"], told["logs_connected"]]
+            samples = shown(collector)
+            return [samples["logs_open"], samples["logs_connected"]]
 
         assert logs() == [0, 0]
         for name in ("acme/a", "acme/b"):

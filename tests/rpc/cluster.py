@@ -58,8 +58,8 @@ class FakeCluster:
         status, body = ("401 Unauthorized", b"no") if self.refuses else ("200 OK", b"4.2.4")
         for namespace, (partitions, created) in self.logs.items():
             if f"/persistent/{namespace}/" in path:
-                told = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
-                body = json.dumps(told).encode()
+                answer = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
+                body = json.dumps(answer).encode()
         if any(f"/{namespace}" in path for namespace in self.deleted):
             status, body = "404 Not Found", b"gone"
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)

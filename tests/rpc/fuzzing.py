@@ -19,9 +19,9 @@ from .conftest import Refusal
 from .fuzzed_callers import FUZZER, Callers, bearer
 from .mutations import REFLECTION, WATCH, Mutations, decoded
 
-_TELLING = {"WatchPolicies", WATCH}
+_ANSWER_STREAMS = {"WatchPolicies", WATCH}
 """Methods with a stream of answers."""
-_BOTH = {"UpdatePolicies", REFLECTION}
+_BOTH_STREAMS = {"UpdatePolicies", REFLECTION}
 """Methods with streams of both requests and answers."""
 FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED}
 """Statuses that only a fault of the server causes."""
@@ -80,7 +80,7 @@ class Fuzz:
             call.cancel()
 
     async def _one(self, name: str) -> None:
-        requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH else 1)]
+        requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH_STREAMS else 1)]
         try:
             status, reason = await self._call(name, requests), ""
         except grpc.aio.AioRpcError as error:
@@ -94,12 +94,12 @@ class Fuzz:
     async def _call(self, name: str, requests: list[bytes]) -> grpc.StatusCode:
         path = f"/{name}" if "/" in name else f"/{SERVICE}/{name}"
         metadata = [*self._callers.metadata(), *self._made.metadata()]
-        if name not in _TELLING | _BOTH:
+        if name not in _ANSWER_STREAMS | _BOTH_STREAMS:
             answer = await self._channel.unary_unary(path)(requests[0], timeout=self._made.seconds(_ONE_SECONDS), metadata=metadata)
             self._answered(name, answer)
             return grpc.StatusCode.OK
         seconds = self._made.seconds(_STREAM_SECONDS)
-        if name in _TELLING:
+        if name in _ANSWER_STREAMS:
             call = self._channel.unary_stream(path)(requests[0], timeout=seconds, metadata=metadata)
         else:
             call = self._channel.stream_stream(path)(timeout=seconds, metadata=metadata)
@@ -144,13 +144,13 @@ class Fuzz:
             self.statuses["a change of UpdatePolicies", status.name, reason] += 1
             self._judge("UpdatePolicies", status, reason, result.error.message)
 
-    def _judge(self, name: str, status: grpc.StatusCode, reason: str, told: str) -> None:
+    def _judge(self, name: str, status: grpc.StatusCode, reason: str, message: str) -> None:
         """Counts a refusal; one without a reason, or with a status of ``FAULTS``, is recorded as a fault."""
         if status in _OVER and not reason:
             return
         self.refused[name] += 1
         if status in FAULTS or not (reason or "/" in name):
-            self.faults.append(f"seed {self._seed}, {name}: {status.name} {reason} {told}")
+            self.faults.append(f"seed {self._seed}, {name}: {status.name} {reason} {message}")
 
 
 def reason_of(status: Status) -> str:

@@ -65,13 +65,13 @@ def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> Polic
 def test_serialized_answers_equal_those_of_protobuf(
     topic: str,
     scope: KeyScope,
-    told: tuple[Outcome, TopicPolicies | None, str, str, bool, bool, TopicPolicies | None],
+    parts: tuple[Outcome, TopicPolicies | None, str, str, bool, bool, TopicPolicies | None],
     request_id: str,
     deletes: bool,
     include_previous: bool,
     sequence: int,
 ) -> None:
-    outcome, after, version, previous, replayed, known, before = told
+    outcome, after, version, previous, replayed, known, before = parts
     key = PolicyKey(topic, scope)
     request = Request(key, None if deletes else CHANGE, request_id, "", include_previous=include_previous)
     result = Result(outcome, settings(after), version, previous, replayed, known, settings(before))
@@ -110,8 +110,8 @@ def test_a_serialized_document_equals_that_of_protobuf(
 
 def test_the_error_of_a_change_in_a_batch_has_the_sequence_of_that_change() -> None:
     error = invalid(Reason.INVALID_REQUEST)
-    told = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
-    assert (told.sequence, told.error) == (7, status(error))
+    result = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
+    assert (result.sequence, result.error) == (7, status(error))
 
 
 @given(st.integers(0, (1 << 64) - 1))

@@ -13,7 +13,7 @@ import pytest
 
 from tests.rpc.callers import ROLES, Metadata, believe, guarded, of
 from tests.rpc.conftest import Refusal
-from tests.rpc.watching import Told, changes, kinds
+from tests.rpc.watching import WatchReader, changes, kinds
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import errors_pb2, service_pb2
@@ -128,17 +128,17 @@ async def update(stub: AsyncStub, value: int, namespace: str = ONE) -> None:
     await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic(namespace), policies=policies), metadata=of("admin"))
 
 
-def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Metadata] = of, **selection: Any) -> Told:
+def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Metadata] = of, **selection: Any) -> WatchReader:
     """Opens a watch of a caller, whose credentials ``shown`` returns."""
-    return Told(stub, metadata=shown(caller), **selection)
+    return WatchReader(stub, metadata=shown(caller), **selection)
 
 
-async def ended(told: Told) -> tuple[list[service_pb2.WatchEvent], Refusal]:
+async def ended(watch: WatchReader) -> tuple[list[service_pb2.WatchEvent], Refusal]:
     """Returns the events of a watch until it ends with an error, and the error."""
     events = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         while True:
-            events.append(await told.next())
+            events.append(await watch.next())
     return events, Refusal(caught.value)
 
 
@@ -149,13 +149,13 @@ def status_of(event: service_pb2.WatchEvent) -> tuple[int, str]:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_watch_ends_when_its_permission_is_withdrawn(stub: AsyncStub, table: Table, mode: int) -> None:
-    told = watching(stub, namespaces=[ONE], mode=mode)
-    await told.until_synced()
+    watch = watching(stub, namespaces=[ONE], mode=mode)
+    await watch.until_synced()
     await update(stub, 1)
     if mode != WATCH_MODE_ENTRIES:
-        assert (await told.change()).document.policies.max_producer_per_topic == 1
+        assert (await watch.change()).document.policies.max_producer_per_topic == 1
     table.may_.clear()
-    events, refusal = await ended(told)
+    events, refusal = await ended(watch)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")
     assert dict(refusal.info.metadata) == {"permission": "watch", "namespace": ONE}
     assert not any(event.HasField("reset") for event in events), "a lost permission must not make the reader drop what it has"
@@ -165,11 +165,11 @@ async def test_a_watch_ends_when_its_permission_is_withdrawn(stub: AsyncStub, ta
 async def test_a_watch_of_every_change_ends_when_the_permission_for_the_history_is_withdrawn(
     stub: AsyncStub, table: Table, mode: int
 ) -> None:
-    told, latest = watching(stub, namespaces=[ONE], mode=mode), watching(stub, namespaces=[ONE])
-    await told.until_synced()
+    watch, latest = watching(stub, namespaces=[ONE], mode=mode), watching(stub, namespaces=[ONE])
+    await watch.until_synced()
     await latest.until_synced()
     table.may_["reader", ONE] -= {Permission.HISTORY}
-    _, refusal = await ended(told)
+    _, refusal = await ended(watch)
     assert refusal.info.metadata["permission"] == "history"
     await update(stub, 1)
     assert (await latest.change()).document.policies.max_producer_per_topic == 1
@@ -199,35 +199,35 @@ async def test_of_many_watches_exactly_those_end_whose_permission_is_withdrawn(s
 async def test_a_denied_namespace_pauses_alone_and_resumes_where_it_stopped_when_it_is_permitted_again(
     stub: AsyncStub, table: Table, mode: int
 ) -> None:
-    told = watching(stub, namespaces=[ONE, OTHER], mode=mode)
+    watch = watching(stub, namespaces=[ONE, OTHER], mode=mode)
     synced: set[str] = set()
     while synced != {ONE, OTHER}:
-        synced.add((await told.until_synced())[-1].namespace)
+        synced.add((await watch.until_synced())[-1].namespace)
     allowed = table.may_.pop(("reader", ONE))
-    lost = (await told.until(lambda event: event.HasField("status")))[-1]
+    lost = (await watch.until(lambda event: event.HasField("status")))[-1]
     assert lost.namespace == ONE and status_of(lost) == (NAMESPACE_STATE_FAILED, "ERROR_REASON_PERMISSION_DENIED")
     for value in (1, 2, 3):
         await update(stub, value)
     await update(stub, 9, OTHER)
     content = "entry" if mode == WATCH_MODE_ENTRIES else "change"
-    meanwhile = await told.until(lambda event: event.WhichOneof("content") == content)
+    meanwhile = await watch.until(lambda event: event.WhichOneof("content") == content)
     assert {event.namespace for event in meanwhile} == {OTHER}
     table.may_["reader", ONE] = allowed
-    back = await told.until(lambda event: event.namespace == ONE and event.WhichOneof("content") == content)
+    back = await watch.until(lambda event: event.namespace == ONE and event.WhichOneof("content") == content)
     assert "reset" not in kinds(back)
     assert status_of(next(event for event in back if event.HasField("status"))) == (NAMESPACE_STATE_READY, "ERROR_REASON_UNSPECIFIED")
     first = (back[-1].entry if mode == WATCH_MODE_ENTRIES else back[-1].change).document.policies.max_producer_per_topic
     assert first == (3 if mode == WATCH_MODE_LATEST else 1), "it resumes at the first change that was not sent"
-    told.cancel()
+    watch.cancel()
 
 
 async def test_a_stream_ends_when_the_permission_for_its_last_namespace_is_withdrawn(stub: AsyncStub, table: Table) -> None:
-    told = watching(stub, namespaces=[ONE, OTHER])
-    await told.until_synced()
+    watch = watching(stub, namespaces=[ONE, OTHER])
+    await watch.until_synced()
     del table.may_["reader", ONE]
-    await told.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED)
+    await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED)
     del table.may_["reader", OTHER]
-    _, refusal = await ended(told)
+    _, refusal = await ended(watch)
     assert refusal.info.reason == "PERMISSION_DENIED"
 
 
@@ -235,17 +235,17 @@ async def test_a_stream_ends_when_the_permission_for_its_last_namespace_is_withd
 async def test_nothing_is_sent_while_permissions_are_unknown_and_missed_changes_are_sent_afterwards(
     stub: AsyncStub, table: Table, how: str
 ) -> None:
-    told = watching(stub, namespaces=[ONE])
-    await told.until_synced()
+    watch = watching(stub, namespaces=[ONE])
+    await watch.until_synced()
     unknown = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
     setattr(table, how, unknown if how == "problem" else True)
-    lost = (await told.until(lambda event: event.HasField("status")))[-1]
+    lost = (await watch.until(lambda event: event.HasField("status")))[-1]
     assert status_of(lost) == (NAMESPACE_STATE_FAILED, "ERROR_REASON_AUTHORIZATION_UNKNOWN")
     await update(stub, 5)
     table.silent, table.problem, table.broken = False, None, False
-    events = await told.until(lambda event: event.HasField("change"))
+    events = await watch.until(lambda event: event.HasField("change"))
     assert kinds(events) == ["status", "change"] and events[-1].change.document.policies.max_producer_per_topic == 5
-    told.cancel()
+    watch.cancel()
 
 
 async def test_an_authority_that_does_not_answer_for_one_namespace_does_not_delay_checks_of_others(
@@ -269,12 +269,12 @@ async def test_a_new_watch_is_refused_if_a_permission_is_withdrawn_while_it_wait
 ) -> None:
     await update(stub, 1)
     table.silent_in.add(OTHER)
-    told = watching(stub, namespaces=[ONE, OTHER])
+    watch = watching(stub, namespaces=[ONE, OTHER])
     await until(lambda: OTHER in table.asked_in)
     del table.may_["reader", ONE]
     table.silent_in.clear()
     async with asyncio.timeout(PATIENCE):
-        events, refusal = await ended(told)
+        events, refusal = await ended(watch)
     assert refusal.info.metadata["namespace"] == ONE and not events
 
 
@@ -289,8 +289,8 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
     stub: AsyncStub, table: Table
 ) -> None:
     table.may_["reader", ONE] = EVERYTHING
-    told = watching(stub, namespaces=[ONE])
-    await told.until_synced()
+    watch = watching(stub, namespaces=[ONE])
+    await watch.until_synced()
     seen = []
     for number in range(2):
         made = pb.OffloadPolicies(
@@ -300,11 +300,11 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
         )
         request = UpdatePolicyRequest(topic=topic(), policies=pb.TopicPolicies(offload_policies=made))
         await stub.UpdatePolicy(request, metadata=of("admin"))
-        seen.append((await told.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret)
+        seen.append((await watch.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret)
         table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
         await asyncio.sleep(10 * authorizations.LOOK_SECONDS)
     assert seen == ["hush 0", REDACTED]
-    told.cancel()
+    watch.cancel()
 
 
 async def test_permissions_are_checked_once_per_caller_and_namespace_and_only_while_they_are_watched(
@@ -325,11 +325,11 @@ async def test_permissions_are_checked_once_per_caller_and_namespace_and_only_wh
 
 async def test_a_change_of_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (_, channel, path):
-        told, kept = (watching(async_stub(channel), caller, namespaces=[ONE]) for caller in ("watcher", "keeper"))
-        await told.until_synced()
+        watch, kept = (watching(async_stub(channel), caller, namespaces=[ONE]) for caller in ("watcher", "keeper"))
+        await watch.until_synced()
         await kept.until_synced()
         path.write_text(ROLES.replace('"watcher"', '"nobody"'))
-        _, refusal = await ended(told)
+        _, refusal = await ended(watch)
         assert refusal.info.reason == "PERMISSION_DENIED"
         await update(async_stub(channel), 1)
         assert (await kept.change()).document.policies.max_producer_per_topic == 1
@@ -358,22 +358,22 @@ async def filled(stub: AsyncStub) -> None:
 
 
 @pytest.fixture
-async def unread(server: Server, stub: AsyncStub, table: Table) -> AsyncIterator[Told]:
+async def unread(server: Server, stub: AsyncStub, table: Table) -> AsyncIterator[WatchReader]:
     """Yields a watch of these documents that does not read for now; its connection buffers as little as gRPC permits."""
     table.may_["reader", ONE] = EVERYTHING
     await filled(stub)
     options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
     async with grpc.aio.insecure_channel(server.address, options=options) as channel:
-        told = watching(async_stub(channel), namespaces=[ONE])
-        await told.next()
+        watch = watching(async_stub(channel), namespaces=[ONE])
+        await watch.next()
         async with asyncio.timeout(PATIENCE):
             while not server.calls.unread_seconds() > 0.2:  # noqa: ASYNC110 (nothing signals it)
                 await asyncio.sleep(0.01)
-        yield told
+        yield watch
 
 
 async def test_a_reader_that_did_not_read_while_its_permission_was_withdrawn_gets_nothing_more(
-    unread: Told, table: Table, stub: AsyncStub
+    unread: WatchReader, table: Table, stub: AsyncStub
 ) -> None:
     witness = watching(stub, topics=[topic()])
     await witness.until_synced()
@@ -381,12 +381,12 @@ async def test_a_reader_that_did_not_read_while_its_permission_was_withdrawn_get
     await ended(witness)
     events, refusal = await ended(unread)
     assert refusal.info.reason == "PERMISSION_DENIED"
-    told = len(changes(events))
-    assert told < COUNT / 2, "more was sent than the buffers hold"
+    sent = len(changes(events))
+    assert sent < COUNT / 2, "more was sent than the buffers hold"
 
 
 async def test_a_reader_that_did_not_read_while_its_permission_for_secrets_was_withdrawn_gets_no_more_secrets(
-    unread: Told, table: Table, stub: AsyncStub
+    unread: WatchReader, table: Table, stub: AsyncStub
 ) -> None:
     witness = watching(stub, topics=[topic()])
     await witness.until_synced()
@@ -399,8 +399,8 @@ async def test_a_reader_that_did_not_read_while_its_permission_for_secrets_was_w
     witness.cancel()
     events, refusal = await ended(unread)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
-    told = len(changes(events))
-    assert told < COUNT / 2
+    sent = len(changes(events))
+    assert sent < COUNT / 2
     again = watching(stub, namespaces=[ONE])
     documents = [each.document.policies.offload_policies for each in changes(await again.until_synced())]
     assert [each.s3_managed_ledger_offload_credential_secret for each in documents] == [REDACTED] * (COUNT + 1)
@@ -408,7 +408,7 @@ async def test_a_reader_that_did_not_read_while_its_permission_for_secrets_was_w
 
 
 async def test_a_watch_whose_permission_was_withdrawn_is_closed_even_if_its_peer_never_reads(
-    unread: Told, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
+    unread: WatchReader, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
     await asyncio.sleep(10 * authorizations.LOOK_SECONDS)

@@ -98,14 +98,14 @@ def update(number: int) -> pb.UpdatePolicyRequest:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def tls_lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.INFO)
     return lambda: [record.message for record in caplog.records if record.message.startswith("TLS of the server")]
 
 
 @pytest.mark.slow
 async def test_certificates_and_keys_are_replaced_under_load_without_a_failed_call(
-    files: Files, authority: Authority, told: Callable[[], list[str]]
+    files: Files, authority: Authority, tls_lines: Callable[[], list[str]]
 ) -> None:
     identities = [authority.issue(f"server-{number}") for number in range(4)]
     files.put(identities[0])
@@ -154,7 +154,7 @@ async def test_certificates_and_keys_are_replaced_under_load_without_a_failed_ca
                     batch = await watch.read()
                     if any(event.change.document.version == last.document.version for event in batch.events):
                         break
-    assert sum("and in force" in line for line in told()) == 3
+    assert sum("and in force" in line for line in tls_lines()) == 3
 
 
 async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_connect(
@@ -184,20 +184,20 @@ async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_c
 
 
 async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_logged_once(
-    files: Files, authority: Authority, told: Callable[[], list[str]]
+    files: Files, authority: Authority, tls_lines: Callable[[], list[str]]
 ) -> None:
     first, second = authority.issue("first"), authority.issue("second")
     files.put(first)
     async with Server(config(files.tls())) as server:
         shutil.copyfile(second.certificate, files.certificate)
 
-        async def is_told() -> bool:
-            return bool(told())
+        async def is_logged() -> bool:
+            return bool(tls_lines())
 
-        await until(is_told)
+        await until(is_logged)
         await asyncio.sleep(2.5)  # long enough to check the files more than twice
         assert await asyncio.to_thread(shown, server.address, authority.trust) == serial_of(first.certificate)
-        (line,) = told()
+        (line,) = tls_lines()
         assert f"the key {files.key} does not belong to the certificate {files.certificate}" in line and "stays in force" in line
         shutil.copyfile(second.key, files.key)
 
@@ -205,7 +205,7 @@ async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_log
             return await asyncio.to_thread(shown, server.address, authority.trust) == serial_of(second.certificate)
 
         await until(is_shown)
-        assert len(told()) == 2 and "and in force" in told()[1]
+        assert len(tls_lines()) == 2 and "and in force" in tls_lines()[1]
 
 
 @pytest.mark.parametrize("part", ["certificate", "key", "clients"])

@@ -86,7 +86,7 @@ async def stub(server: Server, transport: str, authority: Authority) -> AsyncIte
     async with grpc.aio.insecure_channel(server.address) if plain else grpc.aio.secure_channel(server.address, credentials) as channel:
         stub = async_stub(channel)
         async with asyncio.timeout(PATIENCE):
-            while await told(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
+            while await reason_of(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
                 pass  # the new key is not in force yet
         yield stub
 
@@ -96,7 +96,7 @@ def shown(text: str, original: str = "") -> Metadata:
     return (*metadata, ("topicpolicies-original-principal", original)) if original else metadata
 
 
-async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
+async def reason_of(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
     """Returns why a call is refused as unauthenticated or not permitted; None: it is not, though it may fail otherwise."""
     try:
         await EVERY[method](stub, metadata)
@@ -131,7 +131,7 @@ async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with
         (shown(token(aud="sidecar", sub="gateway")), Reason.ORIGINAL_PRINCIPAL_INVALID),
         (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
     ]:
-        assert await told(stub, method, metadata) is reason, metadata
+        assert await reason_of(stub, method, metadata) is reason, metadata
     noting = Noting()
     server.calls.observers = (noting,)
     for metadata, caller in [
@@ -141,6 +141,6 @@ async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with
         *([((), ("carol", Way.CERTIFICATE, ""))] if certificate else []),
     ]:
         noting.began_with.clear()
-        assert await told(stub, method, metadata) is None
+        assert await reason_of(stub, method, metadata) is None
         ((_, found),) = noting.began_with
         assert found.caller[:3] == caller

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.rpc.watching import Told, changes, kinds, token_of
+from tests.rpc.watching import WatchReader, changes, kinds, token_of
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import errors_pb2
@@ -63,7 +63,7 @@ class Serving(NamedTuple):
     async def update(self, topic: str, value: int) -> None:
         await self.stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value)))
 
-    async def written_by_somebody_else(self, topic: str, value: int) -> None:
+    async def written_by_broker(self, topic: str, value: int) -> None:
         """Makes a change that was not admitted, as brokers do: they ignore the property."""
         change = compile_change(TopicPolicies(max_producer_per_topic=value), [], {})
         request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "somebody")
@@ -103,7 +103,7 @@ class Values:
     """A watch that is read as the values of documents by topic; None: the document is absent."""
 
     def __init__(self, stub: AsyncStub, **selection: Any) -> None:
-        self.told = Told(stub, scopes=[SCOPE_LOCAL], **selection)
+        self.reader = WatchReader(stub, scopes=[SCOPE_LOCAL], **selection)
 
     async def until_synced(self) -> tuple[dict[str, int | None], pb.WatchToken]:
         """Returns the values of a snapshot, or since a token, and the new token."""
@@ -112,26 +112,26 @@ class Values:
 
     async def reset(self) -> tuple[str, dict[str, int | None]]:
         """Returns the reason of the next reset, and the values after it. No change may come before the reset."""
-        events = await self.told.until(lambda event: event.HasField("reset"))
+        events = await self.reader.until(lambda event: event.HasField("reset"))
         assert not changes(events)
         values, _ = await self._whole()
         return ErrorReason.Name(events[-1].reset.reason).removeprefix("ERROR_REASON_"), values
 
     async def change(self) -> dict[str, int | None]:
-        return _put({}, await self.told.change())
+        return _put({}, await self.reader.change())
 
     async def state(self) -> pb.NamespaceStatus:
         """Returns the next status. No change may come before it."""
-        events = await self.told.until(lambda event: event.HasField("status"))
+        events = await self.reader.until(lambda event: event.HasField("status"))
         assert not changes(events)
         return events[-1].status
 
     def cancel(self) -> None:
-        self.told.cancel()
+        self.reader.cancel()
 
     async def _whole(self) -> tuple[dict[str, int | None], list[pb.WatchEvent]]:
         values: dict[str, int | None] = {}
-        events = await self.told.until_synced()
+        events = await self.reader.until_synced()
         assert "reset" not in kinds(events)
         for change in changes(events):
             _put(values, change)
@@ -150,17 +150,17 @@ async def test_a_disabled_namespace_appears_empty_and_its_documents_are_sent_aga
     serving: Serving, cluster: Cluster
 ) -> None:
     await serving.update(ONE, 1)
-    told = Values(serving.stub, namespaces=[NAMESPACE])
-    values, token = await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE])
+    values, token = await watch.until_synced()
     assert values == {ONE: 1}
     cluster.say("true")
-    status = await told.state()
+    status = await watch.state()
     assert (status.state, status.reason) == (pb.NAMESPACE_STATE_DISABLED, errors_pb2.ERROR_REASON_TOPIC_POLICIES_DISABLED)
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {})
     cluster.say("false")
-    assert (await told.state()).state == pb.NAMESPACE_STATE_READY
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
-    told.cancel()
+    assert (await watch.state()).state == pb.NAMESPACE_STATE_READY
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
+    watch.cancel()
     resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
     assert (await resumed.until_synced())[0] == {}, "no topic is disabled, as when the token was issued"
     resumed.cancel()
@@ -168,12 +168,12 @@ async def test_a_disabled_namespace_appears_empty_and_its_documents_are_sent_aga
 
 async def test_a_disabled_namespace_has_bookmarks_whose_token_resumes_after_it_is_enabled(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
-    told = Values(serving.stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
-    values, token = await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
+    values, token = await watch.until_synced()
     assert values == {}
-    timer = (await told.told.until(lambda event: event.bookmark.kind == pb.BOOKMARK_KIND_TIMER))[-1].bookmark
+    timer = (await watch.reader.until(lambda event: event.bookmark.kind == pb.BOOKMARK_KIND_TIMER))[-1].bookmark
     assert timer.token == token
-    told.cancel()
+    watch.cancel()
     cluster.say("false")
     await asyncio.sleep(1.5)  # facts are cached for a second
     await serving.update(ONE, 1)
@@ -185,11 +185,11 @@ async def test_a_disabled_namespace_has_bookmarks_whose_token_resumes_after_it_i
 async def test_a_disabled_namespace_does_not_end_the_stream_of_other_namespaces(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
     await serving.update(ELSEWHERE, 1)
-    told = Values(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
-    assert (await told.until_synced())[0] == {ELSEWHERE: 1}
+    watch = Values(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
+    assert (await watch.until_synced())[0] == {ELSEWHERE: 1}
     await serving.update(ELSEWHERE, 2)
-    assert await told.change() == {ELSEWHERE: 2}
-    told.cancel()
+    assert await watch.change() == {ELSEWHERE: 2}
+    watch.cancel()
 
 
 async def test_a_listing_leaves_out_disabled_topics_and_misses_no_other_whatever_the_page_size(serving: Serving, cluster: Cluster) -> None:
@@ -216,15 +216,15 @@ async def test_a_watch_of_a_namespace_leaves_out_disabled_topics_until_they_are_
         await serving.update(topic, number)
     cluster.say(one="true", three="true")
     await asyncio.sleep(1.5)  # facts are cached for a second
-    told = Values(serving.stub, namespaces=[NAMESPACE])
-    assert (await told.until_synced())[0] == {TWO: 1}
-    await serving.written_by_somebody_else(ONE, 10)
-    await serving.written_by_somebody_else(THREE, 30)  # no event of this topic came before
+    watch = Values(serving.stub, namespaces=[NAMESPACE])
+    assert (await watch.until_synced())[0] == {TWO: 1}
+    await serving.written_by_broker(ONE, 10)
+    await serving.written_by_broker(THREE, 30)  # no event of this topic came before
     await serving.update(TWO, 2)
-    assert await told.change() == {TWO: 2}
+    assert await watch.change() == {TWO: 2}
     cluster.say(three="true")
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
-    told.cancel()
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
+    watch.cancel()
 
 
 async def test_changes_during_the_lookup_of_a_new_topics_property_are_sent_right_after_the_lookup(
@@ -238,8 +238,8 @@ async def test_changes_during_the_lookup_of_a_new_topics_property_are_sent_right
         await gate.wait()
         await look(disabled_topics, topics)
 
-    told = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await watch.until_synced()
     monkeypatch.setattr(DisabledTopics, "look_up_all", slowly)
     await serving.update(ONE, 1)
     await asyncio.wait_for(waiting.wait(), PATIENCE)
@@ -247,8 +247,8 @@ async def test_changes_during_the_lookup_of_a_new_topics_property_are_sent_right
         await serving.update(ONE, value)
     await asyncio.sleep(0.1)  # each change wakes the stream, which can send nothing yet
     gate.set()
-    assert [await told.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
-    told.cancel()
+    assert [await watch.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
+    watch.cancel()
 
 
 async def test_an_unexpected_failure_of_a_new_topics_lookup_is_reported_and_the_lookup_is_retried(
@@ -257,18 +257,18 @@ async def test_an_unexpected_failure_of_a_new_topics_lookup_is_reported_and_the_
     async def fail(_disabled_topics: DisabledTopics, _topics: Iterable[str]) -> None:
         raise LookupError
 
-    told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await told.until_synced()
+    watch = WatchReader(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await watch.until_synced()
     with monkeypatch.context() as planted:
         planted.setattr(DisabledTopics, "look_up_all", fail)
         await serving.update(ONE, 1)
-        (failed,) = (await told.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
+        (failed,) = (await watch.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
         assert failed.status.reason == errors_pb2.ERROR_REASON_INTERNAL
-    events = await told.until(lambda event: event.HasField("change"))
+    events = await watch.until(lambda event: event.HasField("change"))
     assert events[-1].change.document.policies.max_producer_per_topic == 1
     assert [event.status.state for event in events if event.HasField("status")] == [pb.NAMESPACE_STATE_READY]
     assert "LookupError" in caplog.text
-    told.cancel()
+    watch.cancel()
 
 
 async def test_a_watch_of_one_disabled_topic_gets_status_disabled_and_one_of_several_topics_its_absence(
@@ -310,24 +310,24 @@ async def test_a_token_of_other_disabled_topics_resets_the_watch(start: Start, c
     async with start() as first:
         await first.update(ONE, 1)
         await first.update(TWO, 2)
-        told = Values(first.stub, namespaces=[NAMESPACE])
-        _, all_of_them = await told.until_synced()
-        told.cancel()
+        watch = Values(first.stub, namespaces=[NAMESPACE])
+        _, all_of_them = await watch.until_synced()
+        watch.cancel()
     cluster.say(one="true")
     async with start() as second:
-        told = Values(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them})
-        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
-        told.cancel()
-        told = Values(second.stub, namespaces=[NAMESPACE])
-        values, without_one = await told.until_synced()
+        watch = Values(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them})
+        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
+        watch.cancel()
+        watch = Values(second.stub, namespaces=[NAMESPACE])
+        values, without_one = await watch.until_synced()
         assert values == {TWO: 2}
-        told.cancel()
+        watch.cancel()
     async with start() as third:
-        told = Values(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
-        assert (await told.until_synced())[0] == {}
+        watch = Values(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
+        assert (await watch.until_synced())[0] == {}
         await third.update(TWO, 3)
-        assert await told.change() == {TWO: 3}
-        told.cancel()
+        assert await watch.change() == {TWO: 3}
+        watch.cancel()
 
 
 async def test_a_watch_resumes_from_the_token_of_a_listing_although_a_topic_is_disabled(serving: Serving, cluster: Cluster) -> None:
@@ -338,20 +338,20 @@ async def test_a_watch_resumes_from_the_token_of_a_listing_although_a_topic_is_d
     page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert [document.topic for document in page.documents] == [TWO]
     await serving.update(TWO, 3)
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
-    assert (await told.until_synced())[0] == {TWO: 3}
-    told.cancel()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await watch.until_synced())[0] == {TWO: 3}
+    watch.cancel()
     cluster.say("true")
     async with asyncio.timeout(PATIENCE):
         while page.documents:
             await asyncio.sleep(0.1)  # a listing may use older facts; each request has them refreshed
             page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert page.token == pb.WatchToken() and page.HasField("token")
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
-    assert (await told.state()).state == pb.NAMESPACE_STATE_DISABLED
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await watch.state()).state == pb.NAMESPACE_STATE_DISABLED
     cluster.say(one="true")
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
-    told.cancel()
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
+    watch.cancel()
 
 
 async def test_the_first_page_of_a_large_namespace_reads_only_the_documents_of_one_page(
@@ -375,9 +375,9 @@ async def test_the_first_page_of_a_large_namespace_reads_only_the_documents_of_o
     assert [document.topic for document in listed.documents] == [topics[0], *topics[2:5]]
     assert read == [5]
     await serving.update(topics[7], 2)
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: listed.token})
-    assert (await told.until_synced())[0] == {topics[7]: 2}, "the token of the page does not resume a watch"
-    told.cancel()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: listed.token})
+    assert (await watch.until_synced())[0] == {topics[7]: 2}, "the token of the page does not resume a watch"
+    watch.cancel()
 
 
 async def test_a_client_cache_drops_a_disabled_topic_and_gets_it_back_when_it_is_enabled(serving: Serving, cluster: Cluster) -> None:

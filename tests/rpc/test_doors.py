@@ -59,7 +59,7 @@ class Porter:
         self.ended.append((call.method, call.caller.principal, call.error.reason if call.error else None, call.given_up))
         self.over.set()
 
-    async def told_of(self, count: int) -> None:
+    async def until_ended(self, count: int) -> None:
         """Waits until so many calls have ended: callers have their answers a moment before."""
         async with asyncio.timeout(PATIENCE):
             while len(self.ended) < count:
@@ -87,7 +87,7 @@ def porter(server: Server) -> Porter:
 async def test_calls_pass_the_doors_in_order_and_observers_are_notified_of_their_ends(stub: AsyncStub, porter: Porter) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
-    await porter.told_of(2)
+    await porter.until_ended(2)
     assert porter.came == ["GetServerInfo", "GetPolicy"]
     assert porter.ended[0] == ("GetServerInfo", "alice", None, False)
     method, who, reason, given_up = porter.ended[1]
@@ -106,7 +106,7 @@ async def test_a_door_refuses_calls_of_every_service_before_their_requests_are_v
     async with grpc.aio.insecure_channel(server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-    await porter.told_of(3)
+    await porter.until_ended(3)
     assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
     assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
 
@@ -116,20 +116,20 @@ async def test_a_door_that_fails_refuses_the_call_as_internal_and_only_logs_the_
     server: Server, stub: AsyncStub, caplog: pytest.LogCaptureFixture, later: bool
 ) -> None:
     def fails(_: Call) -> None:
-        raise LookupError("what only the log is told")
+        raise LookupError("a cause only for the log")
 
     async def fails_later(call: Call) -> None:
         await asyncio.sleep(0)
         fails(call)
 
     server.calls.doors = (fails_later if later else fails,)
-    told = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
+    refusal = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
     with pytest.raises(grpc.aio.AioRpcError) as watching:
         await stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC])).read()
-    for each in (told, Refusal(watching.value)):
+    for each in (refusal, Refusal(watching.value)):
         assert (each.code, each.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
-        assert "only the log" not in each.message
-    assert "what only the log is told" in caplog.text
+        assert "only for the log" not in each.message
+    assert "a cause only for the log" in caplog.text
 
 
 async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:

@@ -22,13 +22,13 @@ class Context:
     """A context that sends a status until a test lets it finish; as in gRPC, a second ``abort`` fails."""
 
     def __init__(self) -> None:
-        self.told: list[grpc.StatusCode] = []
+        self.sent: list[grpc.StatusCode] = []
         self.sending = asyncio.Event()
 
     async def abort(self, code: grpc.StatusCode, *_: Any) -> None:
-        if self.told:
+        if self.sent:
             raise RuntimeError("Abort already called!")
-        self.told.append(code)
+        self.sent.append(code)
         await self.sending.wait()
         raise grpc.aio.AbortError
 
@@ -57,4 +57,4 @@ async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_ot
     calls[0].expire(LATE)
     with pytest.raises(asyncio.CancelledError if refused else grpc.aio.AbortError):
         await task
-    assert context.told == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]
+    assert context.sent == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]

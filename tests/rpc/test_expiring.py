@@ -26,7 +26,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
 from .test_identifying import EVERYBODY, bearer
-from .watching import Told
+from .watching import WatchReader
 
 PATIENCE = 20.0
 SOON = 1.5
@@ -65,8 +65,8 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 
 async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
     expires_at = time.time() + SOON
-    brief = Told(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
-    long = Told(stub, metadata=bearer(), topics=[TOPIC])
+    brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
+    long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
     await brief.until_synced()
     await long.until_synced()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -84,18 +84,18 @@ async def test_an_update_stream_whose_token_expires_sends_the_results_of_all_cha
     for sequence in (1, 2):
         update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=sequence))
         await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=sequence, update=update)]))
-    told: list[int] = []
+    received: list[int] = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         async with asyncio.timeout(PATIENCE):
             async for message in call:
-                told += [each.sequence for each in message.results]
+                received += [each.sequence for each in message.results]
     assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
-    assert told == [1, 2]
+    assert received == [1, 2]
 
 
 async def test_the_expiry_of_a_streams_credentials_is_not_watched_after_the_stream_has_ended(server: Server, stub: AsyncStub) -> None:
     (expiring_,) = (each for each in server.calls.observers if isinstance(each, Expiring))
-    watch = Told(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
+    watch = WatchReader(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
     await watch.until_synced()
     assert len(expiring_) == 1
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer(exp=time.time() + 3600))
@@ -172,12 +172,12 @@ async def test_a_stream_that_is_asked_to_leave_and_takes_too_long_is_ended() -> 
 
 @pytest.mark.parametrize(("way", "what"), [(Way.TOKEN, "token"), (Way.CERTIFICATE, "client certificate")])
 async def test_the_error_names_the_kind_of_credentials_that_have_expired(way: Way, what: str) -> None:
-    told: list[str] = []
+    received: list[str] = []
     call, ending = Call("WatchPolicies", None), Expiring(lambda: 2.0)
-    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: told.append(error.message)
+    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: received.append(error.message)
     ending(call)
     ending.ended(call)
-    assert told == [f"The {what} has expired: call with a new one."]
+    assert received == [f"The {what} has expired: call with a new one."]
 
 
 async def test_streams_without_an_expiry_and_calls_with_one_answer_are_not_watched(server: Server) -> None:

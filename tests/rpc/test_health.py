@@ -48,7 +48,7 @@ class Asked:
         return self._stub.Watch(health_pb2.HealthCheckRequest(service=name), metadata=of(caller))
 
 
-async def told(watch: Any) -> int:
+async def next_status(watch: Any) -> int:
     """Returns the next status of a watch."""
     async with asyncio.timeout(PATIENCE):
         return int((await watch.read()).status)
@@ -76,7 +76,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 @pytest.fixture
-async def beside(cluster: FakeCluster, limits: Limits) -> AsyncIterator[Server]:
+async def cluster_server(cluster: FakeCluster, limits: Limits) -> AsyncIterator[Server]:
     """Yields a server for that cluster; its patience with the log is the default."""
     log = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=replace(limits, drain_seconds=0.5))
@@ -94,7 +94,7 @@ async def test_each_name_has_its_own_status(asked: Asked, stub: AsyncStub) -> No
 
 async def test_asking_for_a_namespace_does_not_load_it(server: Server, asked: Asked) -> None:
     assert await asked.status("public/default") == UNKNOWN
-    assert await told(asked.watch("public/default")) == UNKNOWN
+    assert await next_status(asked.watch("public/default")) == UNKNOWN
     assert len(server.registry) == 0
 
 
@@ -103,26 +103,26 @@ async def test_an_unknown_name_is_not_found_and_a_watch_of_it_gets_service_unkno
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.status(name)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert await told(asked.watch(name)) == SERVICE_UNKNOWN
+    assert await next_status(asked.watch(name)) == SERVICE_UNKNOWN
 
 
 async def test_a_watch_of_a_namespace_gets_serving_once_the_namespace_is_loaded(asked: Asked, stub: AsyncStub) -> None:
     watch = asked.watch("public/default")
-    assert await told(watch) == UNKNOWN
+    assert await next_status(watch) == UNKNOWN
     await stub.UpdatePolicy(UPDATE)
-    assert await told(watch) == SERVING
+    assert await next_status(watch) == SERVING
 
 
 @pytest.mark.parametrize("limits", [Limits(max_health_watches=2)])
 async def test_a_health_watch_beyond_the_limit_is_refused_until_another_one_ends(server: Server, asked: Asked) -> None:
     first, second = asked.watch(), asked.watch("liveness")
-    assert await told(first) == await told(second) == SERVING
+    assert await next_status(first) == await next_status(second) == SERVING
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.watch().read()
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     first.cancel()
     await eventually(lambda: len(server.calls) == 1)
-    assert await told(asked.watch()) == SERVING
+    assert await next_status(asked.watch()) == SERVING
 
 
 @pytest.mark.parametrize("limits", [Limits(max_health_watches=4)])
@@ -131,7 +131,7 @@ async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_
     watches = []
     for caller in ("", "", "", "", "reader", "reader"):
         watches.append(asked.watch(caller=caller))
-        assert await told(watches[-1]) == SERVING
+        assert await next_status(watches[-1]) == SERVING
     strangers, mine = watches[:4], watches[4:]
     for each in strangers[:2]:  # the oldest ones
         assert (await refused(each.read())).info.reason == "TOO_MANY_WATCHES"
@@ -142,56 +142,58 @@ async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_
     await eventually(lambda: len(server.calls) == 4)
     server.readiness.drained(0.0)
     for each in (*mine, *strangers[2:]):
-        assert await told(each) == NOT_SERVING
+        assert await next_status(each) == NOT_SERVING
 
 
 async def test_a_stopping_server_is_not_ready_but_alive(server: Server, asked: Asked) -> None:
     ready, alive = asked.watch("readiness"), asked.watch("liveness")
-    assert await told(ready) == await told(alive) == SERVING
+    assert await next_status(ready) == await next_status(alive) == SERVING
     stopping = asyncio.create_task(server.stop())
-    assert await told(ready) == NOT_SERVING
+    assert await next_status(ready) == NOT_SERVING
     await stopping
     with pytest.raises(grpc.aio.AioRpcError):  # the stream ends without another status
         await alive.read()
 
 
-async def test_a_server_that_starts_without_a_broker_is_alive_and_not_ready(beside: Server) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_a_server_that_starts_without_a_broker_is_alive_and_not_ready(cluster_server: Server) -> None:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         asked = Asked(channel)
         assert await asked.status() == NOT_SERVING
         assert await asked.listed() == {"": NOT_SERVING, "readiness": NOT_SERVING, SERVICE: NOT_SERVING, "liveness": SERVING}
 
 
 async def test_a_server_is_ready_when_the_cluster_answers_and_not_ready_after_an_outage_beyond_the_patience(
-    beside: Server, cluster: FakeCluster
+    cluster_server: Server, cluster: FakeCluster
 ) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         watch = Asked(channel).watch()
-        assert await told(watch) == NOT_SERVING
+        assert await next_status(watch) == NOT_SERVING
         await cluster.open(0)
         await asyncio.sleep(1.0)
         assert await Asked(channel).status() == NOT_SERVING, "the admin API does not answer yet"
         await cluster.open(1)
-        assert await told(watch) == SERVING
+        assert await next_status(watch) == SERVING
         began = asyncio.get_running_loop().time()
         await cluster.shut()
-        assert await told(watch) == NOT_SERVING
-        assert asyncio.get_running_loop().time() - began >= beside.config.limits.log_patience_seconds - 2.5
+        assert await next_status(watch) == NOT_SERVING
+        assert asyncio.get_running_loop().time() - began >= cluster_server.config.limits.log_patience_seconds - 2.5
         await cluster.open()
-        assert await told(watch) == SERVING
+        assert await next_status(watch) == SERVING
 
 
-async def test_a_server_whose_requests_the_admin_api_refuses_is_cut_off_with_that_reason(beside: Server, cluster: FakeCluster) -> None:
+async def test_a_server_whose_requests_the_admin_api_refuses_is_cut_off_with_that_reason(
+    cluster_server: Server, cluster: FakeCluster
+) -> None:
     cluster.refuses = True
     await cluster.open()
-    await eventually(lambda: beside.readiness.cut_off)
-    assert beside.readiness.problem is not None
-    assert beside.readiness.problem.reason == "PULSAR_ADMIN_REFUSED"
+    await eventually(lambda: cluster_server.readiness.cut_off)
+    assert cluster_server.readiness.problem is not None
+    assert cluster_server.readiness.problem.reason == "PULSAR_ADMIN_REFUSED"
 
 
-async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_reason(beside: Server) -> None:
-    await eventually(lambda: beside.readiness.cut_off)
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_reason(cluster_server: Server) -> None:
+    await eventually(lambda: cluster_server.readiness.cut_off)
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         stub = async_stub(channel)
         for call in (stub.UpdatePolicy(UPDATE), stub.GetPolicy(GetPolicyRequest(topic=TOPIC))):
             began = asyncio.get_running_loop().time()
@@ -202,9 +204,9 @@ async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_
         assert await Asked(channel).status("public/default") in (UNKNOWN, NOT_SERVING)
 
 
-async def test_calls_that_wait_for_the_log_when_the_patience_is_over_are_refused_with_the_reason(beside: Server) -> None:
-    assert not beside.readiness.cut_off, "the patience is over already"
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_calls_that_wait_for_the_log_when_the_patience_is_over_are_refused_with_the_reason(cluster_server: Server) -> None:
+    assert not cluster_server.readiness.cut_off, "the patience is over already"
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         stub = async_stub(channel)
         for refusal in await asyncio.gather(*(refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC))) for _ in range(3))):
             assert refusal.info.reason in ("LOG_UNREACHABLE", "PULSAR_ADMIN_UNREACHABLE")

@@ -16,7 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.rpc.conftest import TOPIC, refused
-from tests.rpc.watching import Told
+from tests.rpc.watching import WatchReader
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
@@ -101,10 +101,10 @@ async def test_a_request_id_is_returned_in_one_form_however_it_was_written(stub:
     async def stream() -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
         yield service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=asked)])
 
-    watch = Told(stub, topics=[TOPIC])
+    watch = WatchReader(stub, topics=[TOPIC])
     await watch.until_synced()
     updated = await stub.UpdatePolicy(asked)
-    told = await watch.change()
+    watched = await watch.change()
     watch.cancel()
     (streamed,) = [result.updated async for answer in stub.UpdatePolicies(stream()) for result in answer.results]
     asked.request_id = sent.hex
@@ -115,7 +115,7 @@ async def test_a_request_id_is_returned_in_one_form_however_it_was_written(stub:
     assert deleted.request_id == deletion.hex
     entries = (await listed(stub)).entries
     assert [entry.origin.request_id for entry in entries if entry.origin.request_id][::-1] == [sent.hex, deletion.hex]
-    assert {updated.request_id, again.request_id, streamed.request_id, told.origin.request_id} == {sent.hex}
+    assert {updated.request_id, again.request_id, streamed.request_id, watched.origin.request_id} == {sent.hex}
 
 
 async def test_a_page_size_above_the_maximum_means_the_maximum(stub: AsyncStub) -> None:

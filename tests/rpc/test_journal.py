@@ -93,7 +93,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-def told(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
+def fields(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in names)
 
 
@@ -110,12 +110,19 @@ async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration
     await refused(client.UpdatePolicy(UpdatePolicyRequest(topic="no/such\ntopic\x85/here")))
     await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
     first, second, third, fourth = await recording.lines()
-    assert told(first, "msg", "call", "topic", "scope", "outcome", "request_id") == ("call", "UpdatePolicy", TOPIC, "LOCAL", "APPLIED", ID)
-    assert told(first, "principal", "way", "speaks_for", "actor") == ("proxy", "token", "alice", "ceo")
-    assert told(first, "level", "logger") == ("info", "calls") and 0 <= first["ms"] < 20_000 and first["ts"].endswith("Z")
-    assert told(second, "outcome", "reason", "topic") == ("ABORTED", "ETAG_MISMATCH", TOPIC)
-    assert told(third, "call", "outcome", "dry_run") == ("DeletePolicy", "WOULD_APPLY", True)
-    assert told(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
+    assert fields(first, "msg", "call", "topic", "scope", "outcome", "request_id") == (
+        "call",
+        "UpdatePolicy",
+        TOPIC,
+        "LOCAL",
+        "APPLIED",
+        ID,
+    )
+    assert fields(first, "principal", "way", "speaks_for", "actor") == ("proxy", "token", "alice", "ceo")
+    assert fields(first, "level", "logger") == ("info", "calls") and 0 <= first["ms"] < 20_000 and first["ts"].endswith("Z")
+    assert fields(second, "outcome", "reason", "topic") == ("ABORTED", "ETAG_MISMATCH", TOPIC)
+    assert fields(third, "call", "outcome", "dry_run") == ("DeletePolicy", "WOULD_APPLY", True)
+    assert fields(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
 
 
 @pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
@@ -128,7 +135,7 @@ async def test_reads_are_recorded_if_the_configuration_says_so(recording: Record
     await until(lambda: len(recording.server.calls) == 0)
     async with grpc.aio.insecure_channel(recording.server.address) as channel:
         await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-    assert [told(line, "call", "outcome", "topic", "namespace") for line in await recording.lines()] == [
+    assert [fields(line, "call", "outcome", "topic", "namespace") for line in await recording.lines()] == [
         ("GetPolicy", "OK", TOPIC, None),
         ("ListPolicies", "OK", None, "public/default"),
         ("WatchPolicies", "GIVEN_UP", None, "public/default"),
@@ -142,7 +149,7 @@ async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded
     monkeypatch.setattr(gathering, "MANY", 0)
     monkeypatch.setattr(gathering, "PATIENCE_SECONDS", PATIENCE)
     assert (await refused(client.UpdatePolicy(update(1), timeout=0.3))).code is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert [told(line, "topic", "outcome") for line in await recording.lines()] == [(TOPIC, "GIVEN_UP")]
+    assert [fields(line, "topic", "outcome") for line in await recording.lines()] == [(TOPIC, "GIVEN_UP")]
 
 
 async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:
@@ -156,14 +163,14 @@ async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording
     while await stream.read() is not grpc.aio.EOF:
         pass
     *each, whole = await recording.lines()
-    assert sorted(told(line, "msg", "call", "outcome", "reason") for line in each) == [
+    assert sorted(fields(line, "msg", "call", "outcome", "reason") for line in each) == [
         ("change", "UpdatePolicies", "ABORTED", "ETAG_MISMATCH"),
         ("change", "UpdatePolicies", "APPLIED", None),
         ("change", "UpdatePolicies", "INVALID_ARGUMENT", "NOTHING_SELECTED"),
     ]
     (applied,) = [line for line in each if line["outcome"] == "APPLIED"]
-    assert told(applied, "topic", "request_id") == (TOPIC, ID) and 0 <= applied["ms"] < 20_000
-    assert told(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
+    assert fields(applied, "topic", "request_id") == (TOPIC, ID) and 0 <= applied["ms"] < 20_000
+    assert fields(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
 
 
 @pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
@@ -171,7 +178,7 @@ async def test_a_refusal_by_another_service_is_recorded_with_its_status(recordin
     async with grpc.aio.insecure_channel(recording.server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
-    assert [told(line, "call", "outcome") for line in await recording.lines()] == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
+    assert [fields(line, "call", "outcome") for line in await recording.lines()] == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
 
 
 async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Recording, client: AsyncStub) -> None:

@@ -36,9 +36,9 @@ async def test_the_effective_policies_of_a_topic_with_the_largest_documents_are_
             request = UpdatePolicyRequest(topic=TOPIC, scope=scope, policies=policies)
             request.update_mask.paths.append("subscription_policies")
             await stub.UpdatePolicy(request)
-        told = await stub.GetEffectivePolicy(GetEffectivePolicyRequest(topic=TOPIC))
-        assert len(told.policies.subscription_policies) == 2 * COUNT
-        assert sum(source.path.startswith("subscription_policies.") for source in told.sources) == 2 * COUNT
-        assert told.ByteSize() > DEFAULT_BYTES, "the answer is not larger than the default limit, of which the API's definition warns"
+        answer = await stub.GetEffectivePolicy(GetEffectivePolicyRequest(topic=TOPIC))
+        assert len(answer.policies.subscription_policies) == 2 * COUNT
+        assert sum(source.path.startswith("subscription_policies.") for source in answer.sources) == 2 * COUNT
+        assert answer.ByteSize() > DEFAULT_BYTES, "the answer is not larger than the default limit, of which the API's definition warns"
         async with AsyncClient(server.address) as client:
-            assert len((await client.effective(TOPIC)).sources) == len(told.sources), "this project's client did not receive all of it"
+            assert len((await client.effective(TOPIC)).sources) == len(answer.sources), "this project's client did not receive all of it"

@@ -90,7 +90,7 @@ async def test_a_read_that_waits_for_its_namespace_ends_with_load_timeout(
 
 
 @pytest.fixture
-async def told_levels(tmp_path: Path) -> AsyncIterator[Server]:
+async def levels_server(tmp_path: Path) -> AsyncIterator[Server]:
     """Yields a server that knows the settings of the namespace and of the brokers."""
     levels = tmp_path / "cluster.toml"
     levels.write_text('cluster = "us"\n[clusters]\nus = []\n[tenants]\npublic = ["us"]\n[namespaces."public/default"]\n[broker]\n')
@@ -101,20 +101,22 @@ async def told_levels(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
-async def test_effective_policies_as_of_a_version_that_is_not_reached_end_with_version_not_reached(told_levels: Server, scope: str) -> None:
+async def test_effective_policies_as_of_a_version_that_is_not_reached_end_with_version_not_reached(
+    levels_server: Server, scope: str
+) -> None:
     far = "f" * 30
-    async with grpc.aio.insecure_channel(told_levels.address) as channel:
+    async with grpc.aio.insecure_channel(levels_server.address) as channel:
         stub = async_stub(channel)
         await stub.UpdatePolicy(UPDATE)
         question = GetEffectivePolicyRequest(topic=TOPIC)
         setattr(question, f"at_least_{scope}_version", far)
         asking = asyncio.ensure_future(refused(stub.GetEffectivePolicy(question, timeout=60)))
         for _ in range(400):
-            if any(call.at_least == far for call in told_levels.calls._calls):
+            if any(call.at_least == far for call in levels_server.calls._calls):
                 break
             await asyncio.sleep(0.01)
-        for call in list(told_levels.calls._calls):
-            told_levels.calls.lateness.hurry(call)  # as if its deadline were near
+        for call in list(levels_server.calls._calls):
+            levels_server.calls.lateness.hurry(call)  # as if its deadline were near
         refusal = await asking
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "VERSION_NOT_REACHED")
     assert refusal.info.metadata["at_least_version"] == far
@@ -132,7 +134,7 @@ async def test_calls_that_wait_for_the_log_get_its_last_error_although_the_patie
 
 
 @pytest.fixture
-async def beside() -> AsyncIterator[Server]:
+async def cluster_server() -> AsyncIterator[Server]:
     """Yields a server for a cluster whose admin API hangs."""
     cluster = FakeCluster()
     cluster.hangs = True
@@ -145,8 +147,8 @@ async def beside() -> AsyncIterator[Server]:
         await cluster.shut()
 
 
-async def test_calls_that_wait_for_hanging_brokers_end_with_a_reason_before_their_deadlines(beside: Server) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_calls_that_wait_for_hanging_brokers_end_with_a_reason_before_their_deadlines(cluster_server: Server) -> None:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         for call in (
             async_stub(channel).UpdatePolicy(UPDATE, timeout=1.5),
             async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.5),

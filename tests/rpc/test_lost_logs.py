@@ -37,7 +37,7 @@ class Reader:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
         self._stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        self._told: list[tuple[float, service_pb2.WatchEvent]] = []
+        self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
@@ -49,13 +49,13 @@ class Reader:
         await asyncio.gather(task, return_exceptions=True)
         await self._stream.close()
 
-    def told(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
+    def events(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
         """Returns the events of one kind in a namespace since a time."""
-        return [event for at, event in self._told if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
+        return [event for at, event in self._events if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
 
     async def _read(self) -> None:
         async def write(message: bytes) -> None:
-            self._told += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
+            self._events += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
 
         await self._stream.run(write)
 
@@ -66,25 +66,25 @@ def test_a_namespace_whose_log_is_lost_gets_status_failed_and_no_bookmarks_and_o
         reader = Reader(bench)
         async with reader.reading():
             await asyncio.sleep(5.5)
-            assert len(reader.told(NAMESPACE, "bookmark", 2)) >= 3 <= len(reader.told(OTHER, "bookmark", 2))
+            assert len(reader.events(NAMESPACE, "bookmark", 2)) >= 3 <= len(reader.events(OTHER, "bookmark", 2))
             bench.log.refusals = [UNREACHABLE] * 1_000
             bench.opened.lose(UNREACHABLE)
             lost = bench.loop.time()
             await asyncio.sleep(120)
-            assert reader.told(NAMESPACE, "bookmark", lost) == []
-            assert len(reader.told(OTHER, "bookmark", lost)) >= 110
-            states = [event.status for event in reader.told(NAMESPACE, "status", lost)]
+            assert reader.events(NAMESPACE, "bookmark", lost) == []
+            assert len(reader.events(OTHER, "bookmark", lost)) >= 110
+            states = [event.status for event in reader.events(NAMESPACE, "status", lost)]
             assert states[-1].state == service_pb2.NAMESPACE_STATE_FAILED
             assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNREACHABLE}, "a status has another reason"
             bench.log.refusals.clear()
             found = bench.loop.time()
             await asyncio.sleep(60)
-            (ready,) = reader.told(NAMESPACE, "status", found)[-1:]
+            (ready,) = reader.events(NAMESPACE, "status", found)[-1:]
             assert (ready.status.state, ready.status.reason) == (service_pb2.NAMESPACE_STATE_READY, errors_pb2.ERROR_REASON_UNSPECIFIED)
-            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.told(NAMESPACE, "bookmark", found)]
+            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.events(NAMESPACE, "bookmark", found)]
             assert confirmed == sorted(confirmed) and len(confirmed) > 10
             assert bench.loop.milliseconds() - confirmed[-1] <= 2_000
-            assert not reader.told(NAMESPACE, "reset", 0), "the namespace was reset although it has the same log"
+            assert not reader.events(NAMESPACE, "reset", 0), "the namespace was reset although it has the same log"
 
     simulate(scenario)
 
@@ -99,21 +99,21 @@ async def test_in_every_mode_the_status_is_failed_when_a_log_is_lost_and_ready_w
     registry = Registry(log, Limits(load_retry_seconds=0.5), FoldContext(window_ms=30_000, sole_writer=True), history=history)
     request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
     stream = WatchStream(WatchResources(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
-    told: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
+    received: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
 
     async def write(message: bytes) -> None:
         for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
-            told.put_nowait(event)
+            received.put_nowait(event)
 
     async def state(wanted: service_pb2.NamespaceState.ValueType) -> None:
         async with asyncio.timeout(10):
-            while (await told.get()).status.state != wanted:
+            while (await received.get()).status.state != wanted:
                 pass
 
     task = loop.create_task(stream.run(write))
     try:
         async with asyncio.timeout(10):
-            while (await told.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
+            while (await received.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
                 pass
         log.refusals = [UNREACHABLE] * 1_000
         log.opened(NAMESPACE).lose(UNREACHABLE)

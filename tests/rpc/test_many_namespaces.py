@@ -70,17 +70,17 @@ def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkey
         await bench.set(1)
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES, end_when_synced=ends)
         stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
-        told: list[service_pb2.WatchEvent] = []
+        received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
-            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
-            await asyncio.sleep(0.0001 * random.Random(len(told)).random())
+            received.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+            await asyncio.sleep(0.0001 * random.Random(len(received)).random())
 
         task = bench.loop.create_task(stream.run(write))
         try:
-            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in told) < len(NAMES):  # noqa: ASYNC110
+            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in received) < len(NAMES):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            assert {event.namespace for event in told} == set(NAMES)
+            assert {event.namespace for event in received} == set(NAMES)
             assert looked.total() < 12 * len(NAMES), "all parts were looked at whenever one had something to send"
             if ends:
                 async with asyncio.timeout(1):
@@ -88,11 +88,11 @@ def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkey
                 return
             await asyncio.sleep(60)
             looked.clear()
-            told.clear()
+            received.clear()
             for value in range(2, 52):
                 await bench.set(value)
                 await asyncio.sleep(0.01)
-            assert [event.change.document.policies.max_producer_per_topic for event in told] == list(range(2, 52))
+            assert [event.change.document.policies.max_producer_per_topic for event in received] == list(range(2, 52))
             assert looked.total() <= 3 * 50 and set(looked) == {NAMESPACE}
         finally:
             task.cancel()
@@ -343,14 +343,14 @@ def test_other_tasks_have_turns_while_very_many_topics_are_left_out(monkeypatch:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
         resources = WatchResources(bench.registry, documents.wire, cast("Any", Disabled()))
         stream = WatchStream(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        told: list[service_pb2.WatchEvent] = []
+        received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
-            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+            received.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
 
         await stream.run(write)
         await stream.close()
-        assert not any(event.HasField("change") for event in told)
+        assert not any(event.HasField("change") for event in received)
 
     simulate(scenario)
     assert sum(taken.values()) > 25 and max(taken.values()) <= 2

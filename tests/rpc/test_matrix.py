@@ -205,8 +205,8 @@ async def test_every_call_is_permitted_or_refused_as_the_caller_and_the_transpor
         for name, (make, permission, may) in CALLS.items():
             for who, principal in everybody.items():
                 channel = connections.of(principal.certificate)
-                told = await refusal_of(make, channel, who, lambda _, given=principal: given.metadata)  # type: ignore[misc]
-                found = (told.reason, told.metadata.get("namespace", "")) if told is not None else None
+                refusal = await refusal_of(make, channel, who, lambda _, given=principal: given.metadata)  # type: ignore[misc]
+                found = (refusal.reason, refusal.metadata.get("namespace", "")) if refusal is not None else None
                 wanted: tuple[str, str] | None = None
                 nothing = not principal.metadata and transport != MUTUAL
                 if principal.refusal and not (name in OPEN and nothing):

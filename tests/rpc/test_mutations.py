@@ -165,7 +165,7 @@ def objects() -> int:
     return len(gc.get_objects())
 
 
-async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[str]], calm_seconds: float) -> None:
+async def fuzz(server: Server, seed: int, count: int, logged_errors: Callable[[], list[str]], calm_seconds: float) -> None:
     """Sends so many requests, and checks their outcomes."""
     before = Undisturbed(server.address)
     await before.call_for(0.2)
@@ -188,7 +188,7 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
         stop.set()
     print(f"\n{fuzz.sent:,} requests in {time.process_time() - began:.0f} s of processor time")
     print(f"memory grew by {grown / MEGABYTE:.1f} MiB, objects by {kept:,}")
-    print(f"another caller's changes and reads, without them: {_told(before.taken)}; beside them: {_told(meanwhile.taken)}")
+    print(f"another caller's changes and reads, without them: {_summary(before.taken)}; with them: {_summary(meanwhile.taken)}")
     print(f"the longest turn of the loop: {1000 * turns.longest:.0f} ms of processor time")
     for (name, status, reason), number in sorted(fuzz.statuses.items()):
         print(f"  {name} {status} {reason}: {number}")
@@ -197,7 +197,7 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
     assert {reason for _, _, reason in fuzz.statuses} >= REFUSALS, "some door has refused nothing"
     assert fuzz.faults == []
     assert ended.faults == []
-    assert told() == []
+    assert logged_errors() == []
     assert fuzz.sent == count
     every = {*Mutations(0).calls}
     assert {*ended.methods} == every, "a method was not called"
@@ -213,14 +213,14 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
     assert kept < 30_000
 
 
-def _told(taken: list[float]) -> str:
+def _summary(taken: list[float]) -> str:
     taken = sorted(taken)
     parts = (f"{name} {1000 * taken[int(len(taken) * part)]:.1f} ms" for name, part in (("median", 0.5), ("p99", 0.99)))
     return f"{len(taken):,} times, {', '.join(parts)}, the longest {1000 * taken[-1]:.0f} ms"
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def logged_errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Returns a function that returns the errors in the server's log; mistakes of a caller must not be among them."""
     caplog.set_level(logging.INFO)
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -228,14 +228,14 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.mark.slow
 async def test_a_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
-    fuzzed: Server, told: Callable[[], list[str]]
+    fuzzed: Server, logged_errors: Callable[[], list[str]]
 ) -> None:
-    await fuzz(fuzzed, 15, 1_000, told, 1.0)
+    await fuzz(fuzzed, 15, 1_000, logged_errors, 1.0)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_twenty_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
-    fuzzed: Server, told: Callable[[], list[str]]
+    fuzzed: Server, logged_errors: Callable[[], list[str]]
 ) -> None:
-    await fuzz(fuzzed, 1_515, 20_000, told, 3.0)
+    await fuzz(fuzzed, 1_515, 20_000, logged_errors, 3.0)

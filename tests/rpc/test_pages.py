@@ -20,7 +20,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Server
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import Told
+from .watching import WatchReader
 
 
 async def test_pages_are_no_larger_than_every_client_can_receive_and_miss_nothing(tmp_path: Path) -> None:
@@ -51,9 +51,9 @@ async def test_pages_are_no_larger_than_every_client_can_receive_and_miss_nothin
             history.page_token = recorded.next_page_token
             if not history.page_token:
                 break
-        copied = Told(stub, namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
-        told = [event.entry.document.topic for event in await copied.rest() if event.HasField("entry")]
-    assert listed == entries == told == topics
+        copied = WatchReader(stub, namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
+        watched = [event.entry.document.topic for event in await copied.rest() if event.HasField("entry")]
+    assert listed == entries == watched == topics
 
 
 @pytest.mark.slow

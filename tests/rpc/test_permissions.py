@@ -180,8 +180,8 @@ async def refusal_of(make: Make, channel: grpc.aio.Channel, caller: str, shown: 
     try:
         await make(channel, shown(caller))
     except grpc.aio.AioRpcError as error:
-        told = Refusal(error)
-        return told.info if told.code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) else None
+        refusal = Refusal(error)
+        return refusal.info if refusal.code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) else None
     except InBatch as error:
         assert error.status.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
         info = ErrorInfo()
@@ -202,20 +202,20 @@ async def channel(tmp_path: Path) -> AsyncIterator[grpc.aio.Channel]:
 async def test_every_call_is_permitted_to_callers_with_the_permission_and_refused_to_others(channel: grpc.aio.Channel, call: str) -> None:
     make, permission, may = CALLS[call]
     for caller in (*CALLERS, *PROXIED):
-        told = await refusal_of(make, channel, caller)
+        refusal = await refusal_of(make, channel, caller)
         role = caller.rpartition(">")[2]
-        assert (told is None) == (role in may), (caller, told)
-        if told is not None:
-            assert told.reason == "PERMISSION_DENIED"
+        assert (refusal is None) == (role in may), (caller, refusal)
+        if refusal is not None:
+            assert refusal.reason == "PERMISSION_DENIED"
             lacks = {"watch", permission} if permission == "history" else {permission}
-            assert told.metadata["permission"] in lacks and told.metadata["namespace"] == NAMESPACE, caller
+            assert refusal.metadata["permission"] in lacks and refusal.metadata["namespace"] == NAMESPACE, caller
 
 
 async def test_a_proxy_without_the_permission_may_not_call_for_a_role_that_has_it(channel: grpc.aio.Channel) -> None:
     for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
         make, permission, _ = CALLS[call]
-        told = await refusal_of(make, channel, "stranger>admin")
-        assert told is not None and told.metadata["permission"] == permission
+        refusal = await refusal_of(make, channel, "stranger>admin")
+        assert refusal is not None and refusal.metadata["permission"] == permission
 
 
 async def test_without_the_permission_existing_and_absent_topics_and_namespaces_get_the_same_refusal(channel: grpc.aio.Channel) -> None:
@@ -225,21 +225,21 @@ async def test_without_the_permission_existing_and_absent_topics_and_namespaces_
         ("UpdatePolicy", change),
         ("DeletePolicy", lambda topic: service_pb2.DeletePolicyRequest(topic=topic, etag="0")),
     ):
-        told = [
+        refusal = [
             await refused(getattr(stub, name)(request(topic), metadata=of("stranger")))
             for topic in (TOPIC, f"{TOPIC}-absent", "persistent://acme/nowhere/x")
         ]
-        assert {each.code for each in told} == {grpc.StatusCode.PERMISSION_DENIED}
-        assert told[0].message == told[1].message == told[2].message.replace("acme/nowhere", NAMESPACE)
+        assert {each.code for each in refusal} == {grpc.StatusCode.PERMISSION_DENIED}
+        assert refusal[0].message == refusal[1].message == refusal[2].message.replace("acme/nowhere", NAMESPACE)
 
 
 async def test_the_message_of_a_refusal_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
-    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
-    assert told.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
-    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
-    assert told.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it needs the permission "change" there.'
-    told = await refused(stub_of.UpdatePolicy(change()))
-    assert told.message.startswith("An unauthenticated caller may not")
+    refusal = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
+    assert refusal.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
+    refusal = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
+    assert refusal.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it needs the permission "change" there.'
+    refusal = await refused(stub_of.UpdatePolicy(change()))
+    assert refusal.message.startswith("An unauthenticated caller may not")
 
 
 @pytest.fixture
@@ -269,8 +269,8 @@ async def test_changes_and_deletions_that_are_refused_leave_the_document_unchang
 async def test_a_watch_of_several_namespaces_needs_the_permission_in_each_of_them(channel: grpc.aio.Channel) -> None:
     make = watch(namespaces=["other/space", NAMESPACE])
     for caller, lacks in (("stranger", NAMESPACE), ("watcher", "other/space")):
-        told = await refusal_of(make, channel, caller)
-        assert told is not None and told.metadata["namespace"] == lacks
+        refusal = await refusal_of(make, channel, caller)
+        assert refusal is not None and refusal.metadata["namespace"] == lacks
     assert await refusal_of(make, channel, "admin") is None
 
 
@@ -366,8 +366,8 @@ async def test_a_role_that_loses_its_permission_is_refused_on_its_open_stream_an
         roles.write_text(roles.read_text().replace("changer", "somebody-else"))
         server.reloader.reload_now()
         async with asyncio.timeout(PATIENCE):
-            while (told := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
+            while (refusal := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
                 await asyncio.sleep(0.05)
-        assert told.reason == "PERMISSION_DENIED"
+        assert refusal.reason == "PERMISSION_DENIED"
         assert (await sent()).error.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
         stream.cancel()

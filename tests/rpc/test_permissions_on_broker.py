@@ -175,9 +175,9 @@ async def test_every_call_is_permitted_to_admins_of_the_tenant_and_superusers_on
     known = {"reader", "owner", "stranger", "admin", "unheard-of", SIDECAR, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES)}
     known -= {f"{proxy}>gateway" for proxy in PROXIES}
     for caller in CALLERS:
-        told = await refusal_of(make, channel, caller, of)
+        refusal = await refusal_of(make, channel, caller, of)
         anybody = caller in known or (not caller and call in OPEN)
-        assert (told is None) == (caller in MAY if permission else anybody), (caller, told)
+        assert (refusal is None) == (caller in MAY if permission else anybody), (caller, refusal)
 
 
 async def test_roles_of_the_namespace_may_read_and_watch_if_the_configuration_says_so(
@@ -219,8 +219,8 @@ async def test_calls_and_watches_of_a_removed_tenant_admin_end_within_the_promis
     secured: Broker, channel: grpc.aio.Channel, of: Callable[[str], Metadata]
 ) -> None:
     stub, loop = async_stub(channel), asyncio.get_running_loop()
-    told, kept = (watching(stub, caller, of, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
-    last, topic = {"told": 0.0, "answered": 0.0}, TOPIC.replace("/", "://", 1)
+    lost, kept = (watching(stub, caller, of, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
+    last, topic = {"sent": 0.0, "answered": 0.0}, TOPIC.replace("/", "://", 1)
     refused: list[Refusal] = []
 
     def admins(*roles: str) -> None:
@@ -237,8 +237,8 @@ async def test_calls_and_watches_of_a_removed_tenant_admin_end_within_the_promis
     async def watched() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             while True:
-                await told.change()
-                last["told"] = loop.time()
+                await lost.change()
+                last["sent"] = loop.time()
         refused.append(Refusal(caught.value))
 
     async def called() -> None:
@@ -247,15 +247,15 @@ async def test_calls_and_watches_of_a_removed_tenant_admin_end_within_the_promis
             try:
                 await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), metadata=of("owner"))
             except grpc.aio.AioRpcError as error:
-                told = Refusal(error)
-                if told.code is not grpc.StatusCode.UNAVAILABLE:  # on a very busy machine the brokers may not answer in time
-                    refused.append(told)
+                refusal = Refusal(error)
+                if refusal.code is not grpc.StatusCode.UNAVAILABLE:  # on a very busy machine the brokers may not answer in time
+                    refused.append(refusal)
                     return
             else:
                 last["answered"] = began
             await asyncio.sleep(0.02)
 
-    await told.until_synced()
+    await lost.until_synced()
     await kept.until_synced()
     changing, ends = asyncio.create_task(changes()), [asyncio.create_task(each()) for each in (watched, called)]
     try:

@@ -104,8 +104,8 @@ async def test_calls_whose_permission_can_not_be_found_out_are_refused_as_unavai
         "WatchPolicies": service_pb2.WatchPoliciesRequest(namespaces=["fast/space", "slow/space"]),
     }
     call = getattr(stub, name)(requests[name], metadata=of("admin"))
-    told = await refused(anext(aiter(call)) if name == "WatchPolicies" else call)
-    assert (told.code, told.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
+    refusal = await refused(anext(aiter(call)) if name == "WatchPolicies" else call)
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
 
 
 async def test_permissions_that_are_known_are_not_asked_for(stub: AsyncStub, slow: Slow) -> None:
@@ -117,8 +117,8 @@ async def test_permissions_that_are_known_are_not_asked_for(stub: AsyncStub, slo
 
 
 async def test_an_invalid_request_is_refused_before_its_permission_is_looked_up(stub: AsyncStub, slow: Slow) -> None:
-    told = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
-    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (slow.asked, slow.looked) == (0, 0)
 
 
@@ -177,7 +177,7 @@ async def test_a_call_whose_deadline_is_near_before_its_permission_is_known_lear
     await asking.registry.get("slow/space").ready()
     how: dict[str, Any] = {"timeout": 2.0, "metadata": of("admin")}
 
-    async def told(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:
+    async def refusals_in(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:
         name = f"persistent://{namespace}/t"
         calls: tuple[Any, ...] = (
             stub.GetPolicy(service_pb2.GetPolicyRequest(topic=name), **how),
@@ -187,5 +187,5 @@ async def test_a_call_whose_deadline_is_near_before_its_permission_is_known_lear
         refusals = await asyncio.gather(*map(refused, calls))
         return {(each.code, each.info.reason, each.message.replace(namespace, "NAMESPACE")) for each in refusals}
 
-    ((code, reason, sentence),) = set.union(*await asyncio.gather(told("slow/space"), told("slow/other")))
+    ((code, reason, sentence),) = set.union(*await asyncio.gather(refusals_in("slow/space"), refusals_in("slow/other")))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN") and "permissions in NAMESPACE" in sentence

@@ -72,16 +72,16 @@ def batch(first: int, count: int) -> pb.UpdatePoliciesRequest:
 def retry_seconds(error: grpc.aio.AioRpcError) -> float | None:
     """Returns after how many seconds an error says to retry; None: it does not say."""
     status = Status.FromString(dict(error.trailing_metadata() or ())["grpc-status-details-bin"])
-    told = RetryInfo()
-    return next((told.retry_delay.ToMilliseconds() / 1000 for each in status.details if each.Unpack(told)), None)
+    retry = RetryInfo()
+    return next((retry.retry_delay.ToMilliseconds() / 1000 for each in status.details if each.Unpack(retry)), None)
 
 
 async def refusal(call: Any) -> grpc.aio.AioRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    told = Refusal(caught.value)
-    assert (told.code, told.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), told.message
-    assert told.info.metadata["limit"] in told.message
+    found = Refusal(caught.value)
+    assert (found.code, found.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), found.message
+    assert found.info.metadata["limit"] in found.message
     return caught.value
 
 
@@ -177,17 +177,17 @@ async def test_a_change_that_is_cancelled_while_it_waits_for_its_turn_gives_the_
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
 @pytest.mark.usefixtures("named")
 async def test_refused_changes_get_different_times_for_their_retries(stub: AsyncStub) -> None:
-    told: list[float] = []
+    retries: list[float] = []
 
     async def call() -> None:
         try:
             await stub.UpdatePolicy(update(), metadata=ALICE)
         except grpc.aio.AioRpcError as error:
-            told.append(retry_seconds(error) or 0)
+            retries.append(retry_seconds(error) or 0)
 
     await asyncio.gather(*(call() for _ in range(4)))
-    assert len(told) == 2, "not exactly two of the four changes were refused"
-    assert abs(told[0] - told[1]) >= 1.5
+    assert len(retries) == 2, "not exactly two of the four changes were refused"
+    assert abs(retries[0] - retries[1]) >= 1.5
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])
@@ -197,13 +197,13 @@ async def test_an_update_stream_beyond_the_rate_is_slowed_and_all_its_changes_ar
     began = time.monotonic()
     await stream.write(batch(0, 150))
     await stream.done_writing()
-    told: list[int] = []
+    sequences: list[int] = []
     async with asyncio.timeout(_SECONDS):
         while (message := await stream.read()) is not grpc.aio.EOF:
             assert all(result.HasField("updated") for result in message.results)
-            told += [result.sequence for result in message.results]
+            sequences += [result.sequence for result in message.results]
             await stub.UpdatePolicy(update(1), metadata=BOB)  # not slowed
-    assert sorted(told) == list(range(150))
+    assert sorted(sequences) == list(range(150))
     assert time.monotonic() - began >= 1.5  # 50 at once, then 50 in a second
 
 
@@ -229,7 +229,7 @@ async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_o
 @pytest.mark.usefixtures("named")
 async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_its_results(server: Server, stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
-    told = 0
+    results = 0
 
     async def write() -> None:
         for first in range(0, 400, 40):
@@ -239,13 +239,13 @@ async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_i
     writing = asyncio.get_running_loop().create_task(write())
     async with asyncio.timeout(_SECONDS):
         while (message := await stream.read()) is not grpc.aio.EOF:
-            told += len(message.results)
+            results += len(message.results)
         await writing
         (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
         ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
         while ration.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
-    assert told == 400 and (ration.bytes, ration.streams) == (0, 0)
+    assert results == 400 and (ration.bytes, ration.streams) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ async def test_without_limits_per_principal_there_is_no_door_for_them(server: Se
 
 
 @pytest.mark.parametrize(
-    ("peer", "told"),
+    ("peer", "name"),
     [
         ("ipv4:10.0.0.1:4711", "10.0.0.1"),
         ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711", "2001:db8:1:2::/64"),
@@ -385,8 +385,8 @@ async def test_without_limits_per_principal_there_is_no_door_for_them(server: Se
         ("unix:/run/sidecar", "unix"),
     ],
 )
-def test_addresses_are_named_without_ports_and_ipv6_addresses_by_their_network(peer: str, told: str) -> None:
-    assert address(peer) == told
+def test_addresses_are_named_without_ports_and_ipv6_addresses_by_their_network(peer: str, name: str) -> None:
+    assert address(peer) == name
 
 
 def callers() -> Iterator[tuple[Caller, Caller, bool]]:

@@ -86,8 +86,6 @@ class Load:
         self.shown = shown
         self.ended = False
         self.done = [0] * LOADS
-        self.beyond = 0
-        """Never read."""
         self._server = server
         self._trust = trust
 

@@ -19,7 +19,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig,
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import refused
-from .watching import Told
+from .watching import WatchReader
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
@@ -48,8 +48,8 @@ class Cluster:
 
     def write(self, namespace: str = "", topic: str = "") -> None:
         """Sets the property of the namespace, the topic, or both; "": it has none."""
-        told = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
-        self.path.write_text(CLUSTER.format(namespace=told[0], topic=told[1]))
+        properties = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
+        self.path.write_text(CLUSTER.format(namespace=properties[0], topic=properties[1]))
         self._at += 1
         os.utime(self.path, (self._at, self._at))
 
@@ -178,11 +178,11 @@ async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is
     assert (await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=OTHER))).disabled
     listed = await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert not listed.documents and listed.HasField("token")
-    told = Told(stub, namespaces=[NAMESPACE])
-    status, _ = await told.until_synced()
+    watch = WatchReader(stub, namespaces=[NAMESPACE])
+    status, _ = await watch.until_synced()
     assert status.status.state == pb.NAMESPACE_STATE_DISABLED
     assert "disabled" in status.status.message
-    told.cancel()
+    watch.cancel()
     assert len(server.registry) == 0, "the namespace was loaded"
     assert not (await read(stub)).disabled
     assert len(server.registry) == 1

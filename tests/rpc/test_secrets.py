@@ -11,7 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tests.rpc.conftest import TOPIC, refused
-from tests.rpc.watching import Told
+from tests.rpc.watching import WatchReader
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
@@ -39,13 +39,13 @@ async def everything(stub: AsyncStub) -> bytes:
         await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC)),
         await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE)),
     ]
-    told = Told(stub, namespaces=[NAMESPACE], include_previous=True)
-    answers += [event for event in await told.until_synced() if not event.HasField("status")]
+    watch = WatchReader(stub, namespaces=[NAMESPACE], include_previous=True)
+    answers += [event for event in await watch.until_synced() if not event.HasField("status")]
     change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=6), include_previous=True)
     batch = service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
     answers += [message async for message in stub.UpdatePolicies(iter([batch]))]
-    answers.append(await told.change())
-    told.cancel()
+    answers.append(await watch.change())
+    watch.cancel()
     answers.append(await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, include_previous=True)))
     assert len(answers) == 8
     return b"".join(answer.SerializeToString() for answer in answers)

@@ -29,7 +29,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal, refused
-from .watching import Told, changes
+from .watching import WatchReader, changes
 
 NAMESPACE = "public/default"
 
@@ -73,9 +73,9 @@ async def test_reads_and_watches_that_begin_after_an_answer_see_its_change(stub:
         request = GetPolicyRequest(topic=TOPIC, scopes=[SCOPE_LOCAL], at_least_version=answer.document.version)
         (got,) = (await stub.GetPolicy(request)).documents
         assert got == answer.document and got.policies.max_producer_per_topic == value
-        told = Told(stub, topics=[TOPIC], scopes=[SCOPE_LOCAL])
-        assert [change.document for change in changes(await told.until_synced())] == [answer.document]
-        told.cancel()
+        watch = WatchReader(stub, topics=[TOPIC], scopes=[SCOPE_LOCAL])
+        assert [change.document for change in changes(await watch.until_synced())] == [answer.document]
+        watch.cancel()
 
 
 async def test_a_read_of_a_version_that_is_not_reached_ends_with_the_deadline(stub: AsyncStub) -> None:
@@ -223,8 +223,8 @@ async def test_a_watch_from_the_token_of_a_listing_misses_no_change(stub: AsyncS
     await stub.UpdatePolicy(update(1))
     page = await stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE))
     second = await stub.UpdatePolicy(update(2))
-    told = Told(stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token}, end_when_synced=True)
-    assert [change.document for change in changes(await told.rest())] == [second.document]
+    watch = WatchReader(stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token}, end_when_synced=True)
+    assert [change.document for change in changes(await watch.rest())] == [second.document]
 
 
 async def test_server_info_has_the_version_the_log_the_writer_mode_and_the_limits(
@@ -250,15 +250,15 @@ async def test_health_and_reflection_services_answer(server: Server) -> None:
 async def test_a_stopping_server_ends_watches_with_a_bookmark_and_finishes_accepted_updates(server: Server, stub: AsyncStub) -> None:
     first = await stub.UpdatePolicy(update(1))
     namespace = server.registry.get(NAMESPACE)
-    told = Told(stub, topics=[TOPIC])
-    await told.until_synced()
+    watch = WatchReader(stub, topics=[TOPIC])
+    await watch.until_synced()
     updates = [asyncio.ensure_future(stub.UpdatePolicy(update(value))) for value in range(2, 34)]
     await asyncio.sleep(0.005)
     stopping = asyncio.create_task(server.stop())
     seen = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         while True:
-            seen.append(await told.next())
+            seen.append(await watch.next())
     assert Refusal(caught.value).info.reason == "SHUTTING_DOWN"
     assert list(seen[-1].bookmark.token.positions) >= [first.document.version]
     await stopping

@@ -17,8 +17,8 @@ def _written() -> dict[tuple[Stage, StageEvent], Stage]:
     for line in (stages.__doc__ or "").splitlines():
         if begun := re.match(r"([A-Z]+) ", line):
             stage = Stage[begun[1]]
-        if stage is not None and (told := re.search(r" ([a-z]+): ([A-Z]+)$", line)):
-            found[stage, StageEvent[told[1].upper()]] = Stage[told[2]]
+        if stage is not None and (transition := re.search(r" ([a-z]+): ([A-Z]+)$", line)):
+            found[stage, StageEvent[transition[1].upper()]] = Stage[transition[2]]
     return found
 
 

@@ -99,7 +99,7 @@ def update(topic: str = TOPIC, value: int = 1) -> UpdatePolicyRequest:
     return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value))
 
 
-def told(refusal: Refusal) -> tuple[grpc.StatusCode, str]:
+def end_of(refusal: Refusal) -> tuple[grpc.StatusCode, str]:
     return refusal.code, refusal.info.reason
 
 
@@ -140,7 +140,7 @@ async def test_changes_that_the_log_has_not_acknowledged_end_with_outcome_unknow
     await until(lambda: len(silent_log) == 30)
     await stopped(server)
     for refusal in await asyncio.gather(*calls):
-        assert told(refusal) == UNKNOWN
+        assert end_of(refusal) == UNKNOWN
         assert refusal.info.metadata["request_id"]
     results: list[PolicyChangeResult] = []
     while len(results) < len(changes):
@@ -148,7 +148,7 @@ async def test_changes_that_the_log_has_not_acknowledged_end_with_outcome_unknow
     assert {why(result) for result in results} == {"OUTCOME_UNKNOWN"}
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
-    assert told(Refusal(caught.value)) == STOPPING
+    assert end_of(Refusal(caught.value)) == STOPPING
 
 
 async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_when_the_server_stops(
@@ -166,12 +166,12 @@ async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_whe
     ]
     await until(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
     await stopped(server)
-    assert [told(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
+    assert [end_of(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
     (result,) = (await stream.read()).results
     assert (result.sequence, why(result)) == (7, "SHUTTING_DOWN")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
-    assert told(Refusal(caught.value)) == STOPPING
+    assert end_of(Refusal(caught.value)) == STOPPING
 
 
 async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_down(
@@ -186,7 +186,7 @@ async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_d
         await stopped(patient)
         ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
     assert {code for code, _ in ends} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-    assert any(code is grpc.StatusCode.UNAVAILABLE and b"SHUTTING_DOWN" in dict(told)[DETAILS_KEY] for code, told in ends), (
+    assert any(code is grpc.StatusCode.UNAVAILABLE and b"SHUTTING_DOWN" in dict(trailing)[DETAILS_KEY] for code, trailing in ends), (
         "no call was refused"
     )
 
@@ -211,7 +211,7 @@ async def test_a_stopping_server_reads_no_more_of_an_update_stream_and_sends_the
         assert (result.sequence, result.WhichOneof("result")) == (1, "updated")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stream.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
         await stopping
     assert len(held) == 1, "a change that came while the server stopped was read"
 
@@ -224,7 +224,7 @@ async def test_an_idle_update_stream_does_not_delay_the_stop(patient: Server) ->
         await stopped(patient)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stream.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
 async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(patient: Server) -> None:
@@ -260,7 +260,7 @@ async def test_health_watches_do_not_delay_the_stop_and_get_not_serving_first(pa
         assert (await call.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
 @pytest.mark.parametrize("part", [Registry, SqliteLog, Endpoint])
@@ -300,7 +300,7 @@ async def test_a_stopping_server_ends_watches_with_a_bookmark_and_shutting_down(
         assert (await call.read()).events[-1].bookmark.token == synced.events[-1].bookmark.token
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
 async def test_a_caller_that_disconnects_while_the_server_stops_causes_no_failure(

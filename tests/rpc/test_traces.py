@@ -20,7 +20,7 @@ from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, Hi
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import Told as Watch
+from .watching import WatchReader
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STATE = "congo=t61rcWkgMzE"
@@ -55,10 +55,10 @@ async def history(stub: AsyncStub, entries: int) -> list[str]:
     """Returns the trace parents of the history, once it has so many entries."""
     request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
     deadline = time.monotonic() + 20
-    while len(told := (await stub.ListHistory(request)).entries) < entries:
-        assert time.monotonic() < deadline, told
+    while len(found := (await stub.ListHistory(request)).entries) < entries:
+        assert time.monotonic() < deadline, found
         await asyncio.sleep(0.01)
-    return [each.origin.trace_parent for each in told]
+    return [each.origin.trace_parent for each in found]
 
 
 def in_the_log(path: Path) -> list[dict[str, str]]:
@@ -100,7 +100,7 @@ async def test_a_malformed_trace_state_is_dropped_and_the_trace_parent_is_kept(s
 async def test_the_history_and_watches_have_the_trace_parent_of_a_change(stub: AsyncStub) -> None:
     watches = []
     for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
-        watch = Watch(stub, topics=[TOPIC], mode=mode)
+        watch = WatchReader(stub, topics=[TOPIC], mode=mode)
         await watch.until_synced()
         watches.append(watch)
     await update(stub, 1)
@@ -126,6 +126,6 @@ async def test_after_a_restart_the_history_and_watches_have_the_same_trace_paren
             if not restarted:
                 await update(async_stub(channel), 1)
             assert await history(async_stub(channel), 1) == [PARENT]
-            watch = Watch(async_stub(channel), topics=[TOPIC])
+            watch = WatchReader(async_stub(channel), topics=[TOPIC])
             assert (await watch.change()).origin.trace_parent == PARENT
             watch.cancel()

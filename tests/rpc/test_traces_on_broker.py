@@ -15,7 +15,7 @@ from topicpolicies_server.config import HistoryConfig, PulsarLogConfig, ServerCo
 from topicpolicies_server.rpc.server import Server
 
 from .test_traces import PARENT, STATE, TRACE
-from .watching import Told as Watch
+from .watching import WatchReader
 
 
 async def test_the_trace_context_of_a_change_is_in_its_message_in_watches_and_in_the_history(broker: Broker, tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ async def test_the_trace_context_of_a_change_is_in_its_message_in_watches_and_in
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         stub = async_stub(channel)
-        watch = Watch(stub, topics=[topic])
+        watch = WatchReader(stub, topics=[topic])
         await watch.until_synced()
         request = service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1))
         await stub.UpdatePolicy(request, metadata=TRACE)

@@ -46,7 +46,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-def told(server: Server, ratio: float) -> list[Ended]:
+def ended(server: Server, ratio: float) -> list[Ended]:
     """Returns the traced calls and changes of the server that have ended."""
     found: list[Ended] = []
     tracing = Tracing(found.append, ratio)
@@ -62,23 +62,25 @@ async def stub(server: Server) -> AsyncIterator[AsyncStub]:
         yield async_stub(channel)
 
 
-async def until(told: list[Ended], count: int) -> None:
+async def until(ended: list[Ended], count: int) -> None:
     """Waits until so many have ended: a call ends a moment after its answer."""
     deadline = time.monotonic() + 20
-    while len(told) < count:
-        assert time.monotonic() < deadline, told
+    while len(ended) < count:
+        assert time.monotonic() < deadline, ended
         await asyncio.sleep(0.01)
 
 
-def spans(told: list[Ended]) -> dict[str, Span]:
+def spans(ended: list[Ended]) -> dict[str, Span]:
     """Returns the spans by name."""
-    return {span.name: span for each in told for span in spans_of(each)}
+    return {span.name: span for each in ended for span in spans_of(each)}
 
 
-async def test_the_span_of_a_change_is_a_child_of_its_callers_and_its_stages_are_children_of_it(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_span_of_a_change_is_a_child_of_its_callers_and_its_stages_are_children_of_it(
+    ended: list[Ended], stub: AsyncStub
+) -> None:
     await update(stub, 1)
-    await until(told, 1)
-    found = spans(told)
+    await until(ended, 1)
+    found = spans(ended)
     assert list(found) == ["UpdatePolicy", "waiting", "sequencing", "log", "readback"]
     call = found.pop("UpdatePolicy")
     assert (call.trace_id, call.parent_id, call.state) == (PARENT[3:35], PARENT[36:52], STATE)
@@ -89,40 +91,42 @@ async def test_the_span_of_a_change_is_a_child_of_its_callers_and_its_stages_are
     assert call.of is not None and (call.of.topic, call.of.outcome) == (TOPIC, "APPLIED")
 
 
-async def test_the_trace_parent_of_an_event_is_the_span_of_its_call(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_trace_parent_of_an_event_is_the_span_of_its_call(ended: list[Ended], stub: AsyncStub) -> None:
     await update(stub, 1)
-    await until(told, 1)
-    assert await history(stub, 1) == [f"00-{PARENT[3:35]}-{told[0].span.span_id}-01"]
+    await until(ended, 1)
+    assert await history(stub, 1) == [f"00-{PARENT[3:35]}-{ended[0].span.span_id}-01"]
 
 
 async def test_a_call_of_an_unsampled_trace_has_no_span_and_its_event_has_the_callers_trace_parent(
-    told: list[Ended], stub: AsyncStub
+    ended: list[Ended], stub: AsyncStub
 ) -> None:
     await update(stub, 1, (("traceparent", UNSAMPLED),))
     assert await history(stub, 1) == [UNSAMPLED]
-    assert told == []
+    assert ended == []
 
 
 @pytest.mark.parametrize(("ratio", "traced"), [(0.0, False), (1.0, True)])
-async def test_a_call_without_a_trace_begins_one_according_to_the_ratio(told: list[Ended], stub: AsyncStub, traced: bool) -> None:
+async def test_a_call_without_a_trace_begins_one_according_to_the_ratio(ended: list[Ended], stub: AsyncStub, traced: bool) -> None:
     await update(stub, 1, ())
     (parent,) = await history(stub, 1)
-    await until(told, int(traced))
-    assert bool(told) is traced is bool(parent)
-    assert not traced or (told[0].span.parent_id == "" and told[0].span.trace_id in parent)
+    await until(ended, int(traced))
+    assert bool(ended) is traced is bool(parent)
+    assert not traced or (ended[0].span.parent_id == "" and ended[0].span.trace_id in parent)
 
 
-async def test_the_span_of_a_failed_call_has_its_status_and_reason(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_span_of_a_failed_call_has_its_status_and_reason(ended: list[Ended], stub: AsyncStub) -> None:
     request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), etag="3ff")
     for refused in (request, service_pb2.UpdatePolicyRequest(topic="")):
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.UpdatePolicy(refused, metadata=TRACE)
-    await until(told, 2)
-    assert [each.code for each in told] == ["ABORTED", "INVALID_ARGUMENT"]
-    assert all(each.reason for each in told)
+    await until(ended, 2)
+    assert [each.code for each in ended] == ["ABORTED", "INVALID_ARGUMENT"]
+    assert all(each.reason for each in ended)
 
 
-async def test_an_update_stream_has_a_span_and_a_bounded_number_of_its_changes_have_child_spans(told: list[Ended], stub: AsyncStub) -> None:
+async def test_an_update_stream_has_a_span_and_a_bounded_number_of_its_changes_have_child_spans(
+    ended: list[Ended], stub: AsyncStub
+) -> None:
     call = stub.UpdatePolicies(metadata=TRACE)
     changes = [
         service_pb2.PolicyChangeRequest(
@@ -137,25 +141,25 @@ async def test_an_update_stream_has_a_span_and_a_bounded_number_of_its_changes_h
         pass
     assert await call.code() == grpc.StatusCode.OK
     deadline = time.monotonic() + 20
-    while not told or told[-1].name != "UpdatePolicies":
-        assert time.monotonic() < deadline, told
+    while not ended or ended[-1].name != "UpdatePolicies":
+        assert time.monotonic() < deadline, ended
         await asyncio.sleep(0.01)
-    names = [each.name for each in told]
+    names = [each.name for each in ended]
     assert names[-1] == "UpdatePolicies" and 1 <= names.count("change") < 50, "the number of spans of changes is not bounded"
-    found = spans(told)
+    found = spans(ended)
     assert found["change"].parent_id == found["UpdatePolicies"].span_id
     assert {found[name].parent_id for name in ("sequencing", "log", "readback")} == {found["change"].span_id}
     assert found["UpdatePolicies"].parent_id == PARENT[36:52]
 
 
-async def test_spans_contain_nothing_of_a_document(told: list[Ended], stub: AsyncStub) -> None:
+async def test_spans_contain_nothing_of_a_document(ended: list[Ended], stub: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=424242)
     policies.offload_policies.managed_ledger_offload_driver = "aws-s3"
     policies.offload_policies.managed_ledger_offload_bucket = "bucket"
     policies.offload_policies.s3_managed_ledger_offload_credential_secret = "a-secret"
     await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies), metadata=TRACE)
-    await until(told, 1)
-    assert "424242" not in repr(told) and "a-secret" not in repr(told)
+    await until(ended, 1)
+    assert "424242" not in repr(ended) and "a-secret" not in repr(ended)
 
 
 async def test_a_server_exports_spans_and_the_metrics_that_prometheus_scrapes_to_a_collector(tmp_path: Path) -> None:

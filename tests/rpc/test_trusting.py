@@ -26,7 +26,7 @@ from topicpolicies_server.rpc import trusting
 from topicpolicies_server.rpc.server import Server
 
 from .test_certificates import Files, config, until
-from .watching import Told
+from .watching import WatchReader
 
 PATIENCE = 20.0
 LOADS, ROTATIONS = 3, 2
@@ -89,9 +89,11 @@ async def refusal(call: Any) -> Refusal:
     return Refusal(caught.value)
 
 
-def is_untrusted(told: Refusal) -> bool:
+def is_untrusted(found: Refusal) -> bool:
     """Returns whether a refusal says that the authority is not trusted any more."""
-    return told.info.reason == Reason.CREDENTIALS_INVALID and told.code is grpc.StatusCode.UNAUTHENTICATED and "authority" in told.message
+    return (
+        found.info.reason == Reason.CREDENTIALS_INVALID and found.code is grpc.StatusCode.UNAUTHENTICATED and "authority" in found.message
+    )
 
 
 async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_connections_and_their_streams_end(
@@ -103,8 +105,8 @@ async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_conn
     async with AsyncExitStack() as stack:
         old = await stack.enter_async_context(connected(server, room, room.identity("first", "old")))
         new = await stack.enter_async_context(await made(server, room))
-        watches = [Told(async_stub(old), topics=[TOPIC]) for _ in range(3)]
-        kept = [Told(async_stub(new), topics=[TOPIC]) for _ in range(3)]
+        watches = [WatchReader(async_stub(old), topics=[TOPIC]) for _ in range(3)]
+        kept = [WatchReader(async_stub(new), topics=[TOPIC]) for _ in range(3)]
         for each in (*watches, *kept):
             await each.until_synced()
         health: Any = health_pb2_grpc.HealthStub(old).Watch(health_pb2.HealthCheckRequest())
@@ -153,7 +155,10 @@ async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_re
         connected(server, room, room.identity("first", "plain")) as second,
         await made(server, room) as new,
     ):
-        leaving, kept = [Told(async_stub(each), topics=[TOPIC]) for each in (first, second)], Told(async_stub(new), topics=[TOPIC])
+        leaving, kept = (
+            [WatchReader(async_stub(each), topics=[TOPIC]) for each in (first, second)],
+            WatchReader(async_stub(new), topics=[TOPIC]),
+        )
         for watch in (*leaving, kept):
             await watch.until_synced()
         room.let_in("second")
@@ -182,7 +187,7 @@ async def test_a_stream_whose_check_fails_ends_and_the_streams_behind_it_are_che
 
     monkeypatch.setattr(trusting, "Trust", Broken)
     async with connected(server, room, room.identity("first", "old")) as channel:
-        watches = [Told(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
+        watches = [WatchReader(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
         for watch in watches:
             await watch.until_synced()
         room.let_in("second")
@@ -190,9 +195,9 @@ async def test_a_stream_whose_check_fails_ends_and_the_streams_behind_it_are_che
     assert caplog.text.count("Checking the authority of an open stream failed: RuntimeError") == 1
 
 
-async def rest(told: Told) -> None:
+async def rest(watch: WatchReader) -> None:
     """Reads a watch to its end."""
-    await told.rest()
+    await watch.rest()
 
 
 async def made(server: Server, room: Room) -> Any:

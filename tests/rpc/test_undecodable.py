@@ -56,7 +56,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def log_lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Returns a function that returns the lines of the log that operators see, with tracebacks."""
     caplog.set_level(logging.INFO)
     return lambda: "\n".join(map(caplog.handler.format, caplog.records)).splitlines()
@@ -79,7 +79,7 @@ async def streaming(channel: Any, path: str, raw: bytes) -> Refusal:
 
 @pytest.mark.parametrize("raw", GARBAGE)
 async def test_bytes_that_are_not_a_message_are_refused_and_not_logged(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
 ) -> None:
     with_fields = [*UNARY, f"{HEALTH}/Check"]
     refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO])]
@@ -87,11 +87,11 @@ async def test_bytes_that_are_not_a_message_are_refused_and_not_logged(
     for refusal in refusals:
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
         assert refusal.info.domain == "topicpolicies"
-    assert told() == []
+    assert log_lines() == []
 
 
 async def test_reflection_refuses_bytes_that_are_not_a_message_in_the_same_way(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]]
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]]
 ) -> None:
     call: Any = channel.stream_stream(REFLECTION)(timeout=PATIENCE)
     await call.write(b"\xff")
@@ -100,7 +100,7 @@ async def test_reflection_refuses_bytes_that_are_not_a_message_in_the_same_way(
             pass
     refusal = Refusal(caught.value)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
-    assert told() == []
+    assert log_lines() == []
 
 
 class Updates:
@@ -135,7 +135,7 @@ def reason(result: PolicyChangeResult) -> str:
 
 @pytest.mark.parametrize("raw", GARBAGE)
 async def test_an_update_stream_stays_open_after_bytes_that_are_not_a_message(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
 ) -> None:
     updates = Updates(channel)
     await updates.call.write(raw)
@@ -146,7 +146,7 @@ async def test_an_update_stream_stays_open_after_bytes_that_are_not_a_message(
     assert (made.sequence, made.WhichOneof("result")) == (7, "updated")
     await updates.call.done_writing()
     assert await updates.call.read() is grpc.aio.EOF
-    assert told() == []
+    assert log_lines() == []
 
 
 async def test_of_a_batch_the_decodable_changes_are_made_and_the_others_are_refused_by_their_sequences(
@@ -198,7 +198,7 @@ async def test_a_call_that_meets_a_cancelled_task_ends_with_internal(
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], limits: Limits, times: int
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], limits: Limits, times: int
 ) -> None:
     raw = b"\x0a" * (times * limits.max_message_bytes + 1)
     refusals = [await unary(channel, path, raw) for path in [*UNARY, INFO]]
@@ -211,7 +211,7 @@ async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
         assert dict(refusal.info.metadata) == {"most_bytes": str(limits.max_message_bytes)}
         assert "max_message_bytes" in refusal.message and f"{limits.max_message_bytes:,}" in refusal.message
-    assert told() == []
+    assert log_lines() == []
 
 
 async def test_a_message_of_exactly_the_largest_size_is_read(channel: grpc.aio.Channel, limits: Limits) -> None:

@@ -77,10 +77,10 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
                 await asyncio.sleep(0.01)
     await server.stop()
     lines = [json.loads(line) for line in (tmp_path / "calls.log").read_text().splitlines()]
-    told = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
-    assert told[0] == ("change", "INVALID_ARGUMENT", "")
-    assert sorted(told[1:4]) == [("change", "GIVEN_UP", topic) for topic in (FAST, FAST, SLOW)]
-    assert told[4:] == [("call", "GIVEN_UP", "")] and lines[4]["changes"] == 1, (
+    recorded = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
+    assert recorded[0] == ("change", "INVALID_ARGUMENT", "")
+    assert sorted(recorded[1:4]) == [("change", "GIVEN_UP", topic) for topic in (FAST, FAST, SLOW)]
+    assert recorded[4:] == [("call", "GIVEN_UP", "")] and lines[4]["changes"] == 1, (
         "the line of the stream does not come last, or counts other changes than those with results"
     )
     followed = [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"]
@@ -109,11 +109,11 @@ async def test_a_stream_that_is_asked_to_leave_before_it_has_begun_to_read_ends_
     shown: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     loop = asyncio.get_running_loop()
     stream = UpdateStream(server.registry, None, shown, Author(), 1, Failures(), asyncio.Event())
-    told = asyncio.ensure_future(anext(stream.messages(endless())))
+    reading = asyncio.ensure_future(anext(stream.messages(endless())))
     loop.call_soon(stream.leave, expired("token"))  # like a timer that is due in the same turn of the loop
     with pytest.raises(PolicyError, match="expired"):
         async with asyncio.timeout(PATIENCE / 4):
-            await told
+            await reading
 
 
 async def test_a_message_of_large_changes_lets_other_tasks_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +139,12 @@ async def test_a_message_of_large_changes_lets_other_tasks_have_their_turns(serv
     wire: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event())
     loop.call_soon(turn)
-    told = [
+    sequences = [
         result.sequence
         async for message in stream.messages(one())
         for result in service_pb2.UpdatePoliciesResponse.FromString(message).results
     ]
-    assert told == list(range(1, 31)), "the results are not one for each change, in the order of the key"
+    assert sequences == list(range(1, 31)), "the results are not one for each change, in the order of the key"
     assert len(set(looked)) == 30, "other tasks had no turn between two changes"
 
 
@@ -162,7 +162,7 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_unused_tokens_of_
 
     wire: Wire = lambda *_: b""  # noqa: E731 (as above)
     stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event(), Pace(ration, loop))
-    told = asyncio.ensure_future(anext(stream.messages(one())))
+    reading = asyncio.ensure_future(anext(stream.messages(one())))
     reserved, reserve = list[int](), Bucket.reserve
 
     def counted(of: Bucket, wanted: int, now: float) -> tuple[int, float]:
@@ -175,7 +175,7 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_unused_tokens_of_
             await asyncio.sleep(0)
     stream.leave(expired("token"))
     with pytest.raises(PolicyError, match="expired"):
-        await told
+        await reading
     assert reserved == [20]
     assert bucket.reserve(99, loop.time())[0] == 99, "the tokens of changes that were not begun were not given back"
 
@@ -213,12 +213,12 @@ async def test_a_stream_that_meets_very_many_namespaces_of_other_leaders_sends_i
     registry: Any = Others()
     wire: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     stream = UpdateStream(registry, None, wire, Author(), 20, Failures(), asyncio.Event())
-    told: list[service_pb2.PolicyChangeResult] = []
+    received: list[service_pb2.PolicyChangeResult] = []
     with pytest.raises(PolicyError, match="open a new stream") as caught:
         async for message in stream.messages(endless()):
-            told += service_pb2.UpdatePoliciesResponse.FromString(message).results
+            received += service_pb2.UpdatePoliciesResponse.FromString(message).results
     assert (caught.value.kind, caught.value.reason) == (Kind.UNAVAILABLE, Reason.NOT_LEADER)
     assert "leader" not in caught.value.metadata, "one leader is named although there may be many"
-    assert [each.sequence for each in told] == list(range(1, len(told) + 1)), "a change that was read has no result"
-    assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in told)
-    assert len(told) == 2 * MOST_REFUSED == 2 * len(stream._refused)
+    assert [each.sequence for each in received] == list(range(1, len(received) + 1)), "a change that was read has no result"
+    assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in received)
+    assert len(received) == 2 * MOST_REFUSED == 2 * len(stream._refused)

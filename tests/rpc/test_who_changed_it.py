@@ -28,7 +28,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
 from .test_identifying import bearer
-from .watching import Told as Watch
+from .watching import WatchReader
 
 UNKNOWN, CLAIMED, VERIFIED = (
     service_pb2.ACTOR_STANDING_UNKNOWN,
@@ -37,7 +37,7 @@ UNKNOWN, CLAIMED, VERIFIED = (
 )
 GATEWAY = (*bearer(sub="gateway"), ("topicpolicies-original-principal", "bob"))
 Metadata = tuple[tuple[str, str], ...]
-Told = tuple[str, int, str, str]
+Actor = tuple[str, int, str, str]
 
 
 @pytest.fixture
@@ -81,16 +81,16 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata, actor: str = "
     return (await stub.UpdatePolicy(request, metadata=metadata)).document.version
 
 
-def told(origin: service_pb2.ChangeOrigin) -> Told:
+def actor_of(origin: service_pb2.ChangeOrigin) -> Actor:
     return origin.actor, origin.actor_standing, origin.principal, origin.claimed_actor
 
 
-async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Told]:
+async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Actor]:
     request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, **question)  # type: ignore[arg-type]
-    return [told(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
+    return [actor_of(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
 
 
-async def until_told(stub: AsyncStub, entries: int) -> list[Told]:
+async def history_of(stub: AsyncStub, entries: int) -> list[Actor]:
     """Returns the history, once it has so many entries."""
     deadline = time.monotonic() + 20
     while len(answered := await history(stub, bearer())) < entries:
@@ -109,7 +109,7 @@ async def test_the_history_has_the_verified_principal_and_what_the_caller_claime
     alice = ("alice", VERIFIED, "alice", "")
     ceo = ("alice", VERIFIED, "alice", "ceo")
     tombstone = ("", UNKNOWN, "", "")  # written by the server itself, some time after the deletion
-    answered = await until_told(stub, 7)
+    answered = await history_of(stub, 7)
     assert answered == [alice, ceo, ceo, alice, ("bob", VERIFIED, "gateway", "robert"), ceo, tombstone]
     assert len(await history(stub, bearer(), actor="alice")) == 5, "the history is not filtered by the verified actor"
     assert await history(stub, bearer(), actor="ceo") == [], "the history is filtered by the claimed actor"
@@ -118,10 +118,10 @@ async def test_the_history_has_the_verified_principal_and_what_the_caller_claime
 async def test_a_watch_has_the_verified_principal_and_what_the_caller_claimed(stub: AsyncStub) -> None:
     await update(stub, 1, GATEWAY, actor="robert")
     for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
-        watch = Watch(stub, metadata=bearer(), topics=[TOPIC], mode=mode)
+        watch = WatchReader(stub, metadata=bearer(), topics=[TOPIC], mode=mode)
         await watch.until_synced()
         await update(stub, 10 + mode, bearer(sub="alice"), actor="ceo")
-        assert told((await watch.change()).origin) == ("alice", VERIFIED, "alice", "ceo")
+        assert actor_of((await watch.change()).origin) == ("alice", VERIFIED, "alice", "ceo")
         watch.cancel()
 
 
@@ -147,6 +147,6 @@ async def test_after_a_restart_the_history_and_watches_have_the_same_actor(confi
             if not restarted:
                 await update(async_stub(channel), 1, GATEWAY, actor="robert")
             assert await history(async_stub(channel), bearer()) == [("bob", VERIFIED, "gateway", "robert")]
-            watch = Watch(async_stub(channel), metadata=bearer(), topics=[TOPIC])
-            assert told((await watch.change()).origin) == ("bob", VERIFIED, "gateway", "robert")
+            watch = WatchReader(async_stub(channel), metadata=bearer(), topics=[TOPIC])
+            assert actor_of((await watch.change()).origin) == ("bob", VERIFIED, "gateway", "robert")
             watch.cancel()

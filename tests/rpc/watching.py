@@ -12,7 +12,7 @@ from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, PolicyChange, Wat
 PATIENCE = 30.0
 
 
-class Told:
+class WatchReader:
     """One watch, read event by event."""
 
     def __init__(
