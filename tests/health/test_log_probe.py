@@ -77,7 +77,7 @@ async def test_the_first_answer_of_a_log_that_failed_at_first_is_logged(caplog: 
     assert [record.getMessage() for record in caplog.records] == ["ready: the change log can be reached"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [RuntimeError("unexpected failure"), asyncio.CancelledError()])
 async def test_an_unexpected_failure_of_the_probe_counts_as_no_answer_and_the_probe_continues(error: BaseException) -> None:
     log = FakeLog()
     log.error = error

@@ -66,9 +66,9 @@ permissions = ["read", "watch", "change", "history", "secrets"]
 
 def believe(call: Call) -> None:
     """Sets the caller that the metadata name. This is a door that verifies nothing."""
-    said = {key: value for key, value in call.metadata if isinstance(value, str)}
-    principal = said.get(PRINCIPAL_KEY, "")
-    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
+    pairs = {key: value for key, value in call.metadata if isinstance(value, str)}
+    principal = pairs.get(PRINCIPAL_KEY, "")
+    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, pairs.get(FOR_KEY, ""))
 
 
 def of(caller: str) -> Metadata:

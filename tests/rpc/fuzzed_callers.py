@@ -13,7 +13,7 @@ from topicpolicies_server.core.reasons import Reason
 
 from .mutations import NAMESPACES
 
-Said: TypeAlias = tuple[str, str | bytes]
+Pair: TypeAlias = tuple[str, str | bytes]
 KEY, ORIGINAL_KEY = "authorization", "topicpolicies-original-principal"
 FUZZER, OTHER, GATEWAY, STRANGER = "fuzzer", "other", "gateway", "stranger"
 _ROLES = f"""
@@ -51,7 +51,7 @@ def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:
     return verified, AuthorizationConfig(file=roles)
 
 
-def bearer(role: str, **claims: Any) -> Said:
+def bearer(role: str, **claims: Any) -> Pair:
     """Returns the metadata of a caller with a token."""
     return KEY, f"Bearer {token(sub=role, **claims)}"
 
@@ -64,7 +64,7 @@ class Callers:
         self._known = {role: bearer(role) for role in (FUZZER, GATEWAY, STRANGER)}
         self._expired = bearer(FUZZER, exp=time.time() - 60)
 
-    def metadata(self) -> list[Said]:
+    def metadata(self) -> list[Pair]:
         """Returns the credentials of one call."""
         chance = self._chance
         match chance.choices(range(6), (80, 8, 3, 3, 3, 3))[0]:
@@ -81,11 +81,11 @@ class Callers:
             case _:
                 return []
 
-    def _original(self) -> list[Said]:
+    def _original(self) -> list[Pair]:
         role = self._chance.choice((FUZZER, FUZZER, STRANGER, GATEWAY, "", "x" * 2_000, None))
         return [] if role is None else [(ORIGINAL_KEY, role)]
 
-    def _torn(self, key: str, value: str | bytes) -> Said:
+    def _torn(self, key: str, value: str | bytes) -> Pair:
         """Returns a token in which one character is replaced or removed."""
         assert isinstance(value, str), "the value is not a text"
         at = self._chance.randrange(len(value))

@@ -106,16 +106,16 @@ class Mutations:
     def metadata(self) -> list[tuple[str, str | bytes]]:
         """Returns metadata: none for three requests in four, otherwise keys that the server reads, and one that it does not know."""
         chance = self.random
-        said: list[tuple[str, str | bytes]] = []
+        pairs: list[tuple[str, str | bytes]] = []
         if chance.random() < 0.75:
-            return said
+            return pairs
         for _ in range(chance.randint(1, 4)):
             if chance.random() < 0.3:
-                said.append((f"{chance.choice(_METADATA)}-bin", chance.randbytes(chance.choice((0, 1, 100)))))
+                pairs.append((f"{chance.choice(_METADATA)}-bin", chance.randbytes(chance.choice((0, 1, 100)))))
                 continue
             text = "".join(chance.choices(_PRINTABLE, k=chance.choice((0, 1, 16, 300, 1_000)))).strip()
-            said.append((chance.choice(_METADATA), chance.choice(("", "Bearer ", "Basic ", "00-")) + text))
-        return said
+            pairs.append((chance.choice(_METADATA), chance.choice(("", "Bearer ", "Basic ", "00-")) + text))
+        return pairs
 
     def seconds(self, usual: float) -> float:
         """Returns the timeout of a call: nine times in ten the usual one, otherwise a very short one."""

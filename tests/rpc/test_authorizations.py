@@ -65,7 +65,7 @@ class Table:
         if caller.principal == "admin":
             return True
         if self.broken:
-            raise RuntimeError("nobody knows this one")
+            raise RuntimeError("unexpected")
         if self.silent or self.problem is not None or namespace in self.silent_in:
             return None
         return permission in self.may_.get((caller.principal, namespace), frozenset())
@@ -328,7 +328,7 @@ async def test_a_change_of_the_file_of_roles_ends_watches_within_seconds(tmp_pat
         watch, kept = (watching(async_stub(channel), caller, namespaces=[ONE]) for caller in ("watcher", "keeper"))
         await watch.until_synced()
         await kept.until_synced()
-        path.write_text(ROLES.replace('"watcher"', '"nobody"'))
+        path.write_text(ROLES.replace('"watcher"', '"another"'))
         _, refusal = await ended(watch)
         assert refusal.info.reason == "PERMISSION_DENIED"
         await update(async_stub(channel), 1)

@@ -166,7 +166,7 @@ async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_c
     shutil.copyfile(authority.trust, files.clients)
     async with Server(config(files.tls(mutual=True))) as server:
 
-        async def let_in(identity: Identity) -> bool:
+        async def is_accepted(identity: Identity) -> bool:
             async with Connection(server, authority.trust, identity) as stub:
                 try:
                     await stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_SECONDS)
@@ -177,10 +177,10 @@ async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_c
 
         async with Connection(server, authority.trust, old) as stub:
             await stub.GetServerInfo(pb.GetServerInfoRequest())
-            assert (await let_in(old), await let_in(new)) == (True, False)
+            assert (await is_accepted(old), await is_accepted(new)) == (True, False)
             shutil.copyfile(other.trust, files.clients)
-            await until(lambda: let_in(new))
-            assert not await let_in(old)
+            await until(lambda: is_accepted(new))
+            assert not await is_accepted(old)
 
 
 async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_logged_once(

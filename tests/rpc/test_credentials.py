@@ -28,7 +28,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import Refusal
-from .test_identifying import EVERY, EVERYBODY, PATIENCE, Metadata, Noting, replace
+from .test_identifying import ALL_PERMITTED, EVERY, PATIENCE, Metadata, Noting, replace
 
 REVOKED = bytes(32)
 """The key that is in force when the server starts, and then replaced."""
@@ -65,7 +65,7 @@ async def server(tmp_path: Path, transport: str, authority: Authority, limits: L
             certificate="cn" if mutual else "",
             proxy_roles=("gateway",),
         ),
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         replace(key, SECRET)

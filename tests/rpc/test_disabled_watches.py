@@ -66,7 +66,7 @@ class Serving(NamedTuple):
     async def written_by_broker(self, topic: str, value: int) -> None:
         """Makes a change that was not admitted, as brokers do: they ignore the property."""
         change = compile_change(TopicPolicies(max_producer_per_topic=value), [], {})
-        request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "somebody")
+        request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "a broker")
         await self.server.registry.get(NAMESPACE).update(request)
 
 

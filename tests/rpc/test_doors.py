@@ -19,7 +19,7 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal, refused
 
 ALICE = Caller("alice", Way.TOKEN)
-SHUT = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+REFUSAL = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
 PATIENCE = 20.0
 
 
@@ -29,29 +29,29 @@ def log_path() -> None:
     return
 
 
-class Porter:
-    """Two doors and an observer: identifies every caller after a moment, refuses every call while ``shut``, and records the calls."""
+class Doors:
+    """Two doors and an observer: identifies every caller after a moment, refuses every call while ``refuses``, and records the calls."""
 
     def __init__(self) -> None:
-        self.shut = False
-        self.came: list[str] = []
+        self.refuses = False
+        self.arrived: list[str] = []
         self.ended: list[tuple[str, str, Reason | None, bool]] = []
         self.over = asyncio.Event()
 
-    async def ask(self, call: Call) -> None:
+    async def identify(self, call: Call) -> None:
         """Identifies the caller. This is a door that has to be awaited."""
         await asyncio.sleep(0)
         call.caller = ALICE
 
-    def let_in(self, call: Call) -> None:
-        """Refuses the call while ``shut``. This is a door that decides at once."""
+    def permit(self, call: Call) -> None:
+        """Refuses the call while ``refuses``. This is a door that decides at once."""
         assert call.caller is ALICE, "the doors were not passed in their order"
-        if self.shut:
-            raise SHUT
+        if self.refuses:
+            raise REFUSAL
 
     def began(self, call: Call) -> None:
         """Records the arrival of a call."""
-        self.came.append(call.method)
+        self.arrived.append(call.method)
 
     def ended_(self, call: Call) -> None:
         """Records the end of a call."""
@@ -67,38 +67,38 @@ class Porter:
                 await self.over.wait()
 
 
-class Telling:
-    """An observer that notifies the porter."""
+class Observer:
+    """An observer that notifies the doors."""
 
-    def __init__(self, porter: Porter) -> None:
-        self.began = porter.began
-        self.ended = porter.ended_
+    def __init__(self, doors: Doors) -> None:
+        self.began = doors.began
+        self.ended = doors.ended_
 
 
 @pytest.fixture
-def porter(server: Server) -> Porter:
-    """Returns a porter that is the server's doors and observer."""
-    porter = Porter()
-    server.calls.doors = (porter.ask, porter.let_in)
-    server.calls.observers = (Telling(porter),)
-    return porter
+def doors(server: Server) -> Doors:
+    """Returns doors that are the server's, and observe its calls."""
+    doors = Doors()
+    server.calls.doors = (doors.identify, doors.permit)
+    server.calls.observers = (Observer(doors),)
+    return doors
 
 
-async def test_calls_pass_the_doors_in_order_and_observers_are_notified_of_their_ends(stub: AsyncStub, porter: Porter) -> None:
+async def test_calls_pass_the_doors_in_order_and_observers_are_notified_of_their_ends(stub: AsyncStub, doors: Doors) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
-    await porter.until_ended(2)
-    assert porter.came == ["GetServerInfo", "GetPolicy"]
-    assert porter.ended[0] == ("GetServerInfo", "alice", None, False)
-    method, who, reason, given_up = porter.ended[1]
+    await doors.until_ended(2)
+    assert doors.arrived == ["GetServerInfo", "GetPolicy"]
+    assert doors.ended[0] == ("GetServerInfo", "alice", None, False)
+    method, who, reason, given_up = doors.ended[1]
     assert (method, who, given_up) == ("GetPolicy", "alice", False)
     assert reason is not None
 
 
 async def test_a_door_refuses_calls_of_every_service_before_their_requests_are_validated(
-    server: Server, stub: AsyncStub, porter: Porter
+    server: Server, stub: AsyncStub, doors: Doors
 ) -> None:
-    porter.shut = True
+    doors.refuses = True
     unary = await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
     with pytest.raises(grpc.aio.AioRpcError) as watching:
         await stub.WatchPolicies(WatchPoliciesRequest()).read()
@@ -106,9 +106,9 @@ async def test_a_door_refuses_calls_of_every_service_before_their_requests_are_v
     async with grpc.aio.insecure_channel(server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-    await porter.until_ended(3)
-    assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
-    assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
+    await doors.until_ended(3)
+    assert [each[0] for each in doors.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
+    assert all(each[2] is Reason.READ_ONLY for each in doors.ended)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -132,13 +132,13 @@ async def test_a_door_that_fails_refuses_the_call_as_internal_and_only_logs_the_
     assert "a cause only for the log" in caplog.text
 
 
-async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:
+async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, doors: Doors) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
-    porter.over.clear()
+    doors.over.clear()
     watch = stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))
     assert await watch.read()
     watch.cancel()
     async with asyncio.timeout(PATIENCE):
-        await porter.over.wait()
-    assert porter.ended[-1] == ("WatchPolicies", "alice", None, True)
+        await doors.over.wait()
+    assert doors.ended[-1] == ("WatchPolicies", "alice", None, True)
     assert len(server.calls) == 0

@@ -25,7 +25,7 @@ from topicpolicies_server.rpc.expiring import Expiring
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, bearer
+from .test_identifying import ALL_PERMITTED, bearer
 from .watching import WatchReader
 
 PATIENCE = 20.0
@@ -44,7 +44,7 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running

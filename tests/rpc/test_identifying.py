@@ -34,7 +34,7 @@ from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
 Metadata = tuple[tuple[str, str], ...]
-EVERYBODY = AuthorizationConfig(allow_authenticated=True)
+ALL_PERMITTED = AuthorizationConfig(allow_authenticated=True)
 """Every authenticated caller has every permission."""
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
 
@@ -74,7 +74,7 @@ async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running
@@ -199,7 +199,7 @@ def short(key: Path) -> Path:
 async def test_a_server_with_an_unusable_key_file_does_not_start(short: Path) -> None:
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=short))
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=EVERYBODY
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=ALL_PERMITTED
     )
     with pytest.raises(PolicyError) as caught:
         await Server(config).start()

@@ -333,9 +333,9 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
     known = Caller("alice", Way.TOKEN)
 
     def door(call: Call) -> None:
-        said = dict(call.metadata)
-        if "topicpolicies-actor" not in said:
-            raise invalid("Nobody.")
+        pairs = dict(call.metadata)
+        if "topicpolicies-actor" not in pairs:
+            raise invalid("The caller is unknown.")
         call.caller = known
 
     recording.server.calls.doors = (door,)

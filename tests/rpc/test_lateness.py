@@ -210,7 +210,7 @@ async def test_a_failure_to_hurry_a_call_is_logged_and_does_not_prevent_that_of_
     def hurry(call: Caller) -> None:
         hurried.append(call)
         if len(hurried) < len(calls):
-            raise RuntimeError("nobody foresaw this")
+            raise RuntimeError("unexpected failure")
 
     lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
     lateness.hurry = hurry
@@ -219,4 +219,4 @@ async def test_a_failure_to_hurry_a_call_is_logged_and_does_not_prevent_that_of_
     async with asyncio.timeout(20):
         while len(hurried) < len(calls):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
-    assert hurried == list(calls) and "nobody foresaw this" in caplog.text
+    assert hurried == list(calls) and "unexpected failure" in caplog.text

@@ -79,14 +79,14 @@ def principals() -> dict[str, Principal]:
     return {
         "no credentials": Principal(refusal="CREDENTIALS_MISSING"),
         "a forged token": Principal(token(bytes(48), **claims), refusal=bad),
-        "a token that nobody signed": Principal(unsigned({"alg": "none"}, claims), refusal=bad),
+        "an unsigned token": Principal(unsigned({"alg": "none"}, claims), refusal=bad),
         "a token of another algorithm": Principal(signed({"alg": "RS256"}, claims), refusal=bad),
         "an expired token": Principal(of("admin", exp=now - 1), refusal="CREDENTIALS_EXPIRED"),
         "a token of tomorrow": Principal(of("admin", nbf=now + 86_400), refusal=bad),
         "a token for another audience": Principal(of("admin", aud="another"), refusal=bad),
         "a token of a key that was replaced": Principal(token(REVOKED, **claims), refusal=bad),
         "a role of another tenant": Principal(of("stranger"), role="stranger"),
-        "a role that nobody knows": Principal(of("unheard-of"), role="unheard-of"),
+        "an unknown role": Principal(of("unheard-of"), role="unheard-of"),
         "a reader": Principal(of("reader", exp=now + 3_600), role="reader"),
         "an admin of the tenant": Principal(of("owner"), role="owner"),
         "a superuser": Principal(of("admin"), role="admin"),
@@ -95,7 +95,7 @@ def principals() -> dict[str, Principal]:
         "a proxy for an admin of the tenant": Principal(of("gateway"), "owner", role="owner"),
         "a proxy for a superuser": Principal(of("gateway"), "admin", role="owner"),  # the permissions of the proxy itself are the limit
         "a proxy for itself": Principal(of("gateway"), "gateway", refusal=denied),
-        "a proxy for nobody": Principal(of("gateway"), refusal=denied),
+        "a proxy without an original principal": Principal(of("gateway"), refusal=denied),
         "a superuser who is no proxy": Principal(of("admin"), "reader", refusal="NOT_A_PROXY"),
     }
 
@@ -106,7 +106,7 @@ def by_certificate() -> dict[str, Principal]:
     return {
         "no credentials but the certificate of a reader": Principal(role="reader"),
         "the certificate of a role of another tenant": Principal(role="stranger", certificate="stranger"),
-        "the certificate of a role that nobody knows": Principal(role="unheard-of", certificate="unheard-of"),
+        "the certificate of an unknown role": Principal(role="unheard-of", certificate="unheard-of"),
         "the certificate of an admin of the tenant": Principal(role="owner", certificate="owner"),
         "the certificate of a superuser": Principal(role="admin", certificate="admin"),
         "the certificate of a proxy for a reader": Principal("", "reader", role="reader", certificate="gateway"),
@@ -114,7 +114,7 @@ def by_certificate() -> dict[str, Principal]:
         "the certificate of a proxy for an admin of the tenant": Principal("", "owner", role="owner", certificate="gateway"),
         "the certificate of a proxy for a superuser": Principal("", "admin", role="owner", certificate="gateway"),
         "the certificate of a proxy for itself": Principal("", "gateway", refusal=denied, certificate="gateway"),
-        "the certificate of a proxy for nobody": Principal(refusal=denied, certificate="gateway"),
+        "the certificate of a proxy without an original principal": Principal(refusal=denied, certificate="gateway"),
         "the certificate of a superuser who is no proxy": Principal("", "reader", refusal="NOT_A_PROXY", certificate="admin"),
         "a reader with the certificate of a superuser": Principal(of("reader"), role="reader", certificate="admin"),
         "a forged token with the certificate of a superuser": Principal(

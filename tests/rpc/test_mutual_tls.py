@@ -27,7 +27,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, Noting
+from .test_identifying import ALL_PERMITTED, Noting
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -70,7 +70,7 @@ async def server(authority: Authority, authentication: AuthenticationConfig, lim
         limits=limits,
         tls=tls,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running

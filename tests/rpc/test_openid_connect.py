@@ -28,7 +28,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, PATIENCE, replace
+from .test_identifying import ALL_PERMITTED, PATIENCE, replace
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def server(issuer: Issuer, file: Path, from_file: bool, limits: Limits) ->
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=AuthenticationConfig(oidc=oidc),
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running

@@ -144,7 +144,7 @@ CHANGING = {"changer", "keeper", "owner", "admin"}
 WATCHING = {"watcher", "keeper", "owner", "admin"}
 RECALLING = {"historian", "owner", "admin"}
 BOTH = WATCHING & RECALLING
-EVERYBODY = set(CALLERS)
+ALL_CALLERS = set(CALLERS)
 CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "UpdatePolicy": (unary("UpdatePolicy", change()), "change", CHANGING),
     "UpdatePolicy, validated only": (unary("UpdatePolicy", change(validate_only=True)), "change", CHANGING),
@@ -164,11 +164,11 @@ CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "WatchPolicies of a topic": (watch(topics=[TOPIC]), "watch", WATCHING),
     "WatchPolicies, every change": (watch(topics=[TOPIC], mode=WATCH_MODE_EVERY), "history", BOTH),
     "WatchPolicies, the history": (watch(topics=[TOPIC], mode=WATCH_MODE_ENTRIES, from_beginning=True), "history", BOTH),
-    "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", EVERYBODY),
-    "Health/Check": (check, "", EVERYBODY),
-    "Health/List": (check_all, "", EVERYBODY),
-    "Health/Watch": (watch_health, "", EVERYBODY),
-    "ServerReflection": (reflect, "", EVERYBODY),
+    "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", ALL_CALLERS),
+    "Health/Check": (check, "", ALL_CALLERS),
+    "Health/List": (check_all, "", ALL_CALLERS),
+    "Health/Watch": (watch_health, "", ALL_CALLERS),
+    "ServerReflection": (reflect, "", ALL_CALLERS),
 }
 """By a description of each call: the call, the permission that it needs ("": none; of two, the last one checked), and who may make it."""
 OPEN = {"Health/Check", "Health/List", "Health/Watch"}
@@ -308,9 +308,9 @@ async def test_secrets_are_shown_only_to_callers_with_the_permission_for_them(ch
             request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
             answers += [message async for message in stub_of.WatchPolicies(request, metadata=metadata)]
         for answer in answers:
-            said = answer.SerializeToString()
-            assert b"aws-s3" in said, (caller, answer)
-            assert (b"hush" in said, REDACTED.encode() in said) == (seen, not seen), (caller, answer)
+            raw = answer.SerializeToString()
+            assert b"aws-s3" in raw, (caller, answer)
+            assert (b"hush" in raw, REDACTED.encode() in raw) == (seen, not seen), (caller, answer)
 
 
 async def test_watches_of_the_same_changes_get_secrets_only_if_their_callers_have_the_permission(stub_of: AsyncStub) -> None:
@@ -327,9 +327,9 @@ async def test_watches_of_the_same_changes_get_secrets_only_if_their_callers_hav
     for caller, each in events.items():
         async for event in each:
             if event.HasField("change"):
-                said = event.SerializeToString()
-                assert (secret.encode() in said) == (caller in ("keeper", "admin")), caller
-                assert (said.count(b"hush") >= 2) == (caller in ("keeper", "admin")), "the previous document has a secret, too"
+                raw = event.SerializeToString()
+                assert (secret.encode() in raw) == (caller in ("keeper", "admin")), caller
+                assert (raw.count(b"hush") >= 2) == (caller in ("keeper", "admin")), "the previous document has a secret, too"
                 break
     for call in calls.values():
         call.cancel()
@@ -363,7 +363,7 @@ async def test_a_role_that_loses_its_permission_is_refused_on_its_open_stream_an
 
         assert (await sent()).HasField("updated") and (await sent()).HasField("updated")
         await stub.UpdatePolicy(change(), metadata=of("changer"))
-        roles.write_text(roles.read_text().replace("changer", "somebody-else"))
+        roles.write_text(roles.read_text().replace("changer", "another"))
         server.reloader.reload_now()
         async with asyncio.timeout(PATIENCE):
             while (refusal := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)

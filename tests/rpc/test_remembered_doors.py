@@ -95,9 +95,9 @@ class Doors:
         self.door = Identifying(identification, lambda: self.now, lambda: self.now - NOW)
         self.permitting = Permitting(ByRoles(self.file))
 
-    def ask(self, said: list[tuple[str, str]], namespace: str, permission: Permission) -> object:
+    def ask(self, pairs: list[tuple[str, str]], namespace: str, permission: Permission) -> object:
         """Returns the caller of a call and how documents are serialized for it, or the caller and the error of the refusal."""
-        asked: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=tuple(said))
+        asked: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=tuple(pairs))
         try:
             assert self.door(asked) is None
             wire = self.permitting.shown_at_once(asked.caller, namespace, permission)
@@ -123,15 +123,15 @@ def test_doors_with_caches_give_the_same_results_as_new_doors(taken: list[tuple[
         elif step == "time":
             now += about[0]
         else:
-            anew = Doors(keys, roles)
-            remembering.now = anew.now = now
-            assert remembering.ask(*about) == anew.ask(*about)
+            fresh = Doors(keys, roles)
+            remembering.now = fresh.now = now
+            assert remembering.ask(*about) == fresh.ask(*about)
 
 
 def test_a_change_of_a_roles_permissions_takes_effect_with_its_next_call() -> None:
     doors = Doors((0,), file([("alice", "acme/a", {"change", "secrets"})]))
-    said = [("authorization", SHOWN[0])]
-    asked = said, "acme/a", Permission.CHANGE
+    pairs = [("authorization", SHOWN[0])]
+    asked = pairs, "acme/a", Permission.CHANGE
     alice = Caller("alice", Way.TOKEN, expires_at=NOW + LIVES[0])
     assert [doors.ask(*asked) for _ in range(2)] == [(alice, documents.wire)] * 2
     doors.file._take(parse(file([("alice", "acme/a", {"change"})])))
@@ -165,5 +165,5 @@ def test_cached_permissions_are_bounded_and_refusals_are_not_cached() -> None:
             doors.permitting.shown_at_once(Caller(role, Way.TOKEN), where, Permission.CHANGE)
         except PolicyError:
             continue
-        raise AssertionError("nobody has granted it")
+        raise AssertionError("a permission that was not granted was found")
     assert doors.file.kept()["permissions_of_calls"] == (10, MOST_FOLLOWS)

@@ -55,24 +55,24 @@ def secret(number: int) -> bytes:
     return bytes([number]) * 32
 
 
-def said(**more: Any) -> dict[str, Any]:
+def claims(**more: Any) -> dict[str, Any]:
     """Returns the claims of a token."""
     return {"sub": "owner", "exp": time.time() + 3_600, **more}
 
 
 KINDS = {
     "secret": Kind(
-        lambda number: token(secret(number), "HS256", **said()),
+        lambda number: token(secret(number), "HS256", **claims()),
         lambda numbers: b"\n".join(b"data:;base64," + base64.b64encode(secret(number)) for number in numbers),
         lambda path: AuthenticationConfig(token=TokenConfig(secret_key_file=path)),
     ),
     "public": Kind(
-        lambda number: token(rsa_key(str(number)), "RS256", **said()),
+        lambda number: token(rsa_key(str(number)), "RS256", **claims()),
         lambda numbers: b"".join(pem(rsa_key(str(number))) for number in numbers),
         lambda path: AuthenticationConfig(token=TokenConfig(public_key_file=path)),
     ),
     "issuer": Kind(
-        lambda number: token(rsa_key(str(number)), "RS256", {"kid": str(number)}, **said(iss=ISSUER, aud="sidecar")),
+        lambda number: token(rsa_key(str(number)), "RS256", {"kid": str(number)}, **claims(iss=ISSUER, aud="sidecar")),
         lambda numbers: json.dumps({"keys": [jwk(rsa_key(str(number)), str(number)) for number in numbers]}).encode(),
         lambda path: AuthenticationConfig(oidc=OidcConfig(issuers=(ISSUER,), audiences=("sidecar",), jwks_file=path)),
     ),

@@ -53,19 +53,19 @@ async def everything(stub: AsyncStub) -> bytes:
 
 async def test_no_answer_and_no_line_of_the_log_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        said = await everything(stub)
-    assert b"hush" not in said
-    assert said.count(REDACTED.encode()) >= 12
+        raw = await everything(stub)
+    assert b"hush" not in raw
+    assert raw.count(REDACTED.encode()) >= 12
     assert "hush" not in caplog.text
 
 
 async def test_a_server_with_show_secrets_shows_secrets_and_logs_that_it_does(caplog: pytest.LogCaptureFixture) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
-        said = await everything(async_stub(channel))
+        raw = await everything(async_stub(channel))
     assert "show_secrets: every caller who may read sees" in caplog.text
-    assert said.count(b"hush") >= 12
-    assert REDACTED.encode() not in said
+    assert raw.count(b"hush") >= 12
+    assert REDACTED.encode() not in raw
     assert not replace(config, show_secrets=False).show_secrets
 
 

@@ -278,13 +278,13 @@ async def test_a_failure_to_close_one_part_of_a_server_does_not_prevent_that_of_
 
     async def fail(closed: object) -> None:
         await real(closed)
-        raise OSError("nobody thought of it")
+        raise OSError("unexpected failure")
 
     with monkeypatch.context() as failing:
         failing.setattr(part, "close", fail)
         server = Server(config)
         await server.start()
-        with pytest.raises(OSError, match="nobody thought of it"):
+        with pytest.raises(OSError, match="unexpected failure"):
             await stopped(server)
     async with Server(config) as again, grpc.aio.insecure_channel(again.address) as channel:
         await async_stub(channel).UpdatePolicy(update())

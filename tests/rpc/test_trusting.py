@@ -37,7 +37,7 @@ def update(number: int) -> pb.UpdatePolicyRequest:
     return pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=number % 100))
 
 
-class Room:
+class TrustFiles:
     """The files of a server that accepts only clients of the certificate authorities in one of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,9 +46,9 @@ class Room:
         self.trust = self.authorities["first"].trust
         """The authority of the server's own certificate, which clients trust."""
         self.files.put(self.authorities["first"].issue("server"))
-        self.let_in("first")
+        self.set_to("first")
 
-    def let_in(self, *names: str) -> None:
+    def set_to(self, *names: str) -> None:
         """Replaces the file of trusted authorities by these."""
         self.files.clients.write_bytes(b"".join(self.authorities[name].trust.read_bytes() for name in names))
 
@@ -58,21 +58,21 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path)
+def trusted(tmp_path: Path) -> TrustFiles:
+    return TrustFiles(tmp_path)
 
 
 @pytest.fixture
-async def server(room: Room) -> AsyncIterator[Server]:
-    async with Server(config(room.files.tls(mutual=True))) as running:
+async def server(trusted: TrustFiles) -> AsyncIterator[Server]:
+    async with Server(config(trusted.files.tls(mutual=True))) as running:
         yield running
 
 
 @asynccontextmanager
-async def connected(server: Server, room: Room, identity: Identity) -> AsyncIterator[grpc.aio.Channel]:
+async def connected(server: Server, trusted: TrustFiles, identity: Identity) -> AsyncIterator[grpc.aio.Channel]:
     """Opens a connection of its own with a client certificate."""
     pair = identity.key.read_bytes(), identity.certificate.read_bytes()
-    credentials = grpc.ssl_channel_credentials(room.trust.read_bytes(), *pair)
+    credentials = grpc.ssl_channel_credentials(trusted.trust.read_bytes(), *pair)
     async with grpc.aio.secure_channel(server.address, credentials, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         yield channel
 
@@ -97,14 +97,14 @@ def is_untrusted(found: Refusal) -> bool:
 
 
 async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_connections_and_their_streams_end(
-    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch
+    trusted: TrustFiles, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trusting, "_TURN", 2)  # fewer than there are streams
-    room.let_in("first", "second")
+    trusted.set_to("first", "second")
     server.reloader.reload_now()
     async with AsyncExitStack() as stack:
-        old = await stack.enter_async_context(connected(server, room, room.identity("first", "old")))
-        new = await stack.enter_async_context(await made(server, room))
+        old = await stack.enter_async_context(connected(server, trusted, trusted.identity("first", "old")))
+        new = await stack.enter_async_context(await made(server, trusted))
         watches = [WatchReader(async_stub(old), topics=[TOPIC]) for _ in range(3)]
         kept = [WatchReader(async_stub(new), topics=[TOPIC]) for _ in range(3)]
         for each in (*watches, *kept):
@@ -117,7 +117,7 @@ async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_conn
         assert result.HasField("updated")
         await asyncio.gather(*(each.change() for each in (*watches, *kept)))
 
-        room.let_in("second")  # without ``reload_now``: the server checks its files by itself
+        trusted.set_to("second")  # without ``reload_now``: the server checks its files by itself
 
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
         assert is_untrusted(await refusal(health)) and is_untrusted(await refusal(changes))
@@ -131,7 +131,7 @@ async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_conn
             assert (await each.change()).document.policies.max_producer_per_topic == 9, "a refused change was made"
             each.cancel()
 
-        room.let_in("first", "second")  # a client that is trusted again is served on the same connection
+        trusted.set_to("first", "second")  # a client that is trusted again is served on the same connection
 
         async def again() -> bool:
             try:
@@ -144,16 +144,18 @@ async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_conn
         await until(again)
 
 
-async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_removed_authority_open(room: Room, server: Server) -> None:
-    room.let_in("first", "second")
+async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_removed_authority_open(
+    trusted: TrustFiles, server: Server
+) -> None:
+    trusted.set_to("first", "second")
     await in_force(server)
-    strange = room.identity("first", "strange")
+    strange = trusted.identity("first", "strange")
     behoerde = make("Bxhxrde", key=ed25519.Ed25519PrivateKey.generate())
     strange.certificate.write_bytes(strange.certificate.read_bytes() + with_umlauts(behoerde, behoerde).pem)
     async with (
-        connected(server, room, strange) as first,
-        connected(server, room, room.identity("first", "plain")) as second,
-        await made(server, room) as new,
+        connected(server, trusted, strange) as first,
+        connected(server, trusted, trusted.identity("first", "plain")) as second,
+        await made(server, trusted) as new,
     ):
         leaving, kept = (
             [WatchReader(async_stub(each), topics=[TOPIC]) for each in (first, second)],
@@ -161,7 +163,7 @@ async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_re
         )
         for watch in (*leaving, kept):
             await watch.until_synced()
-        room.let_in("second")
+        trusted.set_to("second")
         assert all([is_untrusted(await refusal(rest(each))) for each in leaving])
         for channel in (first, second):
             assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))
@@ -171,7 +173,7 @@ async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_re
 
 
 async def test_a_stream_whose_check_fails_ends_and_the_streams_behind_it_are_checked_too(
-    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    trusted: TrustFiles, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Trust):
         """Fails at the first check."""
@@ -182,15 +184,15 @@ async def test_a_stream_whose_check_fails_ends_and_the_streams_behind_it_are_che
             """Raises at the first call, and then checks as its base does."""
             Broken.asked += 1
             if Broken.asked == 1:
-                raise RuntimeError("nobody knows this one")
+                raise RuntimeError("unexpected")
             return super().holds(certificate, beside)
 
     monkeypatch.setattr(trusting, "Trust", Broken)
-    async with connected(server, room, room.identity("first", "old")) as channel:
+    async with connected(server, trusted, trusted.identity("first", "old")) as channel:
         watches = [WatchReader(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
         for watch in watches:
             await watch.until_synced()
-        room.let_in("second")
+        trusted.set_to("second")
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
     assert caplog.text.count("Checking the authority of an open stream failed: RuntimeError") == 1
 
@@ -200,12 +202,12 @@ async def rest(watch: WatchReader) -> None:
     await watch.rest()
 
 
-async def made(server: Server, room: Room) -> Any:
+async def made(server: Server, trusted: TrustFiles) -> Any:
     """Returns a connection with a certificate of the second authority, once that is trusted."""
-    identity = room.identity("second", "new")
+    identity = trusted.identity("second", "new")
 
-    async def let_in() -> bool:
-        async with connected(server, room, identity) as channel:
+    async def is_accepted() -> bool:
+        async with connected(server, trusted, identity) as channel:
             try:
                 await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest(), timeout=PATIENCE)
             except grpc.aio.AioRpcError as error:
@@ -213,18 +215,18 @@ async def made(server: Server, room: Room) -> Any:
                 return False
             return True
 
-    await until(let_in)
-    return connected(server, room, identity)
+    await until(is_accepted)
+    return connected(server, trusted, identity)
 
 
-async def test_authorities_are_replaced_under_load_without_a_failed_call(room: Room, server: Server) -> None:
-    shown, done, ended = room.identity("first", "client-0"), [0] * LOADS, False
+async def test_authorities_are_replaced_under_load_without_a_failed_call(trusted: TrustFiles, server: Server) -> None:
+    shown, done, ended = trusted.identity("first", "client-0"), [0] * LOADS, False
 
     async def load(which: int) -> None:
         """Makes calls: load 0 with a new connection for each call, the others with one connection until the certificate is replaced."""
         while not ended:
             identity = shown
-            async with connected(server, room, identity) as channel:
+            async with connected(server, trusted, identity) as channel:
                 while identity is shown and not ended:
                     await async_stub(channel).UpdatePolicy(update(done[which]))
                     done[which] += 1
@@ -248,13 +250,13 @@ async def test_authorities_are_replaced_under_load_without_a_failed_call(room: R
         for number in range(1, ROTATIONS + 1):
             former, next_ = ("first", "second") if number % 2 else ("second", "first")
             leaving = shown
-            async with connected(server, room, leaving) as channel:
+            async with connected(server, trusted, leaving) as channel:
                 await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())
-                room.let_in(former, next_)
+                trusted.set_to(former, next_)
                 await in_force(server)
-                shown = room.identity(next_, f"client-{number}")
+                shown = trusted.identity(next_, f"client-{number}")
                 await turn()
-                room.let_in(next_)
+                trusted.set_to(next_)
                 await in_force(server)
                 await turn()
                 assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))

@@ -65,7 +65,7 @@ def shared(server: Server) -> None:
     common.context = common.context._replace(sole_writer=False)
 
 
-async def said(read: Any) -> list[datetime]:
+async def unconfirmed_since(read: Any) -> list[datetime]:
     """Returns the times since when the answer of a read is unconfirmed, from its trailing metadata: none, or one."""
     await read
     return [datetime.fromisoformat(str(value)) for key, value in await read.trailing_metadata() or () if key == UNCONFIRMED_KEY]
@@ -77,15 +77,15 @@ async def test_a_read_while_the_log_is_out_of_reach_says_since_when_it_is_unconf
 ) -> None:
     read = READS[method]
     shared(server)
-    assert await said(read(stub)) == []
+    assert await unconfirmed_since(read(stub)) == []
     with monkeypatch.context() as patches:
         cut_off(server, patches)
-        (since,) = await said(read(stub))
+        (since,) = await unconfirmed_since(read(stub))
         assert since.utcoffset() is not None
         assert AGO <= (datetime.now(UTC) - since).total_seconds() < AGO + 30
         await refused(stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=2))))
     server.readiness.answered(time.monotonic())
-    assert await said(read(stub)) == []
+    assert await unconfirmed_since(read(stub)) == []
 
 
 @pytest.mark.parametrize("method", READS)
@@ -93,4 +93,4 @@ async def test_reads_of_the_only_writer_are_confirmed_although_the_log_is_out_of
     server: Server, stub: AsyncStub, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(server, monkeypatch)
-    assert await said(READS[method](stub)) == []
+    assert await unconfirmed_since(READS[method](stub)) == []

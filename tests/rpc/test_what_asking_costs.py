@@ -43,8 +43,8 @@ def functions(call: Callable[[], object]) -> list[str]:
 
 def test_a_cached_token_is_verified_with_one_function_call() -> None:
     door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
-    said = (("user-agent", "grpc"), ("authorization", f"Bearer {token()}"))
-    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=said)
+    pairs = (("user-agent", "grpc"), ("authorization", f"Bearer {token()}"))
+    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=pairs)
     door(call)
     call.caller = NOBODY
     called = functions(lambda: door(call))

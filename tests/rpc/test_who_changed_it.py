@@ -127,11 +127,11 @@ async def test_a_watch_has_the_verified_principal_and_what_the_caller_claimed(st
 
 async def test_the_changes_of_an_update_stream_have_the_principal_of_the_stream(stub: AsyncStub) -> None:
     call = stub.UpdatePolicies(metadata=GATEWAY)
-    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="somebody")
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="carol")
     await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
     await call.done_writing()
     assert await call.read() is not None
-    assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "somebody")]
+    assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "carol")]
 
 
 @pytest.mark.parametrize("asked", [False])
